@@ -1,0 +1,43 @@
+"""Every error that Creek raises on purpose.
+
+    CreekError
+    ├── UsageError              the caller's mistake: says what is wrong and what is allowed
+    │   ├── UnknownName         a data type, operation, scheme or option that does not exist
+    │   └── BadValue            an argument out of range, or one that cannot be sent
+    ├── PeerFault               another process sent what it must not send
+    │   └── MalformedMessage    bytes that are not one of our messages
+    └── StorageFault            the disk failed, or holds what we did not write
+
+An operation that raises is none of these: its error is its answer (`creek.protocol.request.Outcome`).
+"""
+
+
+class CreekError(Exception):
+    """The root of the tree."""
+
+
+class UsageError(CreekError):
+    """The caller's mistake. The message is one line and says what to do."""
+
+
+class UnknownName(UsageError):
+    """A name that does not exist."""
+
+    def __init__(self, what: str, name: str, known: list[str] | tuple[str, ...]) -> None:
+        super().__init__(f"unknown {what} '{name}': known are {', '.join(known) or 'none'}")
+
+
+class BadValue(UsageError):
+    """A value out of range, or one that cannot be sent."""
+
+
+class PeerFault(CreekError):
+    """Another process sent what it must not send."""
+
+
+class MalformedMessage(PeerFault):
+    """Bytes that are not one of our messages, or a field of the wrong type."""
+
+
+class StorageFault(CreekError):
+    """The disk failed, or holds what we did not write."""

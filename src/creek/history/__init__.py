@@ -1,0 +1,1 @@
+"""What clients and replicas saw: the schema and, in time, the run folders."""

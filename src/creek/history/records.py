@@ -1,0 +1,124 @@
+"""The one record schema of what clients and replicas saw in a run, simulated or live.
+
+Clients see operations and their answers. Replicas log what they cast, delivered and committed, one
+log per incarnation: a crash ends a log, a restart begins the next. Nothing here is judged; that is
+the checkers' work, and this schema is all they see of a run.
+"""
+
+from typing import Any
+
+import msgspec
+
+from creek.protocol.dots import Dot, Dots
+from creek.protocol.effects import (
+    CabDelivered,
+    Cast,
+    Committed,
+    Event,
+    Installed,
+    Kind,
+    RbDelivered,
+)
+from creek.protocol.request import NOOP, Operation, Outcome, Request
+from creek.protocol.values import Key
+
+__all__ = [
+    "NOOP",
+    "Answer",
+    "CabDelivered",
+    "Cast",
+    "Committed",
+    "Dot",
+    "Dots",
+    "Event",
+    "FinalState",
+    "History",
+    "Installed",
+    "Key",
+    "Kind",
+    "LoggedEvent",
+    "Operation",
+    "OperationRecord",
+    "Outcome",
+    "RbDelivered",
+    "ReplicaLog",
+    "Request",
+]
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """One response that reached the client."""
+
+    at_us: int
+    kind: Kind
+    outcome: Outcome
+
+
+class OperationRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """An operation as its client saw it. Without an answer its fate is unknown to the client.
+
+    `id` is the identifier that the replica gave it. A request that was lost in a crash before it was
+    durable, and so before anyone saw it, may share its `id` with a later one of the same replica;
+    `incarnation` tells them apart.
+    """
+
+    session: int
+    replica: int
+    incarnation: int
+    id: Dot
+    operation: Operation
+    strong: bool
+    invoked_us: int
+    answers: tuple[Answer, ...] = ()
+
+    @property
+    def tentative(self) -> Answer | None:
+        """The first tentative answer."""
+        return next((each for each in self.answers if each.kind is Kind.TENTATIVE), None)
+
+    @property
+    def stable(self) -> Answer | None:
+        return next((each for each in self.answers if each.kind is Kind.STABLE), None)
+
+
+class LoggedEvent(msgspec.Struct, frozen=True):
+    at_us: int
+    event: Event
+
+
+class ReplicaLog(msgspec.Struct, frozen=True, kw_only=True):
+    """What one incarnation of a replica did, in order. After a restart, the log begins with what was
+    recovered from disk: an `Installed` when there was a checkpoint, then deliveries and commits."""
+
+    replica: int
+    incarnation: int
+    started_us: int
+    crashed_us: int | None
+    events: tuple[LoggedEvent, ...]
+
+
+class FinalState(msgspec.Struct, frozen=True, kw_only=True):
+    """A replica at the end of the run. `committed` begins at index `first`: before it, a checkpoint."""
+
+    replica: int
+    first: int
+    committed: tuple[Dot, ...]
+    tentative: tuple[Dot, ...]
+    state: tuple[tuple[Key, Any], ...]
+
+
+class History(msgspec.Struct, frozen=True, kw_only=True):
+    """One run.
+
+    `quiescent` says that the run ended healed and with time to settle: every fault was over, clients
+    had stopped, and the replicas in `finals` were up and had nothing left to do. Only then can
+    liveness and convergence be asked for.
+    """
+
+    config: dict[str, Any]
+    datatype: str
+    members: tuple[int, ...]
+    quiescent: bool
+    operations: tuple[OperationRecord, ...]
+    logs: tuple[ReplicaLog, ...]
+    finals: tuple[FinalState, ...]

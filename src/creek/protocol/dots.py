@@ -1,0 +1,217 @@
+"""Dotted version vectors: sets of request identifiers, stored as ranges.
+
+A *dot* is the pair (replica, event number) that identifies a request. Replicas number their events
+1, 2, 3, …, so a set of dots is, per replica, a few runs of consecutive numbers: one run and no more
+when nothing is missing. Every operation here costs O(replicas + holes), never O(dots).
+
+`Dots` is an immutable value that travels in messages; `DotSet` is the growing set a replica keeps.
+Both hold, per replica, a flat ascending sequence `start, end, start, end, …` of half-open ranges
+with a hole between any two.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+
+class Dot(NamedTuple):
+    """A request's identifier (line 1): the replica that issued it and its event number there."""
+
+    replica: int
+    event: int
+
+    def __str__(self) -> str:
+        return f"{self.replica}.{self.event}"
+
+
+class Dots(msgspec.Struct, frozen=True, array_like=True):
+    """An immutable set of dots: what a message or a causal context carries."""
+
+    ranges: dict[int, tuple[int, ...]] = {}
+
+    def __contains__(self, dot: Dot) -> bool:
+        return _holds(self.ranges.get(dot.replica, ()), dot.event)
+
+    def __iter__(self) -> Iterator[Dot]:
+        for replica in sorted(self.ranges):
+            yield from _dots(replica, self.ranges[replica])
+
+    def __len__(self) -> int:
+        return _count(self.ranges)
+
+    def without(self, dots: Iterable[Dot]) -> "Dots":
+        """The set difference with a few single dots: O(replicas + holes + their number)."""
+        removed = DotSet(dots)
+        left = {
+            replica: tuple(kept)
+            for replica, ranges in self.ranges.items()
+            if (kept := _difference(ranges, removed.ranges.get(replica, ())))
+        }
+        return Dots(left)
+
+    def problem(self) -> str | None:
+        """Why this is not a well-formed set of dots, or None. For values that came from a peer."""
+        for replica, ranges in self.ranges.items():
+            if not ranges or len(ranges) % 2:
+                return f"replica {replica} has a range without an end"
+            if ranges[0] < 1:
+                return f"replica {replica} has event {ranges[0]}; events start at 1"
+            if any(a >= b for a, b in zip(ranges, ranges[1:], strict=False)):
+                return f"replica {replica} has ranges out of order"
+        return None
+
+
+class DotSet:
+    """A growing set of dots."""
+
+    __slots__ = ("ranges",)
+
+    def __init__(self, dots: Iterable[Dot] = ()) -> None:
+        self.ranges: dict[int, list[int]] = {}
+        for dot in dots:
+            self.add(dot)
+
+    def __contains__(self, dot: Dot) -> bool:
+        return _holds(self.ranges.get(dot.replica, ()), dot.event)
+
+    def __iter__(self) -> Iterator[Dot]:
+        for replica in sorted(self.ranges):
+            yield from _dots(replica, self.ranges[replica])
+
+    def __len__(self) -> int:
+        return _count(self.ranges)
+
+    def add(self, dot: Dot) -> bool:
+        """Add one dot; False when it was there already."""
+        replica, event = dot
+        ranges = self.ranges.get(replica)
+        if ranges is None:
+            self.ranges[replica] = [event, event + 1]
+            return True
+        if ranges[-1] == event:  # the common case: the next one in line
+            ranges[-1] = event + 1
+            return True
+        at = bisect_right(ranges, event)
+        if at % 2:
+            return False
+        joins_left = at > 0 and ranges[at - 1] == event
+        joins_right = at < len(ranges) and ranges[at] == event + 1
+        if joins_left and joins_right:
+            del ranges[at - 1 : at + 1]
+        elif joins_left:
+            ranges[at - 1] = event + 1
+        elif joins_right:
+            ranges[at] = event
+        else:
+            ranges[at:at] = [event, event + 1]
+        return True
+
+    def update(self, other: "Dots | DotSet") -> None:
+        """Set union, in place."""
+        for replica, ranges in other.ranges.items():
+            mine = self.ranges.get(replica)
+            self.ranges[replica] = _union(mine, ranges) if mine else list(ranges)
+
+    def contiguous(self, replica: int) -> int:
+        """The last event number up to which nothing of `replica` is missing; 0 if it is the first."""
+        ranges = self.ranges.get(replica)
+        return ranges[1] - 1 if ranges and ranges[0] == 1 else 0
+
+    def last(self, replica: int) -> int:
+        """The greatest event number of `replica` in the set; 0 when there is none."""
+        ranges = self.ranges.get(replica)
+        return ranges[-1] - 1 if ranges else 0
+
+    def covers(self, other: "Dots | DotSet") -> bool:
+        """Is `other` a subset of this set?"""
+        return self.first_missing(other) is None
+
+    def first_missing(self, other: "Dots | DotSet") -> Dot | None:
+        """Some dot of `other` that is not in this set: always the same one for the same sets."""
+        for replica, ranges in other.ranges.items():
+            mine = self.ranges.get(replica)
+            if mine is None:
+                return Dot(replica, ranges[0])
+            if len(ranges) == 2 and mine[0] <= ranges[0] and ranges[1] <= mine[1]:
+                continue  # one run inside one run: the common case
+            left = _difference(ranges, mine)
+            if left:
+                return Dot(replica, left[0])
+        return None
+
+    def missing(self, other: "Dots | DotSet") -> Dots:
+        """`other` less this set."""
+        left: dict[int, tuple[int, ...]] = {}
+        for replica, ranges in other.ranges.items():
+            mine = self.ranges.get(replica)
+            if mine is None:
+                left[replica] = tuple(ranges)
+            elif rest := _difference(ranges, mine):
+                left[replica] = tuple(rest)
+        return Dots(left)
+
+    def freeze(self) -> Dots:
+        return Dots({replica: tuple(ranges) for replica, ranges in self.ranges.items()})
+
+
+def intersection(sets: Iterable["Dots | DotSet"]) -> Dots:
+    """The dots that are in every one of `sets`."""
+    common: Dots | None = None
+    for each in sets:
+        if common is None:
+            common = Dots({replica: tuple(ranges) for replica, ranges in each.ranges.items()})
+            continue
+        kept: dict[int, tuple[int, ...]] = {}
+        for replica, ranges in common.ranges.items():
+            outside = _difference(ranges, each.ranges.get(replica, ()))
+            inside = _difference(ranges, outside)
+            if inside:
+                kept[replica] = tuple(inside)
+        common = Dots(kept)
+    return common if common is not None else Dots()
+
+
+def _holds(ranges: Sequence[int], event: int) -> bool:
+    return bisect_right(ranges, event) % 2 == 1
+
+
+def _dots(replica: int, ranges: Sequence[int]) -> Iterator[Dot]:
+    for at in range(0, len(ranges), 2):
+        for event in range(ranges[at], ranges[at + 1]):
+            yield Dot(replica, event)
+
+
+def _count(ranges: Mapping[int, Sequence[int]]) -> int:
+    return sum(sum(each[1::2]) - sum(each[::2]) for each in ranges.values())
+
+
+def _union(left: Sequence[int], right: Sequence[int]) -> list[int]:
+    merged: list[int] = []
+    pairs = sorted([*zip(left[::2], left[1::2], strict=True), *zip(right[::2], right[1::2], strict=True)])
+    for start, end in pairs:
+        if merged and start <= merged[-1]:
+            merged[-1] = max(merged[-1], end)
+        else:
+            merged += (start, end)
+    return merged
+
+
+def _difference(ranges: Sequence[int], removed: Sequence[int]) -> list[int]:
+    """The ranges of `ranges` that `removed` does not cover."""
+    left: list[int] = []
+    at = 0
+    for index in range(0, len(ranges), 2):
+        start, end = ranges[index], ranges[index + 1]
+        while at < len(removed) and removed[at + 1] <= start:
+            at += 2
+        cut = at
+        while cut < len(removed) and removed[cut] < end:
+            if start < removed[cut]:
+                left += (start, removed[cut])
+            start = removed[cut + 1]
+            cut += 2
+        if start < end:
+            left += (start, end)
+    return left

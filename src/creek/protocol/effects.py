@@ -1,0 +1,124 @@
+"""What a replica asks its driver to do, and what it lets observers see.
+
+A replica performs no I/O. Each input fills its `Outbox`; the driver takes the `Effects` and carries
+them out. The fields of `Effects` stand in the order in which the driver must honour them.
+"""
+
+import enum
+from typing import TypeAlias
+
+import msgspec
+
+from creek.protocol.dots import Dot, Dots
+from creek.protocol.messages import Message, Record
+from creek.protocol.request import Outcome, Request
+
+
+class Send(msgspec.Struct, frozen=True):
+    to: tuple[int, ...]
+    message: Message
+
+
+class Kind(enum.Enum):
+    """Which answer a client gets (Section 1, point 4)."""
+
+    TENTATIVE = "tentative"
+    STABLE = "stable"
+
+
+class Response(msgspec.Struct, frozen=True):
+    """An answer for the local client that issued the request `id` in `session`."""
+
+    id: Dot
+    session: int
+    kind: Kind
+    outcome: Outcome
+
+
+class Work(enum.Enum):
+    EXECUTE = "execute"
+    ROLLBACK = "rollback"
+
+
+class Task(msgspec.Struct, frozen=True):
+    """A piece of execution: the driver calls `run(task)`, lets it take its time on a core, and then
+    reports `completed(task, …)`. The replica decides then whether the result still counts."""
+
+    number: int
+    work: Work
+    request: Request
+
+
+# --- what observers see ------------------------------------------------------------------------
+
+
+class Cast(msgspec.Struct, frozen=True):
+    """The replica RB-cast this request and, when it is strong, CAB-cast its identifier."""
+
+    request: Request
+
+
+class RbDelivered(msgspec.Struct, frozen=True):
+    id: Dot
+
+
+class CabDelivered(msgspec.Struct, frozen=True):
+    id: Dot
+    instance: int
+
+
+class Committed(msgspec.Struct, frozen=True):
+    """The request took this place, counted from 0, on `committed`."""
+
+    id: Dot
+    index: int
+
+
+class Installed(msgspec.Struct, frozen=True):
+    """A checkpoint took the place of the first `length` requests of `committed`."""
+
+    instance: int
+    length: int
+    ids: Dots
+
+
+Event: TypeAlias = Cast | RbDelivered | CabDelivered | Committed | Installed
+
+
+class Effects(msgspec.Struct, frozen=True):
+    persist: tuple[Record, ...] = ()
+    """Durable, in this order, before any `send` or `respond` of this or a later batch leaves.
+    A `Checkpoint` allows the driver to drop every record that came before it."""
+    send: tuple[Send, ...] = ()
+    """In any order, each at most once: the protocol survives loss, duplication and reordering."""
+    respond: tuple[Response, ...] = ()
+    """In this order per session."""
+    tasks: tuple[Task, ...] = ()
+    """To run at once, whether or not `persist` is done yet."""
+    events: tuple[Event, ...] = ()
+    """In the order they happened; to ignore or to record."""
+
+
+class Outbox:
+    """Where the machines of one replica leave their effects until the driver takes them."""
+
+    __slots__ = ("events", "records", "responses", "sends", "tasks")
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.sends: list[Send] = []
+        self.responses: list[Response] = []
+        self.tasks: list[Task] = []
+        self.events: list[Event] = []
+
+    def take(self) -> Effects:
+        effects = Effects(
+            tuple(self.records),
+            tuple(self.sends),
+            tuple(self.responses),
+            tuple(self.tasks),
+            tuple(self.events),
+        )
+        self.records, self.sends, self.responses = [], [], []
+        self.tasks, self.events = [], []
+        return effects

@@ -1,0 +1,63 @@
+"""Requests: what clients ask for, and the order in which replicas speculate on it.
+
+Algorithm 1, lines 1-3. A request is immutable from the moment it is made; replicas share it by
+value. This module knows nothing of how requests travel or run.
+"""
+
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from creek.protocol.dots import Dot, Dots
+from creek.protocol.values import frozen
+
+
+class OrderKey(NamedTuple):
+    """What `<` compares (line 3): timestamps first, identifiers to break ties."""
+
+    timestamp: int
+    id: Dot
+
+
+class Operation(msgspec.Struct, frozen=True, array_like=True):
+    """`op : ops(F)`: the name of an operation of the data type, and its arguments."""
+
+    name: str
+    arguments: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "arguments", frozen(self.arguments))
+
+
+class Request(msgspec.Struct, frozen=True, array_like=True):
+    """`Req` (line 1). `timestamp` is in microseconds; `context` is `causalCtx`, ⊥ when weak."""
+
+    timestamp: int
+    id: Dot
+    operation: Operation
+    strong: bool
+    context: Dots | None = None
+
+    @property
+    def key(self) -> OrderKey:
+        return OrderKey(self.timestamp, self.id)
+
+
+class Outcome(msgspec.Struct, frozen=True, array_like=True):
+    """What an operation answered: a value or, when it raised, the error it raised.
+
+    Both are deterministic results of the operation; `error` is None on success.
+    """
+
+    value: Any = None
+    error: str | None = None
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "value", frozen(self.value))
+
+
+NOOP = Operation("noop")
+"""The strong operation that only stabilises (Section 4.4); every data type has it."""
+
+Batch: TypeAlias = tuple[Dot, ...]
+"""What one instance of consensus decides: identifiers of strong requests, in delivery order."""

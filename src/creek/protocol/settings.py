@@ -1,0 +1,45 @@
+"""The numbers a replica is configured with. Time is counted in ticks of the driver's steady beat,
+never read off a clock, so that a clock that jumps cannot start an election."""
+
+import msgspec
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    members: tuple[int, ...]
+    """The replicas of the cluster, ascending."""
+
+    heartbeat_ticks: int = 2
+    """Between two heartbeats."""
+    suspect_ticks: int = 10
+    """Without a heartbeat until a replica is suspected; grows when the suspicion was wrong."""
+    suspect_ticks_max: int = 80
+
+    summary_ticks: int = 4
+    """Between two rounds of anti-entropy."""
+    pull_limit: int = 256
+    """Requests in one answer to `Pull`."""
+
+    retry_ticks: int = 8
+    """Until an unanswered `Prepare` or `Accept` is sent again."""
+    stuck_ticks: int = 48
+    """Until a leader gives up on an instance that nobody can vote for, and prepares anew."""
+    window: int = 32
+    """Instances of consensus under way at once."""
+    batch_limit: int = 512
+    """Identifiers in one batch."""
+    catch_up_limit: int = 64
+    """Decisions in one answer to `CatchUp`."""
+
+    noop_ticks: int = 40
+    """How long a weak request may stay unstable before the leader issues a strong no-op."""
+    checkpoint_every: int = 4096
+    """Committed requests between two checkpoints."""
+    drift_limit_us: int = 500_000
+    """How far ahead of the local clock a request may be stamped before it is reported."""
+
+    @property
+    def majority(self) -> int:
+        return len(self.members) // 2 + 1
+
+    def peers(self, replica: int) -> tuple[int, ...]:
+        return tuple(each for each in self.members if each != replica)

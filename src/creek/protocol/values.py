@@ -1,0 +1,19 @@
+"""The values that operations take, store and answer with.
+
+A value is None, a bool, int, float, str or bytes, or a tuple or a str-keyed dict of values. Lists
+are turned into tuples where they enter, so that a value is the same thing before and after it has
+travelled, and cannot be changed behind the store's back. A key names a register of the store.
+"""
+
+from typing import Any, TypeAlias
+
+Key: TypeAlias = str | int | tuple[str | int, ...]
+
+
+def frozen(value: Any) -> Any:
+    """`value` with every list in it turned into a tuple."""
+    if type(value) in (list, tuple):
+        return tuple(frozen(each) for each in value)
+    if type(value) is dict:
+        return {key: frozen(each) for key, each in value.items()}
+    return value

@@ -1,0 +1,61 @@
+"""The contract between a replica and its driver: the simulator or a live server.
+
+A replica is a deterministic state machine without I/O. A driver feeds it inputs, one at a time,
+takes the effects after each, and carries them out (`creek.protocol.effects` says with which
+obligations). Nothing else passes between the two, so a replica cannot tell which driver it has.
+
+`now` is the local wall clock in microseconds. It may be wrong, drift and jump: it only ever
+influences the timestamps of requests. `tick` comes at a steady beat, however the clock behaves.
+"""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from creek.execution.undo import Execution
+from creek.protocol.dots import Dot
+from creek.protocol.effects import Effects, Task
+from creek.protocol.messages import Message, Record
+from creek.protocol.probes import Probes
+from creek.protocol.request import Operation
+from creek.protocol.values import Key
+
+
+class Replica(Protocol):
+    index: int
+    probes: Probes
+    refused: dict[str, int]
+    """Malformed or foreign inputs, counted by reason; none of them changed any other state."""
+    drift_us: dict[int, int]
+    """How far ahead each replica's clock has been seen, where that exceeded the limit."""
+
+    def recover(self, records: Iterable[Record]) -> None:
+        """Take up where the durable `records` left off. At most once, before any other input."""
+
+    def invoke(self, operation: Operation, strong: bool, session: int, now: int) -> Dot: ...
+
+    def receive(self, message: Message, sender: int, now: int) -> None: ...
+
+    def tick(self, now: int) -> None: ...
+
+    def run(self, task: Task) -> Execution:
+        """Carry out a task without changing the replica: between its hand-out and `completed`."""
+
+    def completed(self, task: Task, execution: Execution, now: int) -> None: ...
+
+    def take_effects(self) -> Effects: ...
+
+    def committed_length(self) -> int: ...
+
+    def leader(self) -> int | None:
+        """Whom this replica trusts to lead at the moment."""
+
+    def tentative_ids(self) -> tuple[Dot, ...]: ...
+
+    def committed_ids(self) -> tuple[Dot, ...]:
+        """The part of `committed` that is not summed up in a checkpoint."""
+
+    def state(self) -> dict[Key, object]:
+        """The registers as `committed · tentative` left them, once everything is executed."""
+
+    def idle(self) -> bool:
+        """Is everything on `committed · tentative` executed?"""

@@ -1,0 +1,72 @@
+# Needs make and Python 3.11 or later; everything else is installed into .venv, at the versions that
+# constraints.txt pins, the first time a target wants it.
+
+VENV      := .venv
+BIN       := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+ARGS  ?=
+SEEDS ?= 2000
+
+# The environment's own packages, and nothing that the caller's shell happens to point at.
+unexport PYTHONPATH
+unexport PYTHONHOME
+unexport VIRTUAL_ENV
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help run test check format fuzz mutants bench install clean
+
+help: ## Show this list
+	@echo 'make <target> [ARGS="…"]'
+	@echo
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: $(INSTALLED) ## Tell the story of five replicas, a partition and its healing
+	@$(BIN)/creek simulate --story $(ARGS)
+
+test: check ## Check, then run the tests; ARGS go to pytest: make test ARGS="-k paxos"
+	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+
+check: $(INSTALLED) ## Check format, lint, types and the imports between rooms
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+format: $(INSTALLED) ## Format the code and repair what the linter can
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+fuzz: $(INSTALLED) ## Look for a seed that breaks the protocol: make fuzz SEEDS=2000
+	@$(BIN)/creek fuzz --seeds $(SEEDS) $(ARGS)
+
+mutants: $(INSTALLED) ## Break the protocol on purpose and see that the fuzzer notices
+	@$(BIN)/python tests/mutants/run.py $(ARGS)
+
+bench: $(INSTALLED) ## Measure the costs that must hold
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+install: $(INSTALLED) ## Set up .venv; the other targets do so by themselves
+
+# An environment that works is kept and brought up to date; a broken or an outdated one is replaced.
+$(INSTALLED): pyproject.toml constraints.txt
+	@usable() { "$$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }; \
+	if ! usable $(BIN)/python || ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
+	    for python in python3.11 python3 ''; do usable "$$python" && break; done; \
+	    if [ -z "$$python" ]; then \
+	        echo 'Creek needs Python 3.11 or later: neither python3.11 nor python3 is one.' >&2; \
+	        exit 1; \
+	    fi; \
+	    echo "Creating $(VENV) with $$($$python --version) ..."; \
+	    "$$python" -m venv --clear $(VENV); \
+	fi
+	@echo 'Installing creek and the packages that constraints.txt pins into $(VENV) ...'
+	@$(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check \
+	    --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+clean: ## Remove everything that make created, .venv included; runs/ is kept
+	rm -rf $(VENV) build dist src/*.egg-info
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

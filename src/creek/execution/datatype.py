@@ -1,0 +1,170 @@
+"""The replicated data type F: a name and its operations, plain functions of a transaction.
+
+    counter = DataType("counter")
+
+    @counter.operation
+    def increment(tx: Transaction, amount: int = 1) -> None:
+        tx.add("value", amount)
+
+Rules: an operation is a deterministic function of its transaction and its arguments; whatever it
+raises is its answer, with its writes dropped, and reads the same in every process. `call` refuses
+what could not work before it is sent; `run` turns the same faults into answers, for by then they
+come from elsewhere and every replica must digest them alike. Must not know which replica it is on,
+nor which store it runs against.
+"""
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar, overload
+
+from creek.errors import BadValue, UnknownName
+from creek.execution.carriable import handed_out, refuse_uncarriable
+from creek.execution.sequential import Sequential
+from creek.execution.transaction import Execution, Transaction, View
+from creek.protocol.request import NOOP, Operation, Outcome, Request
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+ERROR_LENGTH_MAX = 1000
+_MEMORY_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+
+class DataType:
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._declared: dict[str, Declaration] = {}
+        # Not read-only: although it writes nothing, it is there to be ordered.
+        self._declare(NOOP.name, _noop, readonly=False)
+
+    @overload
+    def operation(self, function: Function, /) -> Function: ...
+
+    @overload
+    def operation(
+        self, /, *, readonly: bool = False, name: str | None = None
+    ) -> Callable[[Function], Function]: ...
+
+    def operation(
+        self,
+        function: Function | None = None,
+        /,
+        *,
+        readonly: bool = False,
+        name: str | None = None,
+    ) -> Function | Callable[[Function], Function]:
+        """Declare an operation, as a decorator. Its name is the function's unless one is given."""
+
+        def declare(declared: Function) -> Function:
+            self._declare(name or declared.__name__, declared, readonly)
+            return declared
+
+        return declare if function is None else declare(function)
+
+    @property
+    def operations(self) -> tuple[str, ...]:
+        return tuple(sorted(self._declared))
+
+    def is_readonly(self, name: str) -> bool:
+        return self._find(name).readonly
+
+    def signature(self, name: str) -> str:
+        """How to call the operation, for people."""
+        return self._find(name).signature
+
+    def call(self, name: str, *arguments: Any) -> Operation:
+        """The operation to send, or `UnknownName` or `BadValue` if it could not work anywhere."""
+        declaration = self._find(name)
+        declaration.check_arity(len(arguments))
+        for index, argument in enumerate(arguments):
+            what = f"argument '{declaration.parameter(index)}' of {declaration.signature}"
+            refuse_uncarriable(argument, what)
+        return Operation(name, arguments)
+
+    def run(self, request: Request, view: View) -> Execution:
+        """Run the request against `view`, which it does not change."""
+        operation = request.operation
+        declaration = self._declared.get(operation.name)
+        readonly = declaration is not None and declaration.readonly
+        transaction = Transaction(request, view, readonly)
+        try:
+            if declaration is None:
+                declaration = self._find(operation.name)  # raises
+            declaration.check_arity(len(operation.arguments))
+            value = declaration.function(transaction, *handed_out(operation.arguments))
+            refuse_uncarriable(value, f"the answer of '{operation.name}'")
+            outcome = Outcome(value)
+        except MemoryError:
+            raise  # this machine's trouble, not the operation's answer: others may well succeed
+        except Exception as error:
+            outcome = Outcome(error=error_text(error))
+        return transaction.close(outcome)
+
+    def sequential(self) -> Sequential:
+        """A fresh machine that runs this data type alone."""
+        return Sequential(self)
+
+    def _declare(self, name: str, function: Callable[..., Any], readonly: bool) -> None:
+        if name in self._declared:
+            raise BadValue(f"{self.name} has an operation '{name}' already")
+        self._declared[name] = Declaration(name, function, readonly)
+
+    def _find(self, name: str) -> "Declaration":
+        declaration = self._declared.get(name)
+        if declaration is None:
+            raise UnknownName(f"operation of {self.name}", name, self.operations)
+        return declaration
+
+
+class Declaration:
+    """One operation of a data type: the function and how it may be called."""
+
+    __slots__ = ("function", "most", "names", "readonly", "required", "signature")
+
+    def __init__(self, name: str, function: Callable[..., Any], readonly: bool) -> None:
+        self.function = function
+        self.readonly = readonly
+        parameters = list(inspect.signature(function).parameters.values())
+        kinds = [each.kind for each in parameters]
+        if not parameters or kinds[0] not in _PLAIN:
+            raise BadValue(f"operation '{name}' must take the transaction as its first parameter")
+        if any(
+            each not in _PLAIN and each is not inspect.Parameter.VAR_POSITIONAL for each in kinds
+        ):
+            raise BadValue(f"operation '{name}' must take its arguments by position")
+        arguments = parameters[1:]
+        plain = [each for each in arguments if each.kind in _PLAIN]
+        self.names = tuple(each.name for each in arguments)
+        self.required = sum(each.default is inspect.Parameter.empty for each in plain)
+        self.most = len(plain) if len(plain) == len(arguments) else None
+        self.signature = name + str(inspect.Signature(arguments))
+
+    def parameter(self, index: int) -> str:
+        """The name of the parameter that takes the argument at `index`."""
+        return self.names[min(index, len(self.names) - 1)]
+
+    def check_arity(self, count: int) -> None:
+        if count < self.required or (self.most is not None and count > self.most):
+            given = f"{count} argument" + ("" if count == 1 else "s")
+            raise BadValue(f"{given} do not fit {self.signature}")
+
+
+_PLAIN = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def error_text(error: Exception) -> str:
+    """`TypeName: message`, the same in every process: without addresses, valid Unicode, bounded."""
+    kind = type(error).__name__
+    if isinstance(error, RecursionError):
+        return f"{kind}: maximum recursion depth exceeded"  # where exactly, differs
+    try:
+        message = str(error)
+    except Exception:  # a broken __str__ is the operation's fault too, and as deterministic
+        return kind
+    message = _MEMORY_ADDRESS.sub("", message)
+    message = message.encode(errors="backslashreplace").decode()
+    return (f"{kind}: {message}" if message else kind)[:ERROR_LENGTH_MAX]
+
+
+def _noop(tx: Transaction) -> None:
+    pass

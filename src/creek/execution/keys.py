@@ -1,0 +1,66 @@
+"""The order of keys: total, and the same in every process.
+
+Integers come first, then strings by code point, then tuples, component by component with the same
+rule; a tuple comes right before its extensions. A key's *place* is a flat tuple that Python
+compares in that order. A range of keys is a half-open range of places, so that it can end where no
+key is: after every key that starts with a prefix, for instance. Must not know what is stored.
+"""
+
+from typing import Any, TypeAlias
+
+from creek.errors import BadValue
+from creek.execution.carriable import problem
+from creek.protocol.values import Key
+
+Place: TypeAlias = tuple[Any, ...]
+
+_INT, _STR, _TUPLE, _END = 0, 1, 2, 3
+FIRST_PLACE: Place = ()
+LAST_PLACE: Place = (_END,)
+
+
+def check_key(key: Any) -> None:
+    """Raise `BadValue` unless `key` is one. A bool is not: `True` and `1` are the same register."""
+    kind = type(key)
+    if kind is tuple:
+        for each in key:
+            _check_component(each)
+    else:
+        _check_component(key)
+
+
+def place(key: Key) -> Place:
+    """Where `key` stands among all keys."""
+    if isinstance(key, tuple):
+        flat: list[str | int] = [_TUPLE]
+        for each in key:
+            flat.append(_STR if isinstance(each, str) else _INT)
+            flat.append(each)
+        return tuple(flat)
+    return (_STR if isinstance(key, str) else _INT, key)
+
+
+def prefix_range(prefix: str | tuple[str | int, ...]) -> tuple[Place, Place]:
+    """The places of the keys of the same type, tuple or str, that start with `prefix`."""
+    start = place(prefix)
+    if isinstance(prefix, tuple):
+        return start, (*start, _END)
+    return start, _after_strings_starting_with(prefix)
+
+
+def _after_strings_starting_with(prefix: str) -> Place:
+    kept = prefix.rstrip("\U0010ffff")
+    if not kept:
+        return (_TUPLE,)
+    return (_STR, kept[:-1] + chr(ord(kept[-1]) + 1))
+
+
+def _check_component(component: Any) -> None:
+    kind = type(component)
+    if kind is not str and kind is not int:
+        raise BadValue(
+            f"a key is a str, an int or a tuple of these, not one with a {kind.__name__}"
+        )
+    found = problem(component)
+    if found is not None:
+        raise BadValue(f"a key holds {found}, which cannot be sent")

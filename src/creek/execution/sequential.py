@@ -1,0 +1,53 @@
+"""The data type run alone: one request after another on a plain dict.
+
+The reference that everything else is held against, so it is written to be obviously right and
+shares nothing with the stores of the replicas: no undo, no index, no versions.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from creek.execution.keys import Place, place
+from creek.execution.transaction import ABSENT
+from creek.protocol.dots import Dot
+from creek.protocol.request import Outcome, Request
+from creek.protocol.values import Key
+
+if TYPE_CHECKING:
+    from creek.execution.datatype import DataType
+
+
+class OperationRaised(Exception):
+    """The error that was an operation's answer, for those who call it directly."""
+
+
+class Sequential:
+    def __init__(self, datatype: "DataType") -> None:
+        self.datatype = datatype
+        self.state: dict[Key, Any] = {}
+        self._calls = 0
+
+    def apply(self, request: Request) -> Outcome:
+        execution = self.datatype.run(request, self)
+        for key, value in execution.writes.items():
+            if value is ABSENT:
+                self.state.pop(key, None)
+            else:
+                self.state[key] = value
+        return execution.outcome
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """Apply a request made on the spot; its value, or `OperationRaised`. For examples."""
+        operation = self.datatype.call(name, *arguments)
+        self._calls += 1
+        outcome = self.apply(Request(self._calls, Dot(0, self._calls), operation, strong=False))
+        if outcome.error is not None:
+            raise OperationRaised(outcome.error)
+        return outcome.value
+
+    def read(self, key: Key) -> Any:
+        return self.state.get(key, ABSENT)
+
+    def keys(self, start: Place, stop: Place, reverse: bool) -> Iterator[Key]:
+        inside = [key for key in self.state if start <= place(key) < stop]
+        return iter(sorted(inside, key=place, reverse=reverse))

@@ -1,0 +1,200 @@
+"""What an operation sees while it runs: registers to read and write, and nothing else.
+
+Rules: the writes stay in the transaction until the operation has returned, so that one that raises
+leaves nothing behind; an operation reads its own writes; time and chance come from the request, so
+that every replica computes the same. It reads through a `View` and must not know which store
+is behind it, nor whether the request is tentative or committed.
+"""
+
+import enum
+from collections.abc import Iterator
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from creek.errors import BadValue, UsageError
+from creek.execution.carriable import handed_out, refuse_uncarriable
+from creek.execution.keys import (
+    FIRST_PLACE,
+    LAST_PLACE,
+    Place,
+    check_key,
+    place,
+    prefix_range,
+)
+from creek.execution.randomness import RequestRandom
+from creek.protocol.request import Outcome, Request
+from creek.protocol.values import Key, frozen
+
+
+class Absent(enum.Enum):
+    """The type of `ABSENT`: an enum, so that there is only one even after copying and pickling."""
+
+    ABSENT = "absent"
+
+
+ABSENT: Final = Absent.ABSENT
+"""The paper's ⊥: what a register without a value holds, and what deleting it writes."""
+
+
+class View(Protocol):
+    """The state that a transaction reads: it does not change as long as the transaction runs."""
+
+    def read(self, key: Key) -> Any:
+        """The value under `key`, or `ABSENT`."""
+
+    def keys(self, start: Place, stop: Place, reverse: bool) -> Iterator[Key]:
+        """The keys that hold a value and stand in [start, stop), in order or in reverse order."""
+
+
+class Execution(msgspec.Struct, frozen=True):
+    """What running a request gave: its answer, what it would write, and what it cost."""
+
+    outcome: Outcome
+    writes: dict[Key, Any] = {}
+    """The last value written per key, `ABSENT` for a deletion. Empty when the operation raised."""
+    reads: int = 0
+    """Registers read one by one."""
+    scanned: int = 0
+    """Registers read by scans."""
+
+
+class Transaction:
+    __slots__ = ("_random", "_readonly", "_reads", "_request", "_scanned", "_view", "_writes")
+
+    def __init__(self, request: Request, view: View, readonly: bool = False) -> None:
+        self._request = request
+        self._view = view
+        self._readonly = readonly
+        self._random: RequestRandom | None = None
+        self._writes: dict[Key, Any] = {}
+        self._reads = 0
+        self._scanned = 0
+
+    @property
+    def timestamp(self) -> int:
+        """The request's timestamp in microseconds, in place of the clock."""
+        return self._request.timestamp
+
+    @property
+    def random(self) -> RequestRandom:
+        """Random numbers derived from the request, in place of the process's."""
+        if self._random is None:
+            self._random = RequestRandom(self._request)
+        return self._random
+
+    def get(self, key: Key, default: Any = None) -> Any:
+        """The value under `key`, or `default` when there is none."""
+        check_key(key)
+        self._reads += 1
+        value = self._writes[key] if key in self._writes else self._view.read(key)
+        return default if value is ABSENT else handed_out(value)
+
+    def put(self, key: Key, value: Any) -> None:
+        check_key(key)
+        self._refuse_when_readonly()
+        refuse_uncarriable(value, f"what is put under {key!r}")
+        self._writes[key] = frozen(value)
+
+    def delete(self, key: Key) -> None:
+        """Leave nothing under `key`, whether or not there was something."""
+        check_key(key)
+        self._refuse_when_readonly()
+        self._writes[key] = ABSENT
+
+    def add(self, key: Key, amount: int) -> None:
+        """Increase the integer under `key`, 0 when there is none.
+
+        It answers nothing, because increments commute as long as nobody looks: a store may put off
+        the addition until the value is read.
+        """
+        if type(amount) is not int:
+            raise BadValue(f"can only add an int to {key!r}, not a {type(amount).__name__}")
+        value = self.get(key, 0)
+        if type(value) is not int:
+            raise BadValue(f"can only add to an int, and {key!r} holds a {type(value).__name__}")
+        self.put(key, value + amount)
+
+    def scan(
+        self,
+        prefix: str | tuple[str | int, ...] | None = None,
+        *,
+        start: Key | None = None,
+        stop: Key | None = None,
+        reverse: bool = False,
+        limit: int | None = None,
+    ) -> Iterator[tuple[Key, Any]]:
+        """The keys and values, in the order of `creek.execution.keys`, that satisfy all of:
+
+        - a tuple prefix: tuple keys that start with it; a str prefix: str keys that start with it;
+        - `start` <= key < `stop`.
+
+        `reverse` turns the order round; `limit` bounds how many are given. The scan sees what the
+        transaction had written when it was asked for, and not what is written while it goes on.
+        """
+        if limit is not None and (type(limit) is not int or limit < 0):
+            raise BadValue(f"the limit of a scan is an int from 0, not {limit!r}")
+        low, high = _scan_range(prefix, start, stop)
+        own = {key: value for key, value in self._writes.items() if low <= place(key) < high}
+        return self._scan(low, high, own, reverse, limit)
+
+    def close(self, outcome: Outcome) -> Execution:
+        """The result of the whole: called once, by the data type, with what the operation gave."""
+        writes = self._writes if outcome.error is None else {}
+        return Execution(outcome, writes, self._reads, self._scanned)
+
+    def _scan(
+        self, low: Place, high: Place, own: dict[Key, Any], reverse: bool, limit: int | None
+    ) -> Iterator[tuple[Key, Any]]:
+        left = -1 if limit is None else limit
+        if left == 0:
+            return
+        for key in _merged(self._view.keys(low, high, reverse), own, reverse):
+            value = own[key] if key in own else self._view.read(key)
+            self._scanned += 1
+            if value is ABSENT:
+                continue
+            yield key, handed_out(value)
+            left -= 1
+            if left == 0:
+                return
+
+    def _refuse_when_readonly(self) -> None:
+        if self._readonly:
+            name = self._request.operation.name
+            raise UsageError(f"operation '{name}' is declared read-only and must not write")
+
+
+def _scan_range(
+    prefix: str | tuple[str | int, ...] | None, start: Key | None, stop: Key | None
+) -> tuple[Place, Place]:
+    low, high = FIRST_PLACE, LAST_PLACE
+    if prefix is not None:
+        if not isinstance(prefix, str | tuple):
+            raise BadValue(f"a prefix is a str or a tuple, not a {type(prefix).__name__}")
+        check_key(prefix)
+        low, high = prefix_range(prefix)
+    if start is not None:
+        check_key(start)
+        low = max(low, place(start))
+    if stop is not None:
+        check_key(stop)
+        high = min(high, place(stop))
+    return low, high
+
+
+def _merged(stored: Iterator[Key], own: dict[Key, Any], reverse: bool) -> Iterator[Key]:
+    """The stored keys and the transaction's own, each once, in order."""
+    if not own:
+        yield from stored
+        return
+    pending = sorted(own, key=place, reverse=not reverse)  # the next one is the last one
+    for key in stored:
+        here = place(key)
+        while pending and (place(pending[-1]) > here if reverse else place(pending[-1]) < here):
+            yield pending.pop()
+        if pending and pending[-1] == key:
+            pending.pop()
+        yield key
+    while pending:
+        yield pending.pop()

@@ -50,6 +50,7 @@ bench: $(INSTALLED) ## Measure the costs that must hold
 install: $(INSTALLED) ## Set up .venv; the other targets do so by themselves
 
 # An environment that works is kept and brought up to date; a broken or an outdated one is replaced.
+# -qq leaves pip its errors and takes its chatter.
 $(INSTALLED): pyproject.toml constraints.txt
 	@usable() { "$$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }; \
 	if ! usable $(BIN)/python || ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
@@ -62,7 +63,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	    "$$python" -m venv --clear $(VENV); \
 	fi
 	@echo 'Installing creek and the packages that constraints.txt pins into $(VENV) ...'
-	@$(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check \
+	@$(BIN)/python -m pip install -qq --no-input --disable-pip-version-check \
 	    --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 

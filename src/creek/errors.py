@@ -8,7 +8,7 @@
     │   └── MalformedMessage    bytes that are not one of our messages
     └── StorageFault            the disk failed, or holds what we did not write
 
-An operation that raises is none of these: its error is its answer (`creek.protocol.request.Outcome`).
+An operation that raises is none of these: its error is its answer (`protocol.request.Outcome`).
 """
 
 

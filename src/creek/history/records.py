@@ -57,9 +57,9 @@ class Answer(msgspec.Struct, frozen=True):
 class OperationRecord(msgspec.Struct, frozen=True, kw_only=True):
     """An operation as its client saw it. Without an answer its fate is unknown to the client.
 
-    `id` is the identifier that the replica gave it. A request that was lost in a crash before it was
-    durable, and so before anyone saw it, may share its `id` with a later one of the same replica;
-    `incarnation` tells them apart.
+    `id` is the identifier that the replica gave it. A request that was lost in a crash before it
+    was durable, and so before anyone saw it, may share its `id` with a later one of the same
+    replica; `incarnation` tells them apart.
     """
 
     session: int
@@ -87,7 +87,7 @@ class LoggedEvent(msgspec.Struct, frozen=True):
 
 
 class ReplicaLog(msgspec.Struct, frozen=True, kw_only=True):
-    """What one incarnation of a replica did, in order. After a restart, the log begins with what was
+    """What one incarnation of a replica did, in order. After a restart it begins with what was
     recovered from disk: an `Installed` when there was a checkpoint, then deliveries and commits."""
 
     replica: int
@@ -98,7 +98,7 @@ class ReplicaLog(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FinalState(msgspec.Struct, frozen=True, kw_only=True):
-    """A replica at the end of the run. `committed` begins at index `first`: before it, a checkpoint."""
+    """A replica at the end of the run. `committed` begins at `first`: before it, a checkpoint."""
 
     replica: int
     first: int
@@ -110,9 +110,9 @@ class FinalState(msgspec.Struct, frozen=True, kw_only=True):
 class History(msgspec.Struct, frozen=True, kw_only=True):
     """One run.
 
-    `quiescent` says that the run ended healed and with time to settle: every fault was over, clients
-    had stopped, and the replicas in `finals` were up and had nothing left to do. Only then can
-    liveness and convergence be asked for.
+    `quiescent` says that the run ended healed and with time to settle: every fault was over,
+    clients had stopped, and the replicas in `finals` were up and had nothing left to do. Only then
+    can liveness and convergence be asked for.
     """
 
     config: dict[str, Any]

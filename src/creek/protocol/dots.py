@@ -11,6 +11,7 @@ with a hole between any two.
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import msgspec
@@ -41,6 +42,22 @@ class Dots(msgspec.Struct, frozen=True, array_like=True):
     def __len__(self) -> int:
         return _count(self.ranges)
 
+    def take(self, limit: int) -> "Dots":
+        """The first `limit` dots, in order of replica and event."""
+        taken: dict[int, tuple[int, ...]] = {}
+        for replica in sorted(self.ranges):
+            ranges = self.ranges[replica]
+            kept: list[int] = []
+            for at in range(0, len(ranges), 2):
+                if limit <= 0:
+                    break
+                end = min(ranges[at + 1], ranges[at] + limit)
+                kept += (ranges[at], end)
+                limit -= end - ranges[at]
+            if kept:
+                taken[replica] = tuple(kept)
+        return Dots(taken)
+
     def without(self, dots: Iterable[Dot]) -> "Dots":
         """The set difference with a few single dots: O(replicas + holes + their number)."""
         removed = DotSet(dots)
@@ -58,7 +75,7 @@ class Dots(msgspec.Struct, frozen=True, array_like=True):
                 return f"replica {replica} has a range without an end"
             if ranges[0] < 1:
                 return f"replica {replica} has event {ranges[0]}; events start at 1"
-            if any(a >= b for a, b in zip(ranges, ranges[1:], strict=False)):
+            if any(a >= b for a, b in pairwise(ranges)):
                 return f"replica {replica} has ranges out of order"
         return None
 
@@ -115,7 +132,7 @@ class DotSet:
             self.ranges[replica] = _union(mine, ranges) if mine else list(ranges)
 
     def contiguous(self, replica: int) -> int:
-        """The last event number up to which nothing of `replica` is missing; 0 if it is the first."""
+        """The event number up to which nothing of `replica` is missing; 0 without the first."""
         ranges = self.ranges.get(replica)
         return ranges[1] - 1 if ranges and ranges[0] == 1 else 0
 
@@ -152,6 +169,9 @@ class DotSet:
                 left[replica] = tuple(rest)
         return Dots(left)
 
+    def clear(self) -> None:
+        self.ranges.clear()
+
     def freeze(self) -> Dots:
         return Dots({replica: tuple(ranges) for replica, ranges in self.ranges.items()})
 
@@ -183,14 +203,17 @@ def _dots(replica: int, ranges: Sequence[int]) -> Iterator[Dot]:
             yield Dot(replica, event)
 
 
+def _pairs(ranges: Sequence[int]) -> Iterator[tuple[int, int]]:
+    return zip(ranges[::2], ranges[1::2], strict=True)
+
+
 def _count(ranges: Mapping[int, Sequence[int]]) -> int:
     return sum(sum(each[1::2]) - sum(each[::2]) for each in ranges.values())
 
 
 def _union(left: Sequence[int], right: Sequence[int]) -> list[int]:
     merged: list[int] = []
-    pairs = sorted([*zip(left[::2], left[1::2], strict=True), *zip(right[::2], right[1::2], strict=True)])
-    for start, end in pairs:
+    for start, end in sorted([*_pairs(left), *_pairs(right)]):
         if merged and start <= merged[-1]:
             merged[-1] = max(merged[-1], end)
         else:

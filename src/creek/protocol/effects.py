@@ -88,7 +88,7 @@ Event: TypeAlias = Cast | RbDelivered | CabDelivered | Committed | Installed
 class Effects(msgspec.Struct, frozen=True):
     persist: tuple[Record, ...] = ()
     """Durable, in this order, before any `send` or `respond` of this or a later batch leaves.
-    A `Checkpoint` allows the driver to drop every record that came before it."""
+    An `Image` allows the driver to drop every record that came before it."""
     send: tuple[Send, ...] = ()
     """In any order, each at most once: the protocol survives loss, duplication and reordering."""
     respond: tuple[Response, ...] = ()

@@ -35,12 +35,8 @@ class AcceptedValue(NamedTuple):
     batch: Batch
 
 
-class Checkpoint(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """A prefix of `committed`, summed up: what it did to the state instead of what it was.
-
-    As a record it stands for every record before it that concerns the prefix; as the body of a
-    `Snapshot` it brings a replica forward that is too far behind to be told each step.
-    """
+class Checkpoint(msgspec.Struct, frozen=True, array_like=True):
+    """A prefix of `committed`, summed up: what it did to the state instead of what it was."""
 
     instance: int
     """The first instance of consensus whose deliveries are not in the prefix."""
@@ -48,7 +44,7 @@ class Checkpoint(msgspec.Struct, frozen=True, array_like=True, tag=1):
     """How many requests the prefix holds."""
     ids: Dots
     timestamp: int
-    """The greatest timestamp in the prefix."""
+    """No request of the prefix is stamped later."""
     state: tuple[tuple[Key, Any], ...]
     """The registers, in key order."""
     outcomes: tuple[tuple[Dot, Outcome], ...]
@@ -70,7 +66,7 @@ class Cast(msgspec.Struct, frozen=True, array_like=True, tag=10):
 
 
 class Summary(msgspec.Struct, frozen=True, array_like=True, tag=11):
-    """Anti-entropy: what the sender has received, and how much of it is safely committed there."""
+    """Anti-entropy: everything that the sender has received."""
 
     received: Dots
 
@@ -212,7 +208,17 @@ class Decided(msgspec.Struct, frozen=True, array_like=True, tag=5):
     batch: Batch
 
 
-Record: TypeAlias = Checkpoint | Received | Promised | Accepted | Decided
+class Image(msgspec.Struct, frozen=True, array_like=True, tag=1):
+    """The whole durable state in one record: the driver may drop every record before it."""
+
+    checkpoint: Checkpoint
+    promised: Ballot
+    accepted: tuple[AcceptedValue, ...]
+    decided: tuple[tuple[int, Batch], ...]
+    requests: tuple[Request, ...]
+
+
+Record: TypeAlias = Image | Received | Promised | Accepted | Decided
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -10,6 +10,54 @@ import enum
 class Probe(enum.Enum):
     """Each probe's value says what happened."""
 
+    REQUEST_TWICE = "a request arrived that was here already"
+    REQUEST_HELD_BACK = "a request waited for an earlier one of the same replica"
+    REQUEST_PULLED = "anti-entropy brought a request"
+    PULL_CONTINUED = "one answer to a pull was not enough"
+    PULL_OUTDATED = "a peer pulled what is no longer kept"
+    REQUESTS_FORGOTTEN = "requests that every replica has were forgotten"
+    CLOCK_AHEAD = "a request from a clock far ahead"
+
+    SUSPECTED_WRONGLY = "a suspected replica was alive"
+    LEADER_FOLLOWED_UNHEARD = "a leader was trusted on the word of others"
+
+    CAMPAIGN = "a replica started a ballot"
+    CAMPAIGN_OUTBID = "a ballot lost against a higher one"
+    PREPARE_AGAIN = "a prepare was repeated"
+    ACCEPT_AGAIN = "an accept was repeated"
+    BALLOT_FROM_THE_PAST = "a prepare or accept came too late"
+    VALUE_RECOVERED = "a new leader proposed what an old one had"
+    GAP_FILLED = "a new leader closed a gap with an empty batch"
+    STUCK_INSTANCE = "a leader gave up on a batch that nobody could vote for"
+    WINDOW_FULL = "a strong request waited for a place in the pipeline"
+    PROMISE_TELLS_DECIDED = "a new leader learned that older instances are decided"
+
+    VOTE_DEFERRED = "a vote waited for its predicate"
+    VOTE_OVERTAKEN = "a deferred vote was void by the time its predicate held"
+    OFFER_DEFERRED = "a strong request waited for its causal context before it was proposed"
+    DELIVERY_DEFERRED = "a decided request waited for its predicate"
+    DELIVERED_TWICE_AVOIDED = "a request was decided in two instances"
+    DECIDED_OUT_OF_ORDER = "an instance was decided before an earlier one"
+    VOTES_BEFORE_VALUE = "a majority voted before the proposal arrived"
+    INSTANCE_TOO_FAR = "a vote was too far ahead to keep"
+    CAUGHT_UP = "decisions came from a peer"
+    DECISIONS_FORGOTTEN = "decisions that are no longer needed were forgotten"
+    SNAPSHOT_SENT = "a peer was too far behind to be told each step"
+    SNAPSHOT_INSTALLED = "a snapshot took the place of a prefix"
+    ANSWERED_FROM_SNAPSHOT = "a client was answered from a snapshot"
+    IMAGE_WRITTEN = "the journal was compacted"
+
+    RECOVERED = "a replica recovered from its disk"
+    RECOVERED_IMAGE = "a replica recovered from a compacted journal"
+    NOOP_ISSUED = "a strong no-op stabilised weak requests"
+
+    ROLLED_BACK = "a request was rolled back"
+    REEXECUTED = "a request was executed again"
+    EXECUTION_OVERTAKEN = "an execution was void by the time it completed"
+    STABLE_FROM_COMMIT = "a stable answer left when its request was committed"
+    STABLE_FROM_EXECUTION = "a stable answer left when its request was executed"
+    TENTATIVE_AGAIN = "a strong request got another tentative answer"
+
 
 class Probes:
     __slots__ = ("counts",)

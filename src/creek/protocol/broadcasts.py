@@ -1,0 +1,264 @@
+"""The two broadcasts of Section 3, and Ω under them, as one machine: what a scheme is built on.
+
+It routes messages, keeps the disk's image of the protocol, and hands snapshots to replicas that are
+too far behind. It orders and delivers; what a delivery means is the scheme's affair (`Application`).
+"""
+
+from collections.abc import Iterable
+from typing import Protocol, assert_never
+
+from creek.protocol import admission
+from creek.protocol.cab import ConditionalAtomicBroadcast
+from creek.protocol.clock import HybridClock
+from creek.protocol.dots import Dot
+from creek.protocol.effects import Outbox, Send
+from creek.protocol.gossip import Gossip
+from creek.protocol.messages import (
+    Accept,
+    Accepted,
+    AcceptedValue,
+    Cast,
+    CatchUp,
+    Checkpoint,
+    Decided,
+    Decisions,
+    Heartbeat,
+    Image,
+    Message,
+    Prepare,
+    Progress,
+    Promise,
+    Promised,
+    Pull,
+    Pulled,
+    Received,
+    Record,
+    Reject,
+    Snapshot,
+    Summary,
+    Vote,
+)
+from creek.protocol.omega import NO_BALLOT, Omega
+from creek.protocol.probes import Probe, Probes
+from creek.protocol.request import Batch, Request
+from creek.protocol.settings import Settings
+
+
+class Application(Protocol):
+    """What the broadcasts ask of the scheme above them."""
+
+    def rb_deliver(self, request: Request) -> None: ...
+
+    def cab_deliver(self, id: Dot, instance: int) -> None: ...
+
+    def missing_dependency(self, id: Dot) -> Dot | None:
+        """`checkDep` (lines 10-14): None for true, or a dot that is missing."""
+
+    def is_committed(self, id: Dot) -> bool: ...
+
+    def checkpoint(self) -> Checkpoint:
+        """The longest executed prefix of `committed` that ends with an instance."""
+
+    def live_requests(self) -> Iterable[Request]:
+        """Every delivered request that the checkpoint does not hold."""
+
+    def install(self, checkpoint: Checkpoint) -> None:
+        """Let the checkpoint take the place of everything it holds."""
+
+
+class Broadcasts:
+    def __init__(self, index: int, settings: Settings, application: Application) -> None:
+        assert index in settings.members
+        self.index = index
+        self.settings = settings
+        self.outbox = Outbox()
+        self.probes = Probes()
+        self.clock = HybridClock()
+        self.refused: dict[str, int] = {}
+        self.drift_us: dict[int, int] = {}
+        self._application = application
+        self._ticks = 0
+        self._now = 0
+        self._image: Checkpoint | None = None
+        """The checkpoint of the last image on disk."""
+        self._snapshot_sent_at: dict[int, int] = {}
+
+        self.omega = Omega(index, settings, self.outbox, self.probes)
+        self.gossip = Gossip(
+            index, settings, self.outbox, self.probes, self._rb_deliver, self._send_snapshot
+        )
+        self.cab = ConditionalAtomicBroadcast(
+            index,
+            settings,
+            self.outbox,
+            self.probes,
+            self.omega,
+            application.missing_dependency,
+            application.is_committed,
+            application.cab_deliver,
+            self._send_snapshot,
+        )
+
+    def next_id(self) -> Dot:
+        return Dot(self.index, self.gossip.received.last(self.index) + 1)
+
+    def rb_cast(self, request: Request) -> None:
+        self.gossip.cast(request)
+
+    def cab_cast(self, id: Dot) -> None:
+        self.cab.offer(id)
+
+    def arrived(self, dot: Dot) -> None:
+        """A predicate may have waited for this dot."""
+        self.cab.arrived(dot)
+
+    def settle(self) -> None:
+        self.cab.settle()
+
+    def tick(self, now: int) -> None:
+        self._now = now
+        self._ticks += 1
+        self.omega.tick(self._ticks)
+        self.gossip.tick(self._ticks)
+        self.cab.tick(self._ticks)
+
+    def receive(self, message: Message, sender: int, now: int) -> None:
+        self._now = now
+        found = self._problem(message, sender)
+        if found is not None:
+            self.refused[found] = self.refused.get(found, 0) + 1
+            return
+        match message:
+            case Cast():
+                self.gossip.on_cast(message)
+            case Summary():
+                self.gossip.on_summary(message, sender)
+            case Pull():
+                self.gossip.on_pull(message, sender)
+            case Pulled():
+                self.gossip.on_pulled(message, sender)
+            case Heartbeat():
+                self.omega.on_heartbeat(message, sender)
+                self.cab.leader.outbid(message.ballot)
+            case Prepare():
+                self.cab.on_prepare(message, sender)
+            case Promise():
+                self.cab.on_promise(message, sender)
+            case Accept():
+                self.cab.on_accept(message, sender)
+            case Vote():
+                self.cab.on_vote(message, sender)
+            case Reject():
+                self.cab.on_reject(message)
+            case Progress():
+                self.cab.on_progress(message, sender)
+            case CatchUp():
+                self.cab.on_catch_up(message, sender)
+            case Decisions():
+                self.cab.on_decisions(message, sender)
+            case Snapshot():
+                self._on_snapshot(message.checkpoint)
+            case _:
+                assert_never(message)
+
+    # --- the durable image ------------------------------------------------------------------------
+
+    def compact(self, checkpoint: Checkpoint) -> None:
+        """Put the whole durable state on disk as one record, so that all before it can go.
+
+        What the checkpoint before this one held is forgotten: peers that still miss some of it were
+        behind for a whole period, and get a snapshot.
+        """
+        self.probes.hit(Probe.IMAGE_WRITTEN)
+        if self._image is not None:
+            self.gossip.forget(self._image.ids)
+            self.cab.learner.forget_below(self._image.instance)
+        self._image = checkpoint
+        acceptor, learner = self.cab.acceptor, self.cab.learner
+        accepted = tuple(acceptor.accepted[each] for each in sorted(acceptor.accepted))
+        decided = tuple(
+            (each, learner.decided[each])
+            for each in sorted(learner.decided)
+            if each >= checkpoint.instance
+        )
+        requests = (*self._application.live_requests(), *self.gossip.held_back())
+        self.outbox.records.append(
+            Image(checkpoint, acceptor.promised, accepted, decided, requests)
+        )
+
+    def recover(self, records: Iterable[Record]) -> None:
+        """Rebuild everything that `records` tell. What the outbox then asks to write or send is
+        on disk already, or will be sent again in time."""
+        self.probes.hit(Probe.RECOVERED)
+        promised = NO_BALLOT
+        accepted: list[AcceptedValue] = []
+        decided: dict[int, Batch] = {}
+        requests: list[Request] = []
+        for record in records:
+            match record:
+                case Image():
+                    self.probes.hit(Probe.RECOVERED_IMAGE)
+                    self._image = record.checkpoint
+                    promised = max(promised, record.promised)
+                    accepted = list(record.accepted)
+                    decided = dict(record.decided)
+                    requests = list(record.requests)
+                case Received(request=request):
+                    requests.append(request)
+                case Promised(ballot=ballot):
+                    promised = max(promised, ballot)
+                case Accepted(value=value):
+                    accepted.append(value)
+                case Decided(instance=instance, batch=batch):
+                    decided[instance] = batch
+                case _:
+                    assert_never(record)
+        if self._image is not None:
+            self._install(self._image)
+        self.cab.restore(promised, accepted, decided)
+        self.gossip.restore(requests)
+        self.settle()
+        self.outbox.records.clear()
+        self.outbox.sends.clear()
+
+    # --- snapshots ------------------------------------------------------------------------------------
+
+    def _send_snapshot(self, peer: int) -> None:
+        last = self._snapshot_sent_at.get(peer)
+        if last is not None and self._ticks - last < self.settings.retry_ticks:
+            return
+        self._snapshot_sent_at[peer] = self._ticks
+        self.probes.hit(Probe.SNAPSHOT_SENT)
+        self.outbox.sends.append(Send((peer,), Snapshot(self._application.checkpoint())))
+
+    def _on_snapshot(self, checkpoint: Checkpoint) -> None:
+        if checkpoint.instance <= self.cab.learner.delivered:
+            return
+        self.probes.hit(Probe.SNAPSHOT_INSTALLED)
+        self._install(checkpoint)
+        self.compact(checkpoint)
+
+    def _install(self, checkpoint: Checkpoint) -> None:
+        self.clock.observe(checkpoint.timestamp, self._now)
+        self._application.install(checkpoint)
+        self.cab.install(checkpoint.instance, checkpoint.ids)
+        self.gossip.cover(checkpoint.ids)
+
+    # --- inside ---------------------------------------------------------------------------------------
+
+    def _problem(self, message: Message, sender: int) -> str | None:
+        if sender == self.index:
+            return admission.STRANGER
+        found = admission.problem(message, sender, self.settings.members)
+        if found is None and isinstance(message, Cast | Pulled):
+            if any(self.gossip.conflicts(request) for request in message.requests):
+                return admission.ID_REUSED
+        return found
+
+    def _rb_deliver(self, request: Request) -> None:
+        ahead = self.clock.observe(request.timestamp, self._now)
+        if ahead > self.settings.drift_limit_us:
+            self.probes.hit(Probe.CLOCK_AHEAD)
+            origin = request.id.replica
+            self.drift_us[origin] = max(ahead, self.drift_us.get(origin, 0))
+        self._application.rb_deliver(request)

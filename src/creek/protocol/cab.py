@@ -1,0 +1,253 @@
+"""Conditional atomic broadcast (Sections 3.3 and 5): total order for identifiers, under a condition.
+
+Joins the three roles of Multi-Paxos and gives them the predicate `rcv(v) ∧ q(m)`. It is tested before
+a leader proposes an identifier, before an acceptor votes for it and before it is delivered. It is
+never polled: it answers with one dot that is missing, and whatever is blocked on that dot is looked
+at again when `arrived(dot)` says so.
+
+A strong request that reaches a replica by reliable broadcast is `offered` here: it is CAB-cast to
+whoever leads, without a message of its own.
+
+Nothing is delivered inside another step: inputs leave work behind, and `settle` does it.
+"""
+
+import enum
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from creek.protocol.dots import Dot, Dots
+from creek.protocol.effects import Outbox, Send
+from creek.protocol.messages import (
+    Accept,
+    AcceptedValue,
+    Ballot,
+    CatchUp,
+    Decisions,
+    Prepare,
+    Progress,
+    Promise,
+    Reject,
+    Vote,
+)
+from creek.protocol.omega import Omega
+from creek.protocol.paxos.acceptor import Acceptor
+from creek.protocol.paxos.leader import Leader, Phase
+from creek.protocol.paxos.learner import Learner
+from creek.protocol.probes import Probe, Probes
+from creek.protocol.request import Batch
+from creek.protocol.settings import Settings
+
+
+class _Blocked(enum.Enum):
+    OFFER = "a strong request, to be proposed"
+    VOTE = "an instance, to be voted for"
+    DELIVERY = "the next decided request, to be delivered"
+
+
+class ConditionalAtomicBroadcast:
+    def __init__(
+        self,
+        index: int,
+        settings: Settings,
+        outbox: Outbox,
+        probes: Probes,
+        omega: Omega,
+        missing: Callable[[Dot], Dot | None],
+        is_delivered: Callable[[Dot], bool],
+        deliver: Callable[[Dot, int], None],
+        outdated: Callable[[int], None],
+    ) -> None:
+        """`missing(id)` is the predicate: None when it holds, or a dot whose arrival may make it
+        hold. Once it holds it must hold for ever (eventual stable evaluation)."""
+        self._index = index
+        self._peers = settings.peers(index)
+        self._settings = settings
+        self._outbox = outbox
+        self._probes = probes
+        self._omega = omega
+        self._missing = missing
+        self._is_delivered = is_delivered
+        self._deliver = deliver
+        self._outdated = outdated
+
+        self.learner = Learner(index, settings, outbox, probes)
+        self.acceptor = Acceptor(self._peers, outbox, probes, self._vote_must_wait, self._voted)
+        self.leader = Leader(
+            index, settings, outbox, probes, self._accept_here, self.acceptor.is_deferred
+        )
+        self._ready: dict[Dot, None] = {}
+        """Strong requests whose predicate holds and that are not delivered: for whoever leads."""
+        self._blocked: dict[Dot, list[tuple[_Blocked, int | Dot]]] = {}
+        self._woken: deque[tuple[_Blocked, int | Dot]] = deque()
+        self._delivery_blocked = False
+
+    # --- what the replica tells us ------------------------------------------------------------------
+
+    def offer(self, id: Dot) -> None:
+        """A strong request is known here: CAB-cast it (line 20)."""
+        if self._is_delivered(id) or id in self._ready:
+            return
+        missing = self._missing(id)
+        if missing is None:
+            self._ready[id] = None
+            self.leader.enqueue(id)
+        else:
+            self._probes.hit(Probe.OFFER_DEFERRED)
+            self._block(missing, _Blocked.OFFER, id)
+
+    def arrived(self, dot: Dot) -> None:
+        """A dot for which a predicate may have waited is there."""
+        self._woken.extend(self._blocked.pop(dot, ()))
+
+    def settle(self) -> None:
+        """Do all the work that earlier inputs have made possible."""
+        progress = True
+        while progress:
+            while self._woken:
+                self._resume(*self._woken.popleft())
+            progress = self._deliver_next() or self.leader.pump()
+
+    def tick(self, ticks: int) -> None:
+        if self._omega.leader == self._index and self.leader.phase is Phase.FOLLOWING:
+            self._campaign()
+        elif self.leader.tick(ticks):
+            self._campaign()
+        if ticks % self._settings.heartbeat_ticks == 0 and self._peers:
+            self._outbox.sends.append(Send(self._peers, Progress(self.learner.delivered)))
+            self.learner.ask_if_stalled()
+            self.learner.forget_delivered_by_all()
+
+    # --- messages -----------------------------------------------------------------------------------
+
+    def on_prepare(self, message: Prepare, sender: int) -> None:
+        self._observe(message.ballot)
+        self.acceptor.on_prepare(message, sender, self.learner.first_undecided)
+
+    def on_promise(self, message: Promise, sender: int) -> None:
+        if self.leader.on_promise(message, sender):
+            self.leader.start(self.learner.first_undecided, self._ready)
+
+    def on_accept(self, message: Accept, sender: int) -> None:
+        self._observe(message.ballot)
+        if self.learner.is_decided(message.instance):
+            self.learner.on_catch_up(sender, message.instance)
+            return
+        if self.learner.on_proposal(message.ballot, message.instance, message.batch):
+            self._decided(message.instance)
+        else:
+            self.acceptor.on_accept(message, sender)
+
+    def on_vote(self, message: Vote, sender: int) -> None:
+        if self.learner.on_vote(message.ballot, message.instance, sender):
+            self._decided(message.instance)
+
+    def on_reject(self, message: Reject) -> None:
+        self._observe(message.promised)
+
+    def on_progress(self, message: Progress, sender: int) -> None:
+        self.learner.on_progress(sender, message.delivered)
+
+    def on_catch_up(self, message: CatchUp, sender: int) -> None:
+        if not self.learner.on_catch_up(sender, message.first):
+            self._outdated(sender)
+
+    def on_decisions(self, message: Decisions, sender: int) -> None:
+        for instance in self.learner.on_decisions(sender, message.first, message.batches):
+            self._decided(instance)
+
+    # --- checkpoints and recovery ----------------------------------------------------------------------
+
+    def install(self, instance: int, ids: Dots) -> None:
+        """A checkpoint holds everything that the instances below `instance` delivered."""
+        self.learner.install(instance)
+        self.acceptor.forget_below(self.learner.first_undecided)
+        self.leader.step_down()
+        for id in [id for id in self._ready if id in ids]:
+            del self._ready[id]
+        for blocked in self._blocked.values():
+            self._woken.extend(blocked)
+        self._blocked.clear()
+        self._delivery_blocked = False
+
+    def restore(
+        self,
+        promised: Ballot,
+        accepted: Iterable[AcceptedValue],
+        decided: dict[int, Batch],
+    ) -> None:
+        self.learner.restore(decided)
+        latest: dict[int, AcceptedValue] = {}
+        for value in accepted:
+            latest[value.instance] = value
+        self.acceptor.restore(promised, latest)
+        self.acceptor.forget_below(self.learner.first_undecided)
+        self._observe(self.acceptor.promised)
+
+    # --- inside ------------------------------------------------------------------------------------------
+
+    def _campaign(self) -> None:
+        ballot = Ballot(self._omega.greatest_ballot.round + 1, self._index)
+        decided = self.learner.first_undecided
+        prepare = self.leader.campaign(ballot, decided)
+        self._omega.observe(ballot)
+        promise = self.acceptor.promise(prepare, decided)
+        assert promise is not None, "no ballot is greater than the one just made"
+        self.on_promise(promise, self._index)
+
+    def _observe(self, ballot: Ballot) -> None:
+        self._omega.observe(ballot)
+        self.leader.outbid(ballot)
+
+    def _accept_here(self, message: Accept) -> None:
+        self.learner.on_proposal(message.ballot, message.instance, message.batch)
+        self.acceptor.on_accept(message, self._index)
+
+    def _voted(self, ballot: Ballot, instance: int) -> None:
+        if self.learner.on_vote(ballot, instance, self._index):
+            self._decided(instance)
+
+    def _decided(self, instance: int) -> None:
+        self.leader.decided(instance)
+        self.acceptor.forget_below(self.learner.first_undecided)
+
+    def _vote_must_wait(self, instance: int, batch: Batch) -> bool:
+        for id in batch:
+            missing = self._missing(id)
+            if missing is not None:
+                self._block(missing, _Blocked.VOTE, instance)
+                return True
+        return False
+
+    def _deliver_next(self) -> bool:
+        id = self.learner.next_to_deliver()
+        if id is None or self._delivery_blocked:
+            return False
+        if self._is_delivered(id):
+            self._probes.hit(Probe.DELIVERED_TWICE_AVOIDED)
+            self.learner.deliver_next()
+            return True
+        missing = self._missing(id)
+        if missing is not None:
+            self._probes.hit(Probe.DELIVERY_DEFERRED)
+            self._delivery_blocked = True
+            self._block(missing, _Blocked.DELIVERY, id)
+            return False
+        instance = self.learner.delivered
+        self.learner.deliver_next()
+        self._ready.pop(id, None)
+        self.leader.delivered(id)
+        self._deliver(id, instance)
+        return True
+
+    def _block(self, missing: Dot, kind: _Blocked, what: int | Dot) -> None:
+        self._blocked.setdefault(missing, []).append((kind, what))
+
+    def _resume(self, kind: _Blocked, what: int | Dot) -> None:
+        if kind is _Blocked.DELIVERY:
+            self._delivery_blocked = False
+        elif kind is _Blocked.VOTE:
+            assert isinstance(what, int)
+            self.acceptor.resume(what)
+        else:
+            assert isinstance(what, Dot)
+            self.offer(what)

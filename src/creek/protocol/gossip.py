@@ -1,0 +1,174 @@
+"""Reliable broadcast (Section 3.2): eager push, then anti-entropy.
+
+The replica that issues a request pushes it to all. From time to time replicas exchange summaries of
+what they received and pull what they miss, from whoever has it: so loss, a sender that died halfway
+and a healed partition are all the same case.
+
+Rules kept here:
+- a request is delivered at most once, and each replica's requests in the order it issued them: one
+  that arrives early is held back;
+- a request is on disk before anything that depends on it leaves;
+- a request is forgotten once every member has it or a checkpoint covers it, not before. A peer that
+  pulls a forgotten one needs a snapshot.
+
+Nothing here looks into a request, or knows what delivering one means.
+"""
+
+from collections.abc import Callable, Iterable
+
+from creek.protocol.dots import Dot, Dots, DotSet, intersection
+from creek.protocol.effects import Outbox, Send
+from creek.protocol.messages import Cast, Pull, Pulled, Received, Summary
+from creek.protocol.probes import Probe, Probes
+from creek.protocol.request import Request
+from creek.protocol.settings import Settings
+
+
+class Gossip:
+    def __init__(
+        self,
+        index: int,
+        settings: Settings,
+        outbox: Outbox,
+        probes: Probes,
+        deliver: Callable[[Request], None],
+        outdated: Callable[[int], None],
+    ) -> None:
+        self._peers = settings.peers(index)
+        self._index = index
+        self._settings = settings
+        self._outbox = outbox
+        self._probes = probes
+        self._deliver = deliver
+        self._outdated = outdated
+
+        self.received = DotSet()
+        self.delivered = DotSet()
+        self._held_back: dict[Dot, Request] = {}
+        self._kept: dict[Dot, Request] = {}
+        self._forgotten: dict[int, int] = {}
+        """Per replica, the event number up to which `_kept` was cleared."""
+        self._known: dict[int, Dots] = {}
+        """What each peer last said it has received."""
+        self._asked = DotSet()
+        """Pulled in this round: no two peers are asked for the same request."""
+
+    def cast(self, request: Request) -> None:
+        """RB-cast a request issued here; its local delivery is the caller's (lines 22-24)."""
+        self.received.add(request.id)
+        self.delivered.add(request.id)
+        self._kept[request.id] = request
+        self._outbox.records.append(Received(request))
+        if self._peers:
+            self._outbox.sends.append(Send(self._peers, Cast((request,))))
+
+    def tick(self, ticks: int) -> None:
+        if ticks % self._settings.summary_ticks:
+            return
+        self._asked.clear()
+        self._forget_what_everyone_has()
+        if self._peers:
+            self._outbox.sends.append(Send(self._peers, Summary(self.received.freeze())))
+
+    def on_cast(self, message: Cast) -> None:
+        for request in message.requests:
+            self._receive(request)
+
+    def on_summary(self, message: Summary, sender: int) -> None:
+        self._known[sender] = message.received
+        self._pull(sender)
+
+    def on_pull(self, message: Pull, sender: int) -> None:
+        here = intersection((message.wanted, self.received)).take(self._settings.pull_limit)
+        found = tuple(self._kept[id] for id in here if id in self._kept)
+        if found:
+            self._outbox.sends.append(Send((sender,), Pulled(found)))
+        if len(found) < len(here):
+            self._probes.hit(Probe.PULL_OUTDATED)
+            self._outdated(sender)
+
+    def on_pulled(self, message: Pulled, sender: int) -> None:
+        for request in message.requests:
+            if self._receive(request):
+                self._probes.hit(Probe.REQUEST_PULLED)
+        if self._pull(sender):
+            self._probes.hit(Probe.PULL_CONTINUED)
+
+    def conflicts(self, request: Request) -> bool:
+        """Is this another request than the one we know by the same identifier?"""
+        kept = self._kept.get(request.id)
+        return kept is not None and kept != request
+
+    def cover(self, ids: Dots) -> None:
+        """A checkpoint brought these: they need not come any more."""
+        self.received.update(ids)
+        self.delivered.update(ids)
+        for id in [id for id in self._held_back if id in ids]:
+            del self._held_back[id]
+        for replica in sorted(self._settings.members):
+            self._deliver_from(replica)
+
+    def forget(self, ids: Dots) -> None:
+        """A checkpoint that we keep covers these: whoever misses one gets the checkpoint."""
+        for id in [id for id in self._kept if id in ids]:
+            del self._kept[id]
+
+    def held_back(self) -> tuple[Request, ...]:
+        """Received, but not delivered yet."""
+        return tuple(self._held_back.values())
+
+    def restore(self, requests: Iterable[Request]) -> None:
+        """Take up requests from disk, and deliver them again, one's own too."""
+        for request in requests:
+            if self.received.add(request.id):
+                self._kept[request.id] = request
+                self._held_back[request.id] = request
+        for replica in sorted(self._settings.members):
+            self._deliver_from(replica)
+
+    def _receive(self, request: Request) -> bool:
+        if not self.received.add(request.id):
+            self._probes.hit(Probe.REQUEST_TWICE)
+            return False
+        self._kept[request.id] = request
+        self._held_back[request.id] = request
+        self._outbox.records.append(Received(request))
+        if not self._deliver_from(request.id.replica):
+            self._probes.hit(Probe.REQUEST_HELD_BACK)
+        return True
+
+    def _deliver_from(self, replica: int) -> bool:
+        """Deliver what is next in line from `replica`, if it is here."""
+        progress = False
+        while True:
+            next_id = Dot(replica, self.delivered.contiguous(replica) + 1)
+            request = self._held_back.pop(next_id, None)
+            if request is None:
+                return progress
+            self.delivered.add(next_id)
+            self._deliver(request)
+            progress = True
+
+    def _pull(self, peer: int) -> bool:
+        known = self._known.get(peer)
+        if known is None:
+            return False
+        wanted = self._asked.missing(self.received.missing(known)).take(self._settings.pull_limit)
+        if not wanted.ranges:
+            return False
+        self._asked.update(wanted)
+        self._outbox.sends.append(Send((peer,), Pull(wanted)))
+        return True
+
+    def _forget_what_everyone_has(self) -> None:
+        if len(self._known) < len(self._peers):
+            return
+        for replica in self._settings.members:
+            everywhere = self.delivered.contiguous(replica)
+            for known in self._known.values():
+                ranges = known.ranges.get(replica, ())
+                everywhere = min(everywhere, ranges[1] - 1 if ranges and ranges[0] == 1 else 0)
+            for event in range(self._forgotten.get(replica, 0) + 1, everywhere + 1):
+                if self._kept.pop(Dot(replica, event), None) is not None:
+                    self._probes.hit(Probe.REQUESTS_FORGOTTEN)
+            self._forgotten[replica] = max(everywhere, self._forgotten.get(replica, 0))

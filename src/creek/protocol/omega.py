@@ -1,0 +1,97 @@
+"""Ω, the leader oracle (Section 3.4): eventually every correct replica trusts one and the same.
+
+Replicas send heartbeats and suspect who is silent for too long; a suspicion that proves wrong makes
+the next one slower. Time is counted in ticks, never read off a clock.
+
+Whoever owns the greatest ballot keeps the lead as long as it hears a majority and is heard; only
+then does the least able replica take over. A heartbeat tells whom its sender hears, so a replica
+that can speak but not hear is no leader; and whom it trusts, so a replica that lost its link to the
+leader alone follows the majority instead of challenging it.
+"""
+
+from creek.protocol.effects import Outbox, Send
+from creek.protocol.messages import Ballot, Heartbeat
+from creek.protocol.probes import Probe, Probes
+from creek.protocol.settings import Settings
+
+NO_BALLOT = Ballot(0, 0)
+
+
+class Omega:
+    def __init__(self, index: int, settings: Settings, outbox: Outbox, probes: Probes) -> None:
+        self._index = index
+        self._peers = settings.peers(index)
+        self._settings = settings
+        self._outbox = outbox
+        self._probes = probes
+
+        self.leader: int | None = None
+        self.greatest_ballot = NO_BALLOT
+        self._ticks = 0
+        self._last: dict[int, Heartbeat] = {}
+        self._heard_at: dict[int, int] = {}
+        self._patience = {peer: settings.suspect_ticks for peer in self._peers}
+
+    def tick(self, ticks: int) -> None:
+        self._ticks = ticks
+        self._choose()
+        if self._peers and ticks % self._settings.heartbeat_ticks == 0:
+            heartbeat = Heartbeat(self.greatest_ballot, self._trusted(), self._heard())
+            self._outbox.sends.append(Send(self._peers, heartbeat))
+
+    def on_heartbeat(self, message: Heartbeat, sender: int) -> None:
+        if sender in self._heard_at and not self._is_heard(sender):
+            self._probes.hit(Probe.SUSPECTED_WRONGLY)
+            patience = self._patience[sender] * 3 // 2
+            self._patience[sender] = min(patience, self._settings.suspect_ticks_max)
+        self._heard_at[sender] = self._ticks
+        self._last[sender] = message
+        self.observe(message.ballot)
+
+    def observe(self, ballot: Ballot) -> None:
+        """Take note of a ballot, wherever it was seen."""
+        if ballot > self.greatest_ballot:
+            self.greatest_ballot = ballot
+            self._choose()
+
+    def _choose(self) -> None:
+        owner = self.greatest_ballot.replica if self.greatest_ballot != NO_BALLOT else None
+        if owner is not None and self._is_able(owner):
+            self.leader = owner
+        elif owner is not None and self._is_trusted_by_majority(owner):
+            if self.leader != owner:
+                self._probes.hit(Probe.LEADER_FOLLOWED_UNHEARD)
+            self.leader = owner
+        else:
+            able = (each for each in self._settings.members if self._is_able(each))
+            self.leader = next(able, None)
+
+    def _trusted(self) -> int | None:
+        """The leader, if we trust it for what we hear ourselves."""
+        return self.leader if self.leader is not None and self._is_able(self.leader) else None
+
+    def _is_heard(self, replica: int) -> bool:
+        if replica == self._index:
+            return True
+        heard_at = self._heard_at.get(replica)
+        return heard_at is not None and self._ticks - heard_at <= self._patience[replica]
+
+    def _heard(self) -> tuple[int, ...]:
+        return tuple(each for each in self._settings.members if self._is_heard(each))
+
+    def _is_able(self, replica: int) -> bool:
+        """Is it heard here, and does it hear a majority?"""
+        if not self._is_heard(replica):
+            return False
+        hears = self._heard() if replica == self._index else self._last[replica].hears
+        return len(hears) >= self._settings.majority
+
+    def _is_trusted_by_majority(self, owner: int) -> bool:
+        if owner == self._index:
+            return False
+        trusting = 1 + sum(
+            self._is_heard(peer) and self._last[peer].leader == owner
+            for peer in self._peers
+            if peer != owner
+        )
+        return trusting >= self._settings.majority

@@ -1,0 +1,99 @@
+"""`committed · tentative`: the one order of everything a replica knows (lines 6, 37-40, 49-53).
+
+Kept incrementally. Inserting costs O(log n); committing k requests costs O(k log n + holes); nothing
+ever walks a whole list. The beginning of `committed` may be summed up in a checkpoint: then only its
+length and its identifiers are kept.
+
+This module orders requests. It does not know what they do, or which of them were executed.
+"""
+
+from collections.abc import Iterator
+
+from sortedcontainers import SortedList
+
+from creek.protocol.dots import Dot, Dots, DotSet
+from creek.protocol.request import OrderKey, Request
+
+
+class Order:
+    __slots__ = ("_keys", "_tentative", "committed", "committed_ids", "first")
+
+    def __init__(self) -> None:
+        self.committed: list[Request] = []
+        """The requests at places `first`, `first + 1`, … of `committed`."""
+        self.first = 0
+        self.committed_ids = DotSet()
+        """The identifiers of all of `committed`, summed up or not."""
+        self._tentative: dict[Dot, Request] = {}
+        self._keys: SortedList[OrderKey] = SortedList()
+
+    @property
+    def length(self) -> int:
+        """How many requests are committed."""
+        return self.first + len(self.committed)
+
+    @property
+    def tentative_length(self) -> int:
+        return len(self._keys)
+
+    def find_tentative(self, id: Dot) -> Request | None:
+        return self._tentative.get(id)
+
+    def tentative(self) -> Iterator[Request]:
+        for key in self._keys:
+            yield self._tentative[key.id]
+
+    def tentative_after(self, key: OrderKey | None) -> Iterator[Request]:
+        """The tentative requests later than `key`, or all of them."""
+        for later in self._keys.irange(minimum=key, inclusive=(False, True)):
+            yield self._tentative[later.id]
+
+    def insert(self, request: Request) -> None:
+        """Lines 37-39: put a new request in its place on `tentative`."""
+        assert request.id not in self._tentative and request.id not in self.committed_ids
+        self._tentative[request.id] = request
+        self._keys.add(request.key)
+
+    def commit(self, request: Request) -> list[Request]:
+        """Lines 49-52: move a strong request, after what is in its causal context, to `committed`.
+
+        Answers with what moved, in its new order. All of the context must be here (`checkDep`).
+        """
+        assert request.context is not None
+        unstable = self.committed_ids.missing(request.context)
+        moved = sorted((self._tentative[id] for id in unstable), key=_key)
+        moved.append(request)
+        for each in moved:
+            del self._tentative[each.id]
+            self._keys.remove(each.key)
+            self.committed_ids.add(each.id)
+        self.committed += moved
+        return moved
+
+    def sum_up(self, length: int) -> None:
+        """Forget the requests, but not the identifiers, of the first `length` committed ones."""
+        assert self.first <= length <= self.length
+        del self.committed[: length - self.first]
+        self.first = length
+
+    def install(self, length: int, ids: Dots) -> list[Request]:
+        """Let a checkpoint take the place of the first `length` requests, which `ids` names.
+
+        It must reach beyond what is committed here. Answers with the tentative requests that it
+        covers, in no order that means anything.
+        """
+        assert length >= self.length
+        covered = [
+            self._tentative[id] for id in self.committed_ids.missing(ids) if id in self._tentative
+        ]
+        for each in covered:
+            del self._tentative[each.id]
+            self._keys.remove(each.key)
+        self.committed = []
+        self.first = length
+        self.committed_ids.update(ids)
+        return covered
+
+
+def _key(request: Request) -> OrderKey:
+    return request.key

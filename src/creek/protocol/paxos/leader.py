@@ -1,0 +1,183 @@
+"""The leader: proposes batches, in the one ballot that is its own.
+
+Rules kept here:
+- before it proposes, a majority promised the ballot; what they had accepted is proposed again, the
+  value of the highest ballot for each instance, and gaps are closed with empty batches;
+- a batch holds what has arrived by the time there is room for it: nobody waits for it to fill;
+- at most `window` instances are under way;
+- an instance that nobody can vote for, because its requests died with the replica that had them, is
+  given up by preparing anew: a majority without that replica does not know of it.
+"""
+
+import enum
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from creek.protocol.dots import Dot
+from creek.protocol.effects import Outbox, Send
+from creek.protocol.messages import Accept, AcceptedValue, Ballot, Prepare, Promise
+from creek.protocol.omega import NO_BALLOT
+from creek.protocol.probes import Probe, Probes
+from creek.protocol.request import Batch
+from creek.protocol.settings import Settings
+
+
+class Phase(enum.Enum):
+    FOLLOWING = "following"
+    PREPARING = "preparing"
+    LEADING = "leading"
+
+
+class _Flight:
+    __slots__ = ("batch", "sent_at", "since")
+
+    def __init__(self, batch: Batch, ticks: int) -> None:
+        self.batch = batch
+        self.since = ticks
+        self.sent_at = ticks
+
+
+class Leader:
+    def __init__(
+        self,
+        index: int,
+        settings: Settings,
+        outbox: Outbox,
+        probes: Probes,
+        accept: Callable[[Accept], None],
+        is_stuck: Callable[[int], bool],
+    ) -> None:
+        """`accept` hands a proposal to the acceptor and learner here; `is_stuck(instance)`: has the
+        acceptor here deferred its vote?"""
+        self._index = index
+        self._peers = settings.peers(index)
+        self._settings = settings
+        self._outbox = outbox
+        self._probes = probes
+        self._accept = accept
+        self._is_stuck = is_stuck
+
+        self.phase = Phase.FOLLOWING
+        self.ballot = NO_BALLOT
+        self._ticks = 0
+        self._prepare = Prepare(NO_BALLOT, 0)
+        self._prepared_at = 0
+        self._promises: dict[int, Promise] = {}
+        self._next_instance = 0
+        self._in_flight: dict[int, _Flight] = {}
+        self._proposed: set[Dot] = set()
+        self._queue: deque[Dot] = deque()
+
+    def campaign(self, ballot: Ballot, first: int) -> Prepare:
+        """Phase 1a: start a ballot of one's own for the instances from `first` on."""
+        assert ballot.replica == self._index and ballot > self.ballot
+        self._probes.hit(Probe.CAMPAIGN)
+        self.step_down()
+        self.phase = Phase.PREPARING
+        self.ballot = ballot
+        self._prepare = Prepare(ballot, first)
+        self._prepared_at = self._ticks
+        self._send(self._peers, self._prepare)
+        return self._prepare
+
+    def step_down(self) -> None:
+        self.phase = Phase.FOLLOWING
+        self._promises = {}
+        self._in_flight = {}
+        self._proposed = set()
+        self._queue = deque()
+
+    def outbid(self, ballot: Ballot) -> None:
+        """Someone promised a ballot; if it is above ours, we lead no longer."""
+        if self.phase is not Phase.FOLLOWING and ballot > self.ballot:
+            self._probes.hit(Probe.CAMPAIGN_OUTBID)
+            self.step_down()
+
+    def on_promise(self, message: Promise, sender: int) -> bool:
+        """True when this was the promise that makes us lead."""
+        if self.phase is not Phase.PREPARING or message.ballot != self.ballot:
+            return False
+        self._promises[sender] = message
+        return len(self._promises) >= self._settings.majority
+
+    def start(self, decided: int, ready: Iterable[Dot]) -> None:
+        """Lead: take up what the promises tell, then propose what is `ready`."""
+        self.phase = Phase.LEADING
+        start = max([decided, *(promise.decided for promise in self._promises.values())])
+        if start > decided:
+            self._probes.hit(Probe.PROMISE_TELLS_DECIDED)
+        recovered: dict[int, AcceptedValue] = {}
+        for sender in sorted(self._promises):
+            for value in self._promises[sender].accepted:
+                known = recovered.get(value.instance)
+                if value.instance >= start and (known is None or known.ballot < value.ballot):
+                    recovered[value.instance] = value
+        end = max(recovered, default=start - 1) + 1
+        self._next_instance = end
+        for instance in range(start, end):
+            if instance in recovered:
+                self._probes.hit(Probe.VALUE_RECOVERED)
+                self._propose(instance, recovered[instance].batch)
+            else:
+                self._probes.hit(Probe.GAP_FILLED)
+                self._propose(instance, ())
+        for id in ready:
+            self.enqueue(id)
+
+    def enqueue(self, id: Dot) -> None:
+        """A strong request whose predicate holds here."""
+        if self.phase is Phase.LEADING and id not in self._proposed:
+            self._proposed.add(id)
+            self._queue.append(id)
+
+    def pump(self) -> bool:
+        """Propose what is queued, as far as there is room; True when something was proposed."""
+        if not self._queue:
+            return False
+        if len(self._in_flight) >= self._settings.window:
+            self._probes.hit(Probe.WINDOW_FULL)
+            return False
+        size = min(len(self._queue), self._settings.batch_limit)
+        batch = tuple(self._queue.popleft() for _ in range(size))
+        instance = self._next_instance
+        self._next_instance += 1
+        self._propose(instance, batch)
+        return True
+
+    def decided(self, instance: int) -> None:
+        self._in_flight.pop(instance, None)
+
+    def delivered(self, id: Dot) -> None:
+        self._proposed.discard(id)
+
+    def tick(self, ticks: int) -> bool:
+        """Repeat what may have been lost; True when only a new ballot can help."""
+        self._ticks = ticks
+        if self.phase is Phase.PREPARING:
+            if ticks - self._prepared_at >= self._settings.retry_ticks:
+                self._prepared_at = ticks
+                self._probes.hit(Probe.PREPARE_AGAIN)
+                waiting_for = tuple(peer for peer in self._peers if peer not in self._promises)
+                self._send(waiting_for, self._prepare)
+            return False
+        for instance, flight in self._in_flight.items():
+            if ticks - flight.since >= self._settings.stuck_ticks and self._is_stuck(instance):
+                self._probes.hit(Probe.STUCK_INSTANCE)
+                return True
+            if ticks - flight.sent_at >= self._settings.retry_ticks:
+                flight.sent_at = ticks
+                self._probes.hit(Probe.ACCEPT_AGAIN)
+                self._send(self._peers, Accept(self.ballot, instance, flight.batch))
+        return False
+
+    def _propose(self, instance: int, batch: Batch) -> None:
+        """Phase 2a."""
+        self._in_flight[instance] = _Flight(batch, self._ticks)
+        self._proposed.update(batch)
+        accept = Accept(self.ballot, instance, batch)
+        self._send(self._peers, accept)
+        self._accept(accept)
+
+    def _send(self, to: tuple[int, ...], message: Prepare | Accept) -> None:
+        if to:
+            self._outbox.sends.append(Send(to, message))

@@ -1,0 +1,183 @@
+"""The learner: counts votes, keeps what was decided, and says what is to be delivered next.
+
+Rules kept here:
+- a batch is decided when a majority voted for it in one ballot, or when a peer says it was decided;
+- decisions are delivered in the order of their instances, the identifiers of a batch in its order;
+- a decision is kept until every member delivered it or a checkpoint covers it.
+"""
+
+from creek.protocol.dots import Dot
+from creek.protocol.effects import Outbox, Send
+from creek.protocol.messages import Ballot, CatchUp, Decided, Decisions
+from creek.protocol.probes import Probe, Probes
+from creek.protocol.request import Batch
+from creek.protocol.settings import Settings
+
+BALLOTS_PER_INSTANCE = 4
+HORIZON_WINDOWS = 8
+
+
+class _Tally:
+    """The votes of one ballot in one instance, and its batch once the proposal is here."""
+
+    __slots__ = ("batch", "voters")
+
+    def __init__(self) -> None:
+        self.batch: Batch | None = None
+        self.voters: set[int] = set()
+
+
+class Learner:
+    def __init__(self, index: int, settings: Settings, outbox: Outbox, probes: Probes) -> None:
+        self._peers = settings.peers(index)
+        self._settings = settings
+        self._outbox = outbox
+        self._probes = probes
+
+        self.decided: dict[int, Batch] = {}
+        self.floor = 0
+        """Decisions below are forgotten."""
+        self.first_undecided = 0
+        self.delivered = 0
+        """Every instance below is delivered."""
+        self._position = 0
+        """How many identifiers of the instance `delivered` are delivered."""
+        self._tallies: dict[int, dict[Ballot, _Tally]] = {}
+        self._progress: dict[int, int] = {}
+        self._stalled_at = -1
+
+    # --- voting ---------------------------------------------------------------------------------
+
+    def on_proposal(self, ballot: Ballot, instance: int, batch: Batch) -> bool:
+        """A proposal passed by; True when the instance is decided by it."""
+        tally = self._tally(ballot, instance)
+        if tally is None:
+            return False
+        tally.batch = batch
+        return self._count(instance, tally)
+
+    def on_vote(self, ballot: Ballot, instance: int, voter: int) -> bool:
+        tally = self._tally(ballot, instance)
+        if tally is None:
+            return False
+        tally.voters.add(voter)
+        return self._count(instance, tally)
+
+    def decide(self, instance: int, batch: Batch) -> None:
+        assert instance not in self.decided and instance >= self.first_undecided
+        if instance > self.first_undecided:
+            self._probes.hit(Probe.DECIDED_OUT_OF_ORDER)
+        self.decided[instance] = batch
+        self._tallies.pop(instance, None)
+        self._outbox.records.append(Decided(instance, batch))
+        while self.first_undecided in self.decided:
+            self.first_undecided += 1
+
+    def is_decided(self, instance: int) -> bool:
+        return instance < self.first_undecided or instance in self.decided
+
+    def _tally(self, ballot: Ballot, instance: int) -> _Tally | None:
+        if self.is_decided(instance):
+            return None
+        if instance >= self.first_undecided + HORIZON_WINDOWS * self._settings.window:
+            self._probes.hit(Probe.INSTANCE_TOO_FAR)
+            return None
+        ballots = self._tallies.setdefault(instance, {})
+        if ballot not in ballots:
+            if len(ballots) == BALLOTS_PER_INSTANCE:
+                del ballots[min(ballots)]
+            ballots[ballot] = _Tally()
+        return ballots[ballot]
+
+    def _count(self, instance: int, tally: _Tally) -> bool:
+        if len(tally.voters) < self._settings.majority:
+            return False
+        if tally.batch is None:
+            self._probes.hit(Probe.VOTES_BEFORE_VALUE)
+            return False
+        self.decide(instance, tally.batch)
+        return True
+
+    # --- delivering -----------------------------------------------------------------------------
+
+    def next_to_deliver(self) -> Dot | None:
+        """The next identifier in the total order, if it is decided."""
+        while self.delivered < self.first_undecided:
+            batch = self.decided[self.delivered]
+            if self._position < len(batch):
+                return batch[self._position]
+            self.delivered += 1
+            self._position = 0
+        return None
+
+    def deliver_next(self) -> None:
+        self._position += 1
+
+    def at_boundary(self) -> bool:
+        """Is no batch delivered in part?"""
+        self.next_to_deliver()
+        return self._position == 0
+
+    # --- catching up -------------------------------------------------------------------------------
+
+    def on_progress(self, sender: int, delivered: int) -> None:
+        self._progress[sender] = max(delivered, self._progress.get(sender, 0))
+
+    def progress_of(self, peer: int) -> int:
+        return self._progress.get(peer, 0)
+
+    def ask_if_stalled(self) -> None:
+        """Ask whoever is furthest ahead, if nothing was decided here since the last time."""
+        stalled = self._stalled_at == self.first_undecided
+        self._stalled_at = self.first_undecided
+        ahead = max(self._peers, key=lambda peer: (self.progress_of(peer), -peer), default=None)
+        if stalled and ahead is not None and self.progress_of(ahead) > self.first_undecided:
+            self._outbox.sends.append(Send((ahead,), CatchUp(self.first_undecided)))
+
+    def on_catch_up(self, sender: int, first: int) -> bool:
+        """Tell the decisions from `first` on; False when they are forgotten."""
+        if first < self.floor:
+            return False
+        last = min(self.first_undecided, first + self._settings.catch_up_limit)
+        batches = tuple(self.decided[instance] for instance in range(first, last))
+        if batches:
+            self._outbox.sends.append(Send((sender,), Decisions(first, batches)))
+        return True
+
+    def on_decisions(self, sender: int, first: int, batches: tuple[Batch, ...]) -> list[int]:
+        """The instances that this decided here."""
+        news: list[int] = []
+        for instance, batch in enumerate(batches, first):
+            if not self.is_decided(instance):
+                self._probes.hit(Probe.CAUGHT_UP)
+                self.decide(instance, batch)
+                news.append(instance)
+        if news and self.progress_of(sender) > self.first_undecided:
+            self._outbox.sends.append(Send((sender,), CatchUp(self.first_undecided)))
+        return news
+
+    def forget_delivered_by_all(self) -> None:
+        everywhere = min((self.progress_of(peer) for peer in self._peers), default=self.delivered)
+        self.forget_below(min(everywhere, self.delivered))
+
+    def forget_below(self, instance: int) -> None:
+        for each in range(self.floor, min(instance, self.delivered)):
+            del self.decided[each]
+            self._probes.hit(Probe.DECISIONS_FORGOTTEN)
+            self.floor = each + 1
+
+    def install(self, instance: int) -> None:
+        """A checkpoint holds everything that the instances below `instance` delivered."""
+        assert instance >= self.delivered
+        self.decided = {each: batch for each, batch in self.decided.items() if each >= instance}
+        self._tallies = {each: tally for each, tally in self._tallies.items() if each >= instance}
+        self.floor = self.delivered = instance
+        self._position = 0
+        self.first_undecided = instance
+        while self.first_undecided in self.decided:
+            self.first_undecided += 1
+
+    def restore(self, decided: dict[int, Batch]) -> None:
+        self.decided = {each: batch for each, batch in decided.items() if each >= self.delivered}
+        while self.first_undecided in self.decided:
+            self.first_undecided += 1

@@ -1,0 +1,430 @@
+"""Basic Creek: Algorithm 1 of the paper, with Algorithm 2 as its `state`.
+
+Every method that is a line of the paper says which. The lists are kept incrementally: `committed`
+and `tentative` in `Order`; `executed` as a list whose beginning is dropped with the committed prefix;
+`toBeExecuted` is what follows `executed` in the order, found when needed; `toBeRolledBack` is a queue.
+
+Beyond the paper: an instance of consensus delivers a batch, so `committed` has *boundaries* between
+instances; the prefix up to the last boundary that is executed is *settled*. It is what checkpoints
+hold, and what lies before it is forgotten.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from creek.execution.datatype import DataType
+from creek.execution.keys import Place, place
+from creek.execution.undo import Execution, StateObject
+from creek.protocol.broadcasts import Broadcasts
+from creek.protocol.dots import Dot, DotSet
+from creek.protocol.effects import (
+    CabDelivered,
+    Cast,
+    Committed,
+    Effects,
+    Installed,
+    Kind,
+    RbDelivered,
+    Response,
+    Task,
+    Work,
+)
+from creek.protocol.messages import Checkpoint, Message, Record
+from creek.protocol.order import Order
+from creek.protocol.probes import Probe
+from creek.protocol.request import NOOP, Operation, OrderKey, Outcome, Request
+from creek.protocol.settings import Settings
+from creek.protocol.values import Key
+
+UNTOLD_LIMIT = 4096
+"""Outcomes kept for a replica that may not compute them itself any more."""
+NOOP_PATIENCE = 4
+"""How many times longer than the leader another replica waits before it issues a no-op."""
+SUM_UP_AT_LEAST = 64
+
+
+class _Awaiting:
+    """An entry of `reqsAwaitingResp` (line 9): who waits, and the last tentative response."""
+
+    __slots__ = ("outcome", "session", "strong")
+
+    def __init__(self, session: int, strong: bool) -> None:
+        self.session = session
+        self.strong = strong
+        self.outcome: Outcome | None = None
+
+
+class _Boundary(msgspec.Struct, frozen=True):
+    """The instances below `instance` delivered the first `length` requests of `committed`."""
+
+    instance: int
+    length: int
+
+
+class BasicReplica:
+    def __init__(self, index: int, settings: Settings, datatype: DataType) -> None:
+        self.index = index
+        self._settings = settings
+        self._broadcasts = Broadcasts(index, settings, self)
+        self._outbox = self._broadcasts.outbox
+        self.probes = self._broadcasts.probes
+        self.refused = self._broadcasts.refused
+        self.drift_us = self._broadcasts.drift_us
+
+        self._state = StateObject(datatype)  # line 4
+        self._order = Order()  # line 6
+        self._causal_context = DotSet()  # line 7
+        self._executed: list[Request] = []  # line 8, from `order.first` on
+        self._to_be_rolled_back: deque[Request] = deque()  # line 8
+        self._awaiting: dict[Dot, _Awaiting] = {}  # line 9
+
+        self._running: Task | None = None
+        self._task_number = 0
+        self._outcomes: dict[Dot, Outcome] = {}
+        """What each request of `executed` answered, until it is settled."""
+
+        self._boundaries: deque[_Boundary] = deque()
+        self._settled = _Boundary(0, 0)
+        self._settled_ids = DotSet()
+        self._settled_timestamp = 0
+        self._image_length = 0
+        self._untold: dict[int, deque[tuple[int, Dot, Outcome]]] = {
+            peer: deque() for peer in settings.peers(index)
+        }
+
+        self._ticks = 0
+        self._unstable: deque[tuple[int, Dot]] = deque()
+        """Weak requests with the tick of their arrival, oldest first."""
+        self._noop: Dot | None = None
+
+    # --- inputs -----------------------------------------------------------------------------------
+
+    def recover(self, records: Iterable[Record]) -> None:
+        self._broadcasts.recover(records)
+        self._proceed()
+
+    def invoke(self, operation: Operation, strong: bool, session: int, now: int) -> Dot:
+        """Line 15."""
+        request = self._issue(operation, strong, now)
+        self._awaiting[request.id] = _Awaiting(session, strong)  # line 25
+        self._proceed()
+        return request.id
+
+    def receive(self, message: Message, sender: int, now: int) -> None:
+        self._broadcasts.receive(message, sender, now)
+        self._proceed()
+
+    def tick(self, now: int) -> None:
+        self._ticks += 1
+        self._broadcasts.tick(now)
+        self._stabilise(now)
+        self._forget_told()
+        self._proceed()
+
+    def run(self, task: Task) -> Execution:
+        """Line 64, as far as it only reads."""
+        if task.work is Work.EXECUTE:
+            return self._state.run(task.request)
+        return Execution(Outcome(), {}, 0, 0)
+
+    def completed(self, task: Task, execution: Execution, now: int) -> None:
+        """The transitions of lines 58-61 and 62-76: they take their time, and happen at its end."""
+        if self._running != task:
+            return  # handed out before a checkpoint was installed
+        self._running = None
+        if task.work is Work.ROLLBACK:
+            self._rollback(task.request)
+        elif self._to_be_rolled_back or self._next_to_execute() is not task.request:
+            self.probes.hit(Probe.EXECUTION_OVERTAKEN)
+        else:
+            self._execute(task.request, execution)
+        self._proceed()
+
+    def take_effects(self) -> Effects:
+        return self._outbox.take()
+
+    # --- upcalls of the broadcasts ---------------------------------------------------------------
+
+    def missing_dependency(self, id: Dot) -> Dot | None:
+        """`checkDep` (lines 10-14)."""
+        if id in self._order.committed_ids:
+            return None
+        request = self._order.find_tentative(id)
+        if request is None:
+            return id
+        assert request.context is not None, "only strong requests are CAB-cast"
+        return self._causal_context.first_missing(request.context)
+
+    def is_committed(self, id: Dot) -> bool:
+        return id in self._order.committed_ids
+
+    def rb_deliver(self, request: Request) -> None:
+        """Lines 26-31. Requests issued here do not come this way (lines 27-28), but for those that
+        were recovered from disk."""
+        self._outbox.events.append(RbDelivered(request.id))
+        self._take_up(request)
+
+    def cab_deliver(self, id: Dot, instance: int) -> None:
+        """Lines 32-35."""
+        self._outbox.events.append(CabDelivered(id, instance))
+        request = self._order.find_tentative(id)
+        assert request is not None, "CAB delivers only what checkDep let pass"
+        self._causal_context.add(id)
+        self._commit(request)
+        self._broadcasts.arrived(id)
+
+    def checkpoint(self) -> Checkpoint:
+        return Checkpoint(
+            instance=self._settled.instance,
+            length=self._settled.length,
+            ids=self._settled_ids.freeze(),
+            timestamp=self._settled_timestamp,
+            state=tuple(sorted(self._state.committed_state().items(), key=_place)),
+            outcomes=tuple(
+                (id, outcome) for untold in self._untold.values() for _, id, outcome in untold
+            ),
+        )
+
+    def live_requests(self) -> Iterator[Request]:
+        yield from islice(self._order.committed, self._settled.length - self._order.first, None)
+        yield from self._order.tentative()
+
+    def install(self, checkpoint: Checkpoint) -> None:
+        self._outbox.events.append(
+            Installed(checkpoint.instance, checkpoint.length, checkpoint.ids)
+        )
+        self._order.install(checkpoint.length, checkpoint.ids)
+        self._state.load(dict(checkpoint.state))
+        self._causal_context.update(checkpoint.ids)
+        self._executed = []
+        self._to_be_rolled_back.clear()
+        self._outcomes.clear()
+        self._running = None
+        self._boundaries.clear()
+        self._settled = _Boundary(checkpoint.instance, checkpoint.length)
+        self._settled_ids.update(checkpoint.ids)
+        self._settled_timestamp = max(self._settled_timestamp, checkpoint.timestamp)
+        self._image_length = checkpoint.length
+        self._answer_from(checkpoint)
+
+    # --- Algorithm 1 -------------------------------------------------------------------------------
+
+    def _issue(self, operation: Operation, strong: bool, now: int) -> Request:
+        """Lines 16-24."""
+        id = self._broadcasts.next_id()  # line 16
+        timestamp = self._broadcasts.clock.stamp(now)
+        context = None
+        if strong:
+            later = self._order.tentative_after(OrderKey(timestamp, id))
+            context = self._causal_context.freeze().without(each.id for each in later)  # line 19
+        request = Request(timestamp, id, operation, strong, context)  # line 17
+        self._outbox.events.append(Cast(request))
+        self._broadcasts.rb_cast(request)  # line 23
+        self._take_up(request)
+        return request
+
+    def _take_up(self, request: Request) -> None:
+        """Lines 20, 22 and 24 for a request issued here; 29-31 for one that was delivered."""
+        if not request.strong:
+            self._causal_context.add(request.id)
+            self._unstable.append((self._ticks, request.id))
+        self._adjust_tentative_order(request)
+        if request.strong:
+            self._broadcasts.cab_cast(request.id)
+        self._broadcasts.arrived(request.id)
+
+    def _adjust_tentative_order(self, request: Request) -> None:
+        """Lines 36-41."""
+        self._order.insert(request)
+        kept = len(self._executed)
+        while kept > len(self._order.committed) and request.key < self._executed[kept - 1].key:
+            kept -= 1
+        self._adjust_execution(kept)
+
+    def _adjust_execution(self, kept: int) -> None:
+        """Lines 42-47, from the first place that changed: `executed[:kept]` is `inOrder`."""
+        out_of_order = self._executed[kept:]
+        del self._executed[kept:]
+        self._to_be_rolled_back.extend(reversed(out_of_order))
+
+    def _commit(self, request: Request) -> None:
+        """Lines 48-57."""
+        at = len(self._order.committed)
+        moved = self._order.commit(request)
+        for index, each in enumerate(moved, self._order.length - len(moved)):
+            self._outbox.events.append(Committed(each.id, index))
+        executed = islice(self._executed, at, None)
+        in_order = 0
+        for before, after in zip(executed, moved, strict=False):
+            if before is not after:
+                break
+            in_order += 1
+        if in_order < len(moved):
+            self._adjust_execution(min(at + in_order, len(self._executed)))
+        awaiting = self._awaiting.get(request.id)
+        if awaiting is not None and at + len(moved) <= len(self._executed):
+            assert awaiting.outcome is not None, "an executed strong request was answered"
+            self.probes.hit(Probe.STABLE_FROM_COMMIT)
+            self._respond(request.id, awaiting.session, Kind.STABLE, awaiting.outcome)  # line 56
+            del self._awaiting[request.id]
+
+    def _rollback(self, head: Request) -> None:
+        """Lines 58-61."""
+        assert self._to_be_rolled_back[0] is head
+        self.probes.hit(Probe.ROLLED_BACK)
+        self._state.rollback(head)
+        self._to_be_rolled_back.popleft()
+
+    def _execute(self, head: Request, execution: Execution) -> None:
+        """Lines 62-76."""
+        self._state.install(head, execution)
+        outcome = execution.outcome
+        if head.id in self._outcomes:
+            self.probes.hit(Probe.REEXECUTED)
+        self._outcomes[head.id] = outcome
+        awaiting = self._awaiting.get(head.id)
+        if awaiting is not None:
+            if not head.strong:
+                self._respond(head.id, awaiting.session, Kind.TENTATIVE, outcome)  # line 67
+                del self._awaiting[head.id]
+            elif len(self._executed) >= len(self._order.committed):  # head ∈ tentative
+                if awaiting.outcome is not None:
+                    self.probes.hit(Probe.TENTATIVE_AGAIN)
+                awaiting.outcome = outcome
+                self._respond(head.id, awaiting.session, Kind.TENTATIVE, outcome)  # line 71
+            else:  # head ∈ committed
+                self.probes.hit(Probe.STABLE_FROM_EXECUTION)
+                self._respond(head.id, awaiting.session, Kind.STABLE, outcome)  # line 73
+                del self._awaiting[head.id]
+        self._executed.append(head)  # line 75
+
+    def _next_to_execute(self) -> Request | None:
+        """The head of `toBeExecuted` (lines 46 and 63)."""
+        done = len(self._executed)
+        if done < len(self._order.committed):
+            return self._order.committed[done]
+        last = self._executed[-1].key if done > len(self._order.committed) else None
+        return next(self._order.tentative_after(last), None)
+
+    # --- after every input ---------------------------------------------------------------------------
+
+    def _proceed(self) -> None:
+        self._broadcasts.settle()
+        self._settle_executed()
+        self._hand_out()
+
+    def _hand_out(self) -> None:
+        """Lines 58 and 62: what to do next. A sequential replica does one thing at a time."""
+        if self._running is not None:
+            return
+        if self._to_be_rolled_back:
+            work, request = Work.ROLLBACK, self._to_be_rolled_back[0]
+        else:
+            head = self._next_to_execute()
+            if head is None:
+                return
+            work, request = Work.EXECUTE, head
+        self._task_number += 1
+        self._running = Task(self._task_number, work, request)
+        self._outbox.tasks.append(self._running)
+
+    def _settle_executed(self) -> None:
+        """Note the boundary, if CAB stands at one, and settle what is executed up to one."""
+        learner = self._broadcasts.cab.learner
+        newest = self._boundaries[-1] if self._boundaries else self._settled
+        if learner.at_boundary() and learner.delivered > newest.instance:
+            self._boundaries.append(_Boundary(learner.delivered, self._order.length))
+        done = self._order.first + len(self._executed)
+        while self._boundaries and self._boundaries[0].length <= done:
+            self._settle(self._boundaries.popleft())
+        if self._settled.length - self._image_length >= self._settings.checkpoint_every:
+            self._image_length = self._settled.length
+            self._broadcasts.compact(self.checkpoint())
+
+    def _settle(self, boundary: _Boundary) -> None:
+        first = self._order.first
+        for request in self._executed[self._settled.length - first : boundary.length - first]:
+            self._state.truncate(request)
+            self._settled_ids.add(request.id)
+            self._settled_timestamp = max(self._settled_timestamp, request.timestamp)
+            outcome = self._outcomes.pop(request.id)
+            if request.id.replica != self.index:
+                self._tell_later(boundary.instance, request.id, outcome)
+        self._settled = boundary
+        # Lists lose their beginning in large pieces, so that a request's share of it is small.
+        spare = boundary.length - first
+        if spare >= SUM_UP_AT_LEAST and spare * 2 >= len(self._order.committed):
+            del self._executed[:spare]
+            self._order.sum_up(boundary.length)
+
+    # --- answers for those who were away ----------------------------------------------------------
+
+    def _tell_later(self, instance: int, id: Dot, outcome: Outcome) -> None:
+        untold = self._untold[id.replica]
+        untold.append((instance, id, outcome))
+        if len(untold) > UNTOLD_LIMIT:
+            untold.popleft()
+
+    def _forget_told(self) -> None:
+        """A replica that delivered an instance itself needs no outcome of it from us."""
+        for peer, untold in self._untold.items():
+            delivered = self._broadcasts.cab.learner.progress_of(peer)
+            while untold and untold[0][0] <= delivered:
+                untold.popleft()
+
+    def _answer_from(self, checkpoint: Checkpoint) -> None:
+        for id, outcome in checkpoint.outcomes:
+            if id.replica != self.index:
+                self._tell_later(checkpoint.instance, id, outcome)
+                continue
+            awaiting = self._awaiting.pop(id, None)
+            if awaiting is not None:
+                self.probes.hit(Probe.ANSWERED_FROM_SNAPSHOT)
+                kind = Kind.STABLE if awaiting.strong else Kind.TENTATIVE
+                self._respond(id, awaiting.session, kind, outcome)
+
+    # --- the strong no-op (Section 4.4) -----------------------------------------------------------------
+
+    def _stabilise(self, now: int) -> None:
+        while self._unstable and self.is_committed(self._unstable[0][1]):
+            self._unstable.popleft()
+        if self._noop is not None and not self.is_committed(self._noop):
+            return
+        self._noop = None
+        patience = self._settings.noop_ticks
+        if self._broadcasts.omega.leader != self.index:
+            patience *= NOOP_PATIENCE
+        if self._unstable and self._ticks - self._unstable[0][0] >= patience:
+            self.probes.hit(Probe.NOOP_ISSUED)
+            self._noop = self._issue(NOOP, True, now).id
+
+    def _respond(self, id: Dot, session: int, kind: Kind, outcome: Outcome) -> None:
+        self._outbox.responses.append(Response(id, session, kind, outcome))
+
+    # --- for those who look on -----------------------------------------------------------------------------
+
+    def leader(self) -> int | None:
+        return self._broadcasts.omega.leader
+
+    def committed_length(self) -> int:
+        return self._order.length
+
+    def committed_ids(self) -> tuple[Dot, ...]:
+        return tuple(request.id for request in self._order.committed)
+
+    def tentative_ids(self) -> tuple[Dot, ...]:
+        return tuple(request.id for request in self._order.tentative())
+
+    def state(self) -> dict[Key, Any]:
+        return dict(self._state.items())
+
+    def idle(self) -> bool:
+        return not self._to_be_rolled_back and self._next_to_execute() is None
+
+
+def _place(item: tuple[Key, Any]) -> Place:
+    return place(item[0])

@@ -1,10 +1,13 @@
 """The replicated data type F: a name and its operations, plain functions of a transaction.
 
-    counter = DataType("counter")
-
-    @counter.operation
-    def increment(tx: Transaction, amount: int = 1) -> None:
-        tx.add("value", amount)
+    >>> greeter = DataType("greeter")
+    >>> @greeter.operation
+    ... def greet(tx: Transaction, name: str) -> str:
+    ...     tx.add(name, 1)
+    ...     return f"hello, {name}, for the {tx.get(name)}. time"
+    >>> machine = greeter.sequential()
+    >>> machine.call("greet", "ann"), machine.call("greet", "ann")
+    ('hello, ann, for the 1. time', 'hello, ann, for the 2. time')
 
 Rules: an operation is a deterministic function of its transaction and its arguments; whatever it
 raises is its answer, with its writes dropped, and reads the same in every process. `call` refuses
@@ -96,7 +99,7 @@ class DataType:
             outcome = Outcome(value)
         except MemoryError:
             raise  # this machine's trouble, not the operation's answer: others may well succeed
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it raises is its answer
             outcome = Outcome(error=error_text(error))
         return transaction.close(outcome)
 
@@ -128,9 +131,7 @@ class Declaration:
         kinds = [each.kind for each in parameters]
         if not parameters or kinds[0] not in _PLAIN:
             raise BadValue(f"operation '{name}' must take the transaction as its first parameter")
-        if any(
-            each not in _PLAIN and each is not inspect.Parameter.VAR_POSITIONAL for each in kinds
-        ):
+        if any(each not in _BY_POSITION for each in kinds):
             raise BadValue(f"operation '{name}' must take its arguments by position")
         arguments = parameters[1:]
         plain = [each for each in arguments if each.kind in _PLAIN]
@@ -146,10 +147,11 @@ class Declaration:
     def check_arity(self, count: int) -> None:
         if count < self.required or (self.most is not None and count > self.most):
             given = f"{count} argument" + ("" if count == 1 else "s")
-            raise BadValue(f"{given} do not fit {self.signature}")
+            raise BadValue(f"{self.signature} cannot take {given}")
 
 
 _PLAIN = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_BY_POSITION = (*_PLAIN, inspect.Parameter.VAR_POSITIONAL)
 
 
 def error_text(error: Exception) -> str:
@@ -159,7 +161,7 @@ def error_text(error: Exception) -> str:
         return f"{kind}: maximum recursion depth exceeded"  # where exactly, differs
     try:
         message = str(error)
-    except Exception:  # a broken __str__ is the operation's fault too, and as deterministic
+    except Exception:  # noqa: BLE001 - a __str__ that raises is a part of the answer, too
         return kind
     message = _MEMORY_ADDRESS.sub("", message)
     message = message.encode(errors="backslashreplace").decode()

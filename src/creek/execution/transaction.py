@@ -135,6 +135,8 @@ class Transaction:
         if limit is not None and (type(limit) is not int or limit < 0):
             raise BadValue(f"the limit of a scan is an int from 0, not {limit!r}")
         low, high = _scan_range(prefix, start, stop)
+        if low >= high:
+            return iter(())
         own = {key: value for key, value in self._writes.items() if low <= place(key) < high}
         return self._scan(low, high, own, reverse, limit)
 

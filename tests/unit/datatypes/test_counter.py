@@ -1,0 +1,27 @@
+import pytest
+
+from creek.datatypes.counter import COUNTER
+from creek.execution.sequential import OperationRaised
+
+
+def test_a_counter_starts_at_zero_and_may_fall_below() -> None:
+    session = COUNTER.sequential()
+    assert session.call("value") == 0
+    session.call("decrement", 3)
+    session.call("increment")
+    assert session.call("value") == -2
+
+
+def test_what_is_no_number_is_not_counted() -> None:
+    session = COUNTER.sequential()
+    with pytest.raises(OperationRaised, match="can only add an int"):
+        session.call("increment", "one")
+    assert session.state == {}
+
+
+def test_a_counter_does_not_grow_beyond_what_can_be_sent() -> None:
+    session = COUNTER.sequential()
+    session.call("increment", 2**63 - 1)
+    with pytest.raises(OperationRaised, match="an int beyond 64 bits"):
+        session.call("increment")
+    assert session.call("value") == 2**63 - 1

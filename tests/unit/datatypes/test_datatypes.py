@@ -1,0 +1,118 @@
+"""What holds for every ready-made data type."""
+
+from collections import Counter
+from random import Random
+
+import msgspec
+import pytest
+
+from creek.datatypes import DATATYPES, SAMPLES, named, sample
+from creek.errors import UnknownName
+from creek.execution.undo import StateObject
+from creek.protocol.dots import Dot
+from creek.protocol.request import Operation, Outcome, Request
+from creek.protocol.values import Key
+
+NAMES = tuple(DATATYPES)
+each_datatype = pytest.mark.parametrize("name", NAMES)
+
+
+def sampled(name: str, count: int, seed: int = 1) -> list[Request]:
+    random = Random(seed)
+    return [
+        Request(1000 * event, Dot(event % 3, event), sample(name, random), strong=False)
+        for event in range(1, count + 1)
+    ]
+
+
+def test_the_registry_has_every_data_type_under_its_own_name() -> None:
+    assert NAMES == ("register", "counter", "list", "kv", "bank")
+    assert tuple(SAMPLES) == NAMES
+    assert all(named(name).name == name for name in NAMES)
+
+
+def test_an_unknown_data_type_says_which_ones_there_are() -> None:
+    with pytest.raises(UnknownName, match="unknown data type 'tree': known are register, counter"):
+        named("tree")
+    with pytest.raises(UnknownName):
+        sample("tree", Random(1))
+
+
+@each_datatype
+def test_the_same_seed_samples_the_same_operations(name: str) -> None:
+    assert sampled(name, 200) == sampled(name, 200)
+    assert sampled(name, 200, seed=2) != sampled(name, 200)
+
+
+@each_datatype
+def test_samples_reach_every_operation_but_the_noop(name: str) -> None:
+    seen = {each.operation.name for each in sampled(name, 1000)}
+    assert seen == set(named(name).operations) - {"noop"}
+
+
+@each_datatype
+def test_samples_answer_mostly_with_values_and_sometimes_with_errors(name: str) -> None:
+    machine = named(name).sequential()
+    outcomes = [machine.apply(each) for each in sampled(name, 1000)]
+    errors = Counter((each.error or "value").partition(":")[0] for each in outcomes)
+    assert errors["value"] > 500
+    if name != "register":
+        assert len(errors) > 1
+
+
+@each_datatype
+def test_outcomes_and_operations_are_the_same_after_their_journey(name: str) -> None:
+    machine = named(name).sequential()
+    for each in sampled(name, 300):
+        outcome = machine.apply(each)
+        wire = msgspec.msgpack.encode((outcome, each.operation))
+        assert msgspec.msgpack.decode(wire, type=tuple[Outcome, Operation]) == (
+            outcome,
+            each.operation,
+        )
+
+
+@each_datatype
+def test_readonly_operations_write_nothing(name: str) -> None:
+    datatype, machine = named(name), named(name).sequential()
+    for each in sampled(name, 500):
+        if datatype.is_readonly(each.operation.name):
+            assert datatype.run(each, machine).writes == {}
+            assert "read-only" not in (machine.apply(each).error or "")
+        else:
+            machine.apply(each)
+
+
+@each_datatype
+def test_executing_and_rolling_back_agrees_with_the_sequential_machine(name: str) -> None:
+    state, machine, random = StateObject(named(name)), named(name).sequential(), Random(3)
+    todo = sampled(name, 400)
+    history: list[tuple[Request, dict[Key, object]]] = []
+    for each in todo:
+        for _ in range(random.choice((0, 0, 0, 1, 3))):  # a detour, undone and done again
+            if history:
+                undone, before = history.pop()
+                state.rollback(undone)
+                assert state.db == before
+        for again in todo[len(history) : todo.index(each)]:
+            history.append((again, dict(state.db)))
+            state.execute(again)
+        history.append((each, dict(state.db)))
+        assert state.execute(each) == machine.apply(each)
+        assert state.db == machine.state
+
+
+@pytest.mark.parametrize(("name", "share"), [("list", 0.5), ("bank", 0.25)])
+def test_swapping_two_neighbours_is_often_noticed(name: str, share: float) -> None:
+    todo = sampled(name, 100)
+
+    def outcomes(order: list[Request]) -> dict[Dot, Outcome]:
+        machine = named(name).sequential()
+        return {each.id: machine.apply(each) for each in order}
+
+    expected = outcomes(todo)
+    swaps = range(len(todo) - 1)
+    noticed = sum(
+        outcomes([*todo[:at], todo[at + 1], todo[at], *todo[at + 2 :]]) != expected for at in swaps
+    )
+    assert noticed > share * len(swaps)

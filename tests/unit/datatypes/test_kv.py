@@ -1,0 +1,43 @@
+import pytest
+
+from creek.datatypes.kv import KV
+from creek.execution.sequential import OperationRaised
+
+
+def test_none_is_a_value_and_not_an_absence() -> None:
+    session = KV.sequential()
+    session.call("put", "a", None)
+    assert session.call("put_if_absent", "a", 1) is False
+    assert session.call("scan") == (("a", None),)
+
+
+def test_expecting_none_finds_nothing_there() -> None:
+    session = KV.sequential()
+    assert session.call("compare_and_set", "a", None, 1) is True
+    assert session.call("compare_and_set", "a", None, 2) is False
+
+
+def test_incrementing_a_text_raises_and_keeps_it() -> None:
+    session = KV.sequential()
+    session.call("put", "a", "text")
+    with pytest.raises(OperationRaised, match="'a' holds a str"):
+        session.call("increment", "a")
+    assert session.call("get", "a") == "text"
+
+
+def test_a_key_is_a_text() -> None:
+    session = KV.sequential()
+    for name, arguments in (("get", (1,)), ("put", (("a",), 1)), ("scan", (1,))):
+        with pytest.raises(OperationRaised, match="TypeError: a key is a str"):
+            session.call(name, *arguments)
+
+
+def test_scans_and_ranges_go_both_ways_and_stop_at_their_limits() -> None:
+    session = KV.sequential()
+    for key in ("b", "a", "ab", "c", "aa"):
+        session.call("put", key, key.upper())
+    assert session.call("scan", "a") == (("a", "A"), ("aa", "AA"), ("ab", "AB"))
+    assert session.call("scan", "a", 2) == (("a", "A"), ("aa", "AA"))
+    assert session.call("range", "aa", "c") == (("aa", "AA"), ("ab", "AB"), ("b", "B"))
+    assert session.call("range", "aa", "c", True, 2) == (("b", "B"), ("ab", "AB"))
+    assert session.call("range", "c", "aa") == ()

@@ -1,0 +1,56 @@
+"""Random keys, and a data type whose one operation does what its argument says."""
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from creek.execution.datatype import DataType
+from creek.execution.transaction import Transaction
+from creek.protocol.dots import Dot
+from creek.protocol.request import Operation, Request
+from creek.protocol.values import Key
+
+HOT_KEYS: tuple[Key, ...] = (0, 7, -3, "", "a", "ab", "b", (), ("a",), ("a", 1), ("a", "b"), (1,))
+KEYS = st.sampled_from(HOT_KEYS)
+
+SCRIPT = DataType("script")
+
+
+@SCRIPT.operation
+def play(tx: Transaction, steps: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Each step is a verb, a key and a value; the answers of all of them are the answer."""
+    answers: list[Any] = []
+    for verb, key, value in steps:
+        match verb:
+            case "get":
+                answers.append(tx.get(key))
+            case "put":
+                tx.put(key, value)
+            case "delete":
+                tx.delete(key)
+            case "add":
+                tx.add(key, value)
+            case "scan":
+                answers.append(list(tx.scan(start=key, reverse=value % 2 == 0, limit=value)))
+            case _:
+                raise ValueError(f"step {value}")
+    return tuple(answers)
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(("get", "put", "put", "put", "delete", "delete", "add", "scan", "raise")),
+        KEYS,
+        st.integers(0, 5),
+    ),
+    max_size=6,
+).map(tuple)
+
+
+def request(operation: Operation, event: int = 1, timestamp: int | None = None) -> Request:
+    when = event if timestamp is None else timestamp
+    return Request(when, Dot(0, event), operation, strong=False)
+
+
+def requests(scripts: list[tuple[Any, ...]]) -> list[Request]:
+    return [request(SCRIPT.call("play", each), event) for event, each in enumerate(scripts, 1)]

@@ -1,0 +1,83 @@
+import math
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creek.errors import BadValue
+from creek.execution.carriable import DEPTH_MAX, handed_out, problem, refuse_uncarriable
+from creek.protocol.values import frozen
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters(codec=None))
+    | st.binary()
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(st.text(), inner, max_size=3)
+    ),
+    max_leaves=10,
+)
+
+
+@given(VALUES)
+def test_a_carriable_value_is_the_same_after_its_journey(value: Any) -> None:
+    if problem(value) is None:
+        arrived = frozen(msgspec.msgpack.decode(msgspec.msgpack.encode(value)))
+        assert arrived == frozen(value)
+
+
+@given(VALUES)
+def test_what_is_handed_out_is_equal_to_what_is_kept(value: Any) -> None:
+    if problem(value) is None:
+        assert handed_out(frozen(value)) == frozen(value)
+
+
+class Thing(int):
+    """An int by inheritance, which would arrive as another type."""
+
+
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        ({1, 2}, "a value of type set"),
+        (object(), "a value of type object"),
+        (Thing(3), "a value of type Thing"),
+        (2**63, "an int beyond 64 bits"),
+        (-(2**63) - 1, "an int beyond 64 bits"),
+        (math.nan, "the float nan"),
+        (math.inf, "the float inf"),
+        ("\ud800", "a str that is not valid Unicode"),
+        ({1: 2}, "a dict with a key of type int"),
+        ({"\ud800": 2}, "a str that is not valid Unicode"),
+        ([1, ({"a": {1}},)], "a value of type set"),
+    ],
+)
+def test_what_cannot_be_carried_is_named(value: Any, named: str) -> None:
+    assert problem(value) == named
+    with pytest.raises(BadValue, match=f"the cargo holds {named}, which cannot be sent"):
+        refuse_uncarriable(value, "the cargo")
+
+
+def test_integers_are_carried_up_to_their_limits() -> None:
+    assert problem((2**63 - 1, -(2**63))) is None
+
+
+def test_nesting_has_a_limit_so_that_a_list_inside_itself_is_refused() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    assert problem(endless) == f"more than {DEPTH_MAX} levels of nesting"
+
+
+def test_a_dict_deep_inside_is_copied_when_handed_out() -> None:
+    kept = ({"a": ({"b": 1},)},)
+    given_away = handed_out(kept)
+    given_away[0]["a"][0]["b"] = 2
+    assert kept == ({"a": ({"b": 1},)},)

@@ -1,0 +1,221 @@
+from typing import Any
+
+import pytest
+
+from creek.errors import BadValue, UnknownName
+from creek.execution.datatype import ERROR_LENGTH_MAX, DataType, error_text
+from creek.execution.transaction import Execution, Transaction
+from creek.protocol.request import NOOP, Operation, Outcome
+from tests.unit.execution.strategies import request
+
+TOY = DataType("toy")
+
+
+@TOY.operation
+def put(tx: Transaction, key: str, value: Any = None, *more: Any) -> int:
+    tx.put(key, value)
+    return 1 + len(more)
+
+
+@TOY.operation(readonly=True)
+def get(tx: Transaction, key: str) -> Any:
+    return tx.get(key)
+
+
+@TOY.operation
+def put_and_raise(tx: Transaction, message: Any) -> None:
+    tx.put("a", tx.get("a", 0))
+    raise ValueError(message)
+
+
+@TOY.operation(readonly=True)
+def write_in_secret(tx: Transaction) -> None:
+    tx.put("a", 1)
+
+
+@TOY.operation
+def answer_badly(tx: Transaction) -> Any:
+    tx.put("a", 1)
+    return {1, 2}
+
+
+@TOY.operation
+def spoil(tx: Transaction, table: dict[str, Any]) -> int:
+    table["spoilt"] = True
+    return len(table)
+
+
+@TOY.operation
+def recurse(tx: Transaction) -> None:
+    recurse(tx)
+
+
+@TOY.operation
+def exhaust(tx: Transaction) -> None:
+    raise MemoryError
+
+
+@TOY.operation(name="open", readonly=True)
+def open_(tx: Transaction) -> str:
+    return "open"
+
+
+def run(operation: Operation) -> Execution:
+    return TOY.run(request(operation), TOY.sequential())
+
+
+def test_the_names_of_the_operations_are_sorted_and_include_the_noop() -> None:
+    assert list(TOY.operations) == sorted(TOY.operations)
+    assert {"noop", "get", "open", "put"} <= set(TOY.operations)
+    assert "open_" not in TOY.operations
+
+
+def test_only_what_is_declared_so_is_readonly() -> None:
+    assert TOY.is_readonly("get")
+    assert TOY.is_readonly("open")
+    assert not TOY.is_readonly("put")
+    assert not TOY.is_readonly("noop")
+    with pytest.raises(UnknownName):
+        TOY.is_readonly("fly")
+
+
+def test_a_declared_function_can_still_be_called_directly() -> None:
+    assert put.__name__ == "put"
+
+
+def test_a_call_is_normalised() -> None:
+    assert TOY.call("put", "a", [1, [2]]) == Operation("put", ("a", (1, (2,))))
+    assert TOY.call("noop") == NOOP
+
+
+def test_calling_an_unknown_operation_says_which_ones_there_are() -> None:
+    with pytest.raises(UnknownName, match=r"operation of toy 'fly': known are answer_badly, .*put"):
+        TOY.call("fly")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("put", (), r"put\(key: str, value: Any = None, \*more: Any\) cannot take 0 arguments"),
+        ("get", (), r"get\(key: str\) cannot take 0 arguments"),
+        ("get", ("a", "b"), r"get\(key: str\) cannot take 2 arguments"),
+        ("noop", (1,), r"noop\(\) cannot take 1 argument$"),
+    ],
+)
+def test_a_call_with_wrong_arguments_names_the_signature(
+    name: str, arguments: tuple[Any, ...], message: str
+) -> None:
+    with pytest.raises(BadValue, match=message):
+        TOY.call(name, *arguments)
+    outcome = run(Operation(name, arguments)).outcome
+    assert outcome.error is not None
+    assert outcome.error.startswith(f"BadValue: {name}(")
+
+
+def test_further_arguments_go_to_the_starred_parameter() -> None:
+    assert run(TOY.call("put", "a", 1, 2, 3)).outcome == Outcome(3)
+    with pytest.raises(BadValue, match=r"argument 'more' of put\(.*\) holds a value of type set"):
+        TOY.call("put", "a", 1, 2, {3})
+
+
+def test_a_call_with_a_value_that_cannot_be_sent_names_the_argument() -> None:
+    with pytest.raises(BadValue, match=r"argument 'value' of put.* holds an int beyond 64 bits"):
+        TOY.call("put", "a", [2**64])
+
+
+def test_running_answers_and_collects_writes() -> None:
+    assert run(TOY.call("put", "a", 5)) == Execution(Outcome(1), {"a": 5}, reads=0, scanned=0)
+
+
+def test_the_noop_answers_none_and_writes_nothing() -> None:
+    assert run(NOOP) == Execution(Outcome(), {}, reads=0, scanned=0)
+
+
+def test_an_operation_that_raises_answers_its_error_and_writes_nothing() -> None:
+    execution = run(TOY.call("put_and_raise", "no luck"))
+    assert execution == Execution(Outcome(error="ValueError: no luck"), {}, reads=1, scanned=0)
+
+
+def test_an_unknown_operation_from_elsewhere_is_an_error_and_no_crash() -> None:
+    outcome = run(Operation("fly", (1,))).outcome
+    assert outcome.error is not None
+    assert outcome.error.startswith("UnknownName: unknown operation of toy 'fly'")
+
+
+def test_a_readonly_operation_that_writes_is_an_error() -> None:
+    execution = run(TOY.call("write_in_secret"))
+    assert execution.writes == {}
+    assert execution.outcome.error == (
+        "UsageError: operation 'write_in_secret' is declared read-only and must not write"
+    )
+
+
+def test_an_answer_that_cannot_be_sent_is_an_error() -> None:
+    execution = run(TOY.call("answer_badly"))
+    assert execution.writes == {}
+    assert execution.outcome.error == (
+        "BadValue: the answer of 'answer_badly' holds a value of type set, which cannot be sent"
+    )
+
+
+def test_an_operation_cannot_change_the_request_it_serves() -> None:
+    operation = TOY.call("spoil", {"a": 1})
+    assert run(operation).outcome == run(operation).outcome == Outcome(2)
+    assert operation.arguments == ({"a": 1},)
+
+
+def test_running_out_of_memory_is_no_answer() -> None:
+    with pytest.raises(MemoryError):
+        run(TOY.call("exhaust"))
+
+
+def test_recursion_without_end_reads_the_same_wherever_it_is_stopped() -> None:
+    assert run(TOY.call("recurse")).outcome.error == (
+        "RecursionError: maximum recursion depth exceeded"
+    )
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (KeyError("a"), "KeyError: 'a'"),
+        (ValueError(), "ValueError"),
+        (Unspeakable(), "Unspeakable"),
+        (ValueError("bad \ud800"), "ValueError: bad \\ud800"),
+        (TypeError("<f at 0x7fA0>, <g at 0x01>"), "TypeError: <f>, <g>"),
+    ],
+)
+def test_the_text_of_an_error_is_the_same_in_every_process(error: Exception, text: str) -> None:
+    assert error_text(error) == text
+
+
+def test_an_object_in_an_error_leaves_no_address() -> None:
+    assert error_text(ValueError(object())) == "ValueError: <object object>"
+
+
+def test_the_text_of_an_error_is_bounded() -> None:
+    assert len(error_text(ValueError("x" * 10_000))) == ERROR_LENGTH_MAX
+
+
+def test_a_name_is_declared_once() -> None:
+    with pytest.raises(BadValue, match="toy has an operation 'get' already"):
+        TOY.operation(get)
+    with pytest.raises(BadValue, match="'noop' already"):
+        TOY.operation(name="noop")(get)
+
+
+def test_an_operation_must_take_a_transaction_and_arguments_by_position() -> None:
+    fresh = DataType("fresh")
+    with pytest.raises(BadValue, match="'nothing' must take the transaction"):
+        fresh.operation(name="nothing")(lambda: None)
+    with pytest.raises(BadValue, match="'anything' must take the transaction"):
+        fresh.operation(name="anything")(lambda *everything: None)
+    with pytest.raises(BadValue, match="'keyword' must take its arguments by position"):
+        fresh.operation(name="keyword")(lambda tx, *, key: None)
+    with pytest.raises(BadValue, match="'keywords' must take its arguments by position"):
+        fresh.operation(name="keywords")(lambda tx, **options: None)

@@ -1,0 +1,43 @@
+import pytest
+
+from creek.errors import BadValue, UnknownName
+from creek.execution.sequential import OperationRaised
+from creek.protocol.request import Operation, Outcome
+from tests.unit.execution.strategies import SCRIPT, request
+
+
+def test_applying_changes_the_state_and_answers() -> None:
+    machine = SCRIPT.sequential()
+    steps = (("put", "a", 1), ("put", "b", 2), ("delete", "a", 0), ("get", "b", 0))
+    assert machine.apply(request(SCRIPT.call("play", steps))) == Outcome((2,))
+    assert machine.state == {"b": 2}
+
+
+def test_an_operation_that_raises_leaves_the_state_alone() -> None:
+    machine = SCRIPT.sequential()
+    steps = (("put", "a", 1), ("raise", "a", 4))
+    assert machine.apply(request(SCRIPT.call("play", steps))) == Outcome(error="ValueError: step 4")
+    assert machine.state == {}
+
+
+def test_an_unknown_operation_is_an_answer_when_applied_and_an_error_when_called() -> None:
+    machine = SCRIPT.sequential()
+    assert machine.apply(request(Operation("fly"))).error is not None
+    with pytest.raises(UnknownName):
+        machine.call("fly")
+    with pytest.raises(BadValue):
+        machine.call("play")
+
+
+def test_calling_gives_the_value_or_raises_the_error() -> None:
+    machine = SCRIPT.sequential()
+    assert machine.call("play", (("put", "a", 1),)) == ()
+    assert machine.call("play", (("get", "a", 0),)) == (1,)
+    with pytest.raises(OperationRaised, match="ValueError: step 3"):
+        machine.call("play", (("raise", "a", 3),))
+
+
+def test_two_machines_share_nothing() -> None:
+    one, other = SCRIPT.sequential(), SCRIPT.sequential()
+    one.call("play", (("put", "a", 1),))
+    assert other.state == {}

@@ -1,0 +1,210 @@
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creek.errors import BadValue, UsageError
+from creek.execution.keys import place
+from creek.execution.sequential import Sequential
+from creek.execution.transaction import ABSENT, Execution, Transaction
+from creek.protocol.request import NOOP, Outcome
+from creek.protocol.values import Key
+from tests.unit.execution.strategies import HOT_KEYS, KEYS, SCRIPT, request
+
+
+def transaction(state: dict[Key, Any] | None = None, readonly: bool = False) -> Transaction:
+    view = Sequential(SCRIPT)
+    view.state = state or {}
+    return Transaction(request(NOOP, event=4, timestamp=77), view, readonly)
+
+
+def test_absent_stays_itself_when_copied() -> None:
+    assert copy.deepcopy({"a": ABSENT})["a"] is ABSENT
+
+
+def test_get_answers_the_default_for_an_absent_register() -> None:
+    tx = transaction({"none": None})
+    assert tx.get("a") is None
+    assert tx.get("a", 5) == 5
+    assert tx.get("none", 5) is None
+
+
+def test_a_transaction_reads_its_own_writes() -> None:
+    tx = transaction({"a": 1})
+    tx.put("a", 2)
+    assert tx.get("a") == 2
+    tx.delete("a")
+    assert tx.get("a", "gone") == "gone"
+
+
+def test_writes_stay_in_the_transaction_until_it_is_closed() -> None:
+    state: dict[Key, Any] = {"a": 1, "b": 1}
+    tx = transaction(state)
+    tx.put("a", 2)
+    tx.put("a", 3)
+    tx.delete("b")
+    assert state == {"a": 1, "b": 1}
+    assert tx.close(Outcome("done")).writes == {"a": 3, "b": ABSENT}
+
+
+def test_a_transaction_that_failed_writes_nothing_but_tells_what_it_cost() -> None:
+    tx = transaction({"a": 1})
+    tx.put("a", tx.get("a") + 1)
+    assert tx.close(Outcome(error="no")) == Execution(Outcome(error="no"), {}, reads=1, scanned=0)
+
+
+def test_reads_and_scanned_registers_are_counted() -> None:
+    tx = transaction({"a": 1, "b": 2, "c": 3})
+    tx.get("a")
+    tx.get("missing")
+    list(tx.scan(limit=2))
+    execution = tx.close(Outcome())
+    assert (execution.reads, execution.scanned) == (2, 2)
+
+
+def test_lists_are_frozen_when_they_are_put() -> None:
+    tx = transaction()
+    mine = [1, [2]]
+    tx.put("a", mine)
+    mine.append(3)
+    assert tx.get("a") == (1, (2,))
+
+
+def test_changing_a_value_that_was_read_does_not_change_the_store() -> None:
+    state: dict[Key, Any] = {"a": {"x": 1}}
+    tx = transaction(state)
+    tx.get("a")["x"] = 2
+    dict(tx.scan())["a"]["x"] = 3
+    assert state == {"a": {"x": 1}}
+
+
+def test_add_starts_from_zero_and_refuses_what_is_no_integer() -> None:
+    tx = transaction({"text": "t"})
+    tx.add("n", 2)
+    tx.add("n", -5)
+    assert tx.get("n") == -3
+    with pytest.raises(BadValue, match="'text' holds a str"):
+        tx.add("text", 1)
+    with pytest.raises(BadValue, match="can only add an int to 'n', not a float"):
+        tx.add("n", 1.5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [{1}, object(), 2**64, float("nan")])
+def test_a_value_that_cannot_be_carried_is_refused_where_it_is_put(value: Any) -> None:
+    with pytest.raises(BadValue, match="what is put under 'a' holds"):
+        transaction().put("a", value)
+
+
+def test_what_is_not_a_key_is_refused_wherever_one_is_taken() -> None:
+    tx = transaction()
+    bad: Any = True
+    with pytest.raises(BadValue, match="a key is"):
+        tx.get(bad)
+    with pytest.raises(BadValue, match="a key is"):
+        tx.put(bad, 1)
+    with pytest.raises(BadValue, match="a key is"):
+        tx.delete(bad)
+    for bound in ({"start": bad}, {"stop": bad}, {"prefix": (bad,)}):
+        with pytest.raises(BadValue, match="a key is"):
+            tx.scan(**bound)
+
+
+def test_a_readonly_transaction_refuses_to_write() -> None:
+    tx = transaction({"a": 1}, readonly=True)
+    with pytest.raises(UsageError, match="declared read-only"):
+        tx.put("a", 1)
+    with pytest.raises(UsageError, match="declared read-only"):
+        tx.delete("a")
+    with pytest.raises(UsageError, match="declared read-only"):
+        tx.add("a", 1)
+    assert tx.get("a") == 1
+
+
+def test_time_and_chance_come_from_the_request() -> None:
+    assert transaction().timestamp == 77
+    assert transaction().random.random() == transaction().random.random()
+    tx = transaction()
+    assert tx.random.random() != tx.random.random()
+
+
+def test_a_prefix_selects_tuples_or_strings_that_start_with_it() -> None:
+    tx = transaction({("a", 1): 1, ("a", 2): 2, ("b", 1): 3, "a": 4, "ab": 5, "b": 6})
+    assert list(tx.scan(("a",))) == [(("a", 1), 1), (("a", 2), 2)]
+    assert list(tx.scan("a", reverse=True)) == [("ab", 5), ("a", 4)]
+    assert list(tx.scan(("a",), start=("a", 2))) == [(("a", 2), 2)]
+    assert list(tx.scan(("a",), stop=("a", 2))) == [(("a", 1), 1)]
+    assert list(tx.scan(("a",), start=("b",))) == []
+
+
+@pytest.mark.parametrize("limit", [-1, True, 1.0, "1"])
+def test_a_limit_that_is_no_count_is_refused(limit: Any) -> None:
+    with pytest.raises(BadValue, match="the limit of a scan"):
+        transaction().scan(limit=limit)
+
+
+def test_a_prefix_that_is_neither_string_nor_tuple_is_refused() -> None:
+    wrong: Any = 5
+    with pytest.raises(BadValue, match="a prefix is a str or a tuple, not a int"):
+        transaction().scan(wrong)
+
+
+def test_a_scan_does_not_see_what_is_written_while_it_goes_on() -> None:
+    tx = transaction({"a": 1, "c": 3})
+    tx.put("b", 2)
+    scan = tx.scan()
+    tx.put("aa", 0)
+    tx.delete("b")
+    seen = []
+    for key, value in scan:
+        tx.delete(key)
+        tx.put("z", value)
+        seen.append((key, value))
+    assert seen == [("a", 1), ("b", 2), ("c", 3)]
+
+
+@given(
+    stored=st.dictionaries(KEYS, st.integers(0, 9)),
+    written=st.dictionaries(KEYS, st.integers(0, 9) | st.just(ABSENT)),
+    start=st.none() | KEYS,
+    stop=st.none() | KEYS,
+    prefix=st.none() | st.sampled_from(("", "a", (), ("a",))),
+    reverse=st.booleans(),
+    limit=st.none() | st.integers(0, 4),
+)
+def test_a_scan_sees_the_stored_and_its_own_registers_in_order(
+    stored: dict[Key, Any],
+    written: dict[Key, Any],
+    start: Key | None,
+    stop: Key | None,
+    prefix: str | tuple[str | int, ...] | None,
+    reverse: bool,
+    limit: int | None,
+) -> None:
+    tx = transaction(stored)
+    for key, value in written.items():
+        if value is ABSENT:
+            tx.delete(key)
+        else:
+            tx.put(key, value)
+
+    def inside(key: Key) -> bool:
+        if prefix is not None:
+            if isinstance(prefix, str):
+                if not (isinstance(key, str) and key.startswith(prefix)):
+                    return False
+            elif not (isinstance(key, tuple) and key[: len(prefix)] == prefix):
+                return False
+        after = start is None or place(start) <= place(key)
+        before = stop is None or place(key) < place(stop)
+        return after and before
+
+    both = {**stored, **written}
+    expected = [
+        (key, both[key])
+        for key in sorted(HOT_KEYS, key=place, reverse=reverse)
+        if both.get(key, ABSENT) is not ABSENT and inside(key)
+    ][:limit]
+    scanned = tx.scan(prefix, start=start, stop=stop, reverse=reverse, limit=limit)
+    assert list(scanned) == expected

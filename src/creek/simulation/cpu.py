@@ -1,0 +1,114 @@
+"""The cores of one node: tasks wait in line for a free core and take their time on it.
+
+A task is run, for its result and its cost, the moment a core takes it up; the result is reported
+when the core is done. Handling messages and ticks costs nothing: only execution is charged. The
+model knows nothing of what a task does.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import TypeAlias
+
+import msgspec
+
+from creek.errors import BadValue
+from creek.execution.undo import Execution
+from creek.protocol.effects import Task, Work
+from creek.simulation.heap import EventHeap
+
+Cost: TypeAlias = Callable[[Task, Execution], int]
+"""How long a task takes on a core, in microseconds."""
+
+
+class CpuModel(msgspec.Struct, frozen=True, kw_only=True):
+    cores: int = 16
+    execution_us: int = 50
+    """What any execution takes, before what it reads and writes."""
+    access_us: int = 5
+    """For each read and each write."""
+    rollback_us: int = 5
+
+    def __post_init__(self) -> None:
+        if self.cores < 1:
+            raise BadValue(f"a node has {self.cores} cores: it needs at least 1")
+        if min(self.execution_us, self.access_us, self.rollback_us) < 0:
+            raise BadValue("the cost of a task cannot be negative")
+
+    def cost(self, task: Task, execution: Execution) -> int:
+        if task.work is Work.ROLLBACK:
+            return self.rollback_us
+        return self.execution_us + self.access_us * (execution.reads + len(execution.writes))
+
+
+class Cpu:
+    __slots__ = (
+        "_cores",
+        "_cost",
+        "_done",
+        "_epoch",
+        "_free",
+        "_heap",
+        "_queue",
+        "_run",
+        "busy_us",
+        "executions",
+        "factor",
+        "rollbacks",
+    )
+
+    def __init__(
+        self,
+        heap: EventHeap,
+        cores: int,
+        cost: Cost,
+        run: Callable[[Task], Execution],
+        done: Callable[[Task, Execution], None],
+    ) -> None:
+        self._heap = heap
+        self._cores = self._free = cores
+        self._cost = cost
+        self._run = run
+        self._done = done
+        self._queue: deque[Task] = deque()
+        self._epoch = 0
+        self.factor = 1.0
+        """How many times slower than usual, for tasks that start from now on."""
+        self.busy_us = 0
+        self.executions = 0
+        self.rollbacks = 0
+
+    def submit(self, task: Task) -> None:
+        if self._free:
+            self._free -= 1
+            self._start(task)
+        else:
+            self._queue.append(task)
+
+    def idle(self) -> bool:
+        return self._free == self._cores
+
+    def reset(self) -> None:
+        """A crash: what runs and what waits is gone."""
+        self._epoch += 1
+        self._queue.clear()
+        self._free = self._cores
+
+    def _start(self, task: Task) -> None:
+        execution = self._run(task)
+        duration_us = int(self._cost(task, execution) * self.factor)
+        self.busy_us += duration_us
+        if task.work is Work.EXECUTE:
+            self.executions += 1
+        else:
+            self.rollbacks += 1
+        self._heap.after(duration_us, self._finish, task, execution, self._epoch)
+
+    def _finish(self, task: Task, execution: Execution, epoch: int) -> None:
+        if epoch != self._epoch:
+            return
+        # Reported before the core takes up the next task, which thus sees the result installed.
+        self._done(task, execution)
+        if self._queue:
+            self._start(self._queue.popleft())
+        else:
+            self._free += 1

@@ -1,0 +1,139 @@
+"""The log of one node: records in order, durable in order, and what a crash leaves of them.
+
+Rules it keeps:
+
+- Group commit: one fsync at a time; the records that arrive meanwhile share the next one.
+- A crash keeps the durable prefix. Of the rest a random prefix may have reached the platter all the
+  same; the record after it may be torn, which is noticed on restart and cut off.
+- An `Image` takes the place of the records before it, once it is durable.
+- With an fsync that takes no time, records are durable at once and no event is spent on it.
+
+Records are kept as bytes and decoded on restart: what the codec loses is lost here too.
+"""
+
+from collections.abc import Callable
+from random import Random
+
+import msgspec
+
+from creek.errors import BadValue
+from creek.protocol.messages import Image, Record, decode_record, encode
+from creek.simulation.heap import EventHeap, Handle
+
+
+class DiskModel(msgspec.Struct, frozen=True, kw_only=True):
+    fsync_us_min: int = 0
+    fsync_us_max: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.fsync_us_min <= self.fsync_us_max:
+            raise BadValue(
+                f"an fsync takes {self.fsync_us_min} to {self.fsync_us_max} us: "
+                "both must be at least 0, the smaller one first"
+            )
+
+
+class Disk:
+    __slots__ = (
+        "_dropped",
+        "_fsync",
+        "_heap",
+        "_images",
+        "_log",
+        "_model",
+        "_on_durable",
+        "_random",
+        "bytes_written",
+        "durable",
+        "extra_us",
+        "fsyncs",
+        "lost",
+        "records_written",
+        "torn",
+    )
+
+    def __init__(
+        self, heap: EventHeap, model: DiskModel, random: Random, on_durable: Callable[[], None]
+    ) -> None:
+        self._heap = heap
+        self._model = model
+        self._random = random
+        self._on_durable = on_durable
+        self._log: list[bytes] = []
+        self._dropped = 0
+        """Records that an image replaced: positions count them, the log does not hold them."""
+        self._images: list[int] = []
+        """The positions of images that are not yet durable."""
+        self._fsync: Handle | None = None
+        self.durable = 0
+        """The position up to which everything is durable."""
+        self.extra_us = 0
+        """What a slow disk adds to each fsync."""
+        self.fsyncs = 0
+        self.records_written = 0
+        self.bytes_written = 0
+        self.lost = 0
+        self.torn = 0
+
+    @property
+    def end(self) -> int:
+        """The position behind the last record."""
+        return self._dropped + len(self._log)
+
+    def append(self, records: tuple[Record, ...]) -> None:
+        """Write a batch; `on_durable` is called once it is durable, unless it is at once."""
+        log = self._log
+        for record in records:
+            if type(record) is Image:
+                self._images.append(self._dropped + len(log))
+            data = encode(record)
+            self.bytes_written += len(data)
+            log.append(data)
+        self.records_written += len(records)
+        if self._fsync is not None:
+            return
+        if self._model.fsync_us_max + self.extra_us:
+            self._start_fsync()
+        else:
+            self.fsyncs += 1
+            self._made_durable(self.end)
+
+    def crash(self) -> None:
+        if self._fsync is not None:
+            self._heap.cancel(self._fsync)
+            self._fsync = None
+        pending = self.end - self.durable
+        survivors = self._random.randint(0, pending) if pending else 0
+        if survivors < pending:
+            self.lost += pending - survivors
+            self.torn += self._random.random() < 0.5
+            del self._log[self.durable + survivors - self._dropped :]
+        self._made_durable(self.end)
+        self._images.clear()
+
+    def read(self) -> list[Record]:
+        """What a restart finds."""
+        return [decode_record(data) for data in self._log]
+
+    def contents(self) -> list[bytes]:
+        return list(self._log)
+
+    def _start_fsync(self) -> None:
+        model = self._model
+        delay_us = self._random.randint(model.fsync_us_min, model.fsync_us_max) + self.extra_us
+        self._fsync = self._heap.after(delay_us, self._fsync_done, self.end)
+
+    def _fsync_done(self, covered: int) -> None:
+        self.fsyncs += 1
+        self._fsync = None
+        self._made_durable(covered)
+        if self.end > covered:
+            self._start_fsync()
+        self._on_durable()
+
+    def _made_durable(self, position: int) -> None:
+        self.durable = position
+        while self._images and self._images[0] < position:
+            image = self._images.pop(0)
+            del self._log[: image - self._dropped]
+            self._dropped = image

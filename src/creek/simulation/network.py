@@ -1,0 +1,210 @@
+"""The network between replicas: latency, bandwidth, and who can reach whom.
+
+Rules it keeps:
+
+- A message is encoded once, counts by its size, and is decoded by each receiver: no object is
+  shared between replicas, and the codec is part of every run. (`wire=False` skips the decoding and
+  shares objects, for speed.)
+- A sender has one network card: its messages leave one after the other at the link's bandwidth.
+- What travels between a pair of replicas arrives in the order sent, unless `noise` says otherwise.
+- A blocked direction loses what is sent and what is under way. When a sender crashes, part of what
+  it has under way is lost with it, so that a broadcast may end half-way.
+
+It knows nothing of what messages mean. What makes a network bad is in `creek.simulation.noise`.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+import msgspec
+
+from creek.errors import BadValue
+from creek.protocol.messages import Message, encode
+from creek.simulation.heap import EventHeap
+from creek.simulation.noise import Forgery, Noise
+from creek.simulation.seeds import derive
+
+Deliver: TypeAlias = Callable[[int, int, bytes, Message | None], None]
+"""(receiver, sender, encoded message, the message itself when objects are shared)."""
+
+
+class NetworkModel(msgspec.Struct, frozen=True, kw_only=True):
+    latency_us_min: int = 200
+    latency_us_max: int = 300
+    """One way, drawn uniformly for each message."""
+    bandwidth_bps: int = 1_000_000_000
+    overhead_bytes: int = 66
+    """Headers around each message: Ethernet, IP and TCP."""
+    crash_loss: float = 0.5
+    """The share of a crashing sender's messages under way that are lost."""
+    wire: bool = True
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.latency_us_min <= self.latency_us_max:
+            raise BadValue(
+                f"a message takes {self.latency_us_min} to {self.latency_us_max} us: "
+                "both must be at least 0, the smaller one first"
+            )
+        if self.bandwidth_bps < 1:
+            raise BadValue(f"the bandwidth is {self.bandwidth_bps} bps: it must be at least 1")
+        if not 0 <= self.crash_loss <= 1:
+            raise BadValue(f"crash_loss is {self.crash_loss}: it must be between 0 and 1")
+
+
+class NetworkStatistics(msgspec.Struct, frozen=True, kw_only=True):
+    messages: dict[str, int]
+    """Sent, by type; a message to three replicas counts three times."""
+    bytes: dict[str, int]
+    lost: int
+    duplicated: int
+    reordered: int
+    forged: int
+
+
+class Network:
+    __slots__ = (
+        "_cuts",
+        "_deliver",
+        "_epochs",
+        "_groups",
+        "_heap",
+        "_last_arrival_us",
+        "_latency",
+        "_leaves_ns",
+        "_model",
+        "_replicas",
+        "_sent",
+        "blocked",
+        "lost",
+        "noise",
+        "spike_factor",
+    )
+
+    def __init__(
+        self, heap: EventHeap, model: NetworkModel, replicas: int, seed: int, deliver: Deliver
+    ) -> None:
+        self._heap = heap
+        self._model = model
+        self._replicas = replicas
+        self._deliver = deliver
+        self._latency = derive(seed, "latency")
+        self._leaves_ns = [0] * replicas
+        self._last_arrival_us = [0] * (replicas * replicas)
+        self._epochs = [0] * replicas
+        self._groups: tuple[tuple[int, ...], ...] = ()
+        self._cuts: list[tuple[int, int]] = []
+        self._sent: dict[type, list[int]] = {}
+        self.blocked = [False] * (replicas * replicas)
+        """For each pair, at `sender * replicas + receiver`."""
+        self.noise = Noise(seed, replicas)
+        self.spike_factor = 1.0
+        self.lost = 0
+
+    # --- sending -------------------------------------------------------------------------------
+
+    def send(self, sender: int, receivers: tuple[int, ...], message: Message) -> None:
+        heap, model, replicas = self._heap, self._model, self._replicas
+        data = encode(message)
+        size = len(data) + model.overhead_bytes
+        counts = self._sent.get(type(message))
+        if counts is None:
+            counts = self._sent[type(message)] = [0, 0]
+        counts[0] += len(receivers)
+        counts[1] += size * len(receivers)
+        shared = None if model.wire else message
+        transfer_ns = size * 8_000_000_000 // model.bandwidth_bps
+        leaves_ns = max(self._leaves_ns[sender], heap.now * 1000)
+        for receiver in receivers:
+            leaves_ns += transfer_ns
+            pair = sender * replicas + receiver
+            if self.blocked[pair]:
+                self.lost += 1
+                continue
+            arrival_us = max(leaves_ns // 1000 + self._delay_us(), self._last_arrival_us[pair])
+            if self.noise.active:
+                self._send_noisily(arrival_us, pair, data, shared)
+                continue
+            self._last_arrival_us[pair] = arrival_us
+            heap.at(arrival_us, self._arrive, pair, data, shared, self._epochs[sender])
+        self._leaves_ns[sender] = leaves_ns
+
+    def _delay_us(self) -> int:
+        model = self._model
+        spread = model.latency_us_max - model.latency_us_min + 1
+        return int(
+            (model.latency_us_min + int(self._latency.random() * spread)) * self.spike_factor
+        )
+
+    def _send_noisily(
+        self, arrival_us: int, pair: int, data: bytes, shared: Message | None
+    ) -> None:
+        sender = pair // self._replicas
+        epoch = self._epochs[sender]
+        fate = self.noise.fate(sender, data)
+        if fate.lost:
+            self.lost += 1
+        elif fate.extra_us:
+            self._heap.at(arrival_us + fate.extra_us, self._arrive, pair, data, shared, epoch)
+        else:
+            self._last_arrival_us[pair] = arrival_us
+            self._heap.at(arrival_us, self._arrive, pair, data, shared, epoch)
+        if fate.copy_us:
+            self._heap.at(arrival_us + fate.copy_us, self._arrive, pair, data, shared, epoch)
+        if fate.forgery is not None:
+            self._heap.at(arrival_us, self._arrive_forged, pair, fate.forgery)
+
+    # --- arriving ------------------------------------------------------------------------------
+
+    def _arrive(self, pair: int, data: bytes, shared: Message | None, epoch: int) -> None:
+        sender, receiver = divmod(pair, self._replicas)
+        if self.blocked[pair] or (
+            epoch != self._epochs[sender] and self.noise.draw() < self._model.crash_loss
+        ):
+            self.lost += 1
+            return
+        self._deliver(receiver, sender, data, shared)
+
+    def _arrive_forged(self, pair: int, forgery: Forgery) -> None:
+        self._deliver(pair % self._replicas, forgery.sender, forgery.data, None)
+
+    # --- who can reach whom ----------------------------------------------------------------------
+
+    def partition(self, groups: Iterable[tuple[int, ...]]) -> None:
+        """Only replicas of one group reach each other; those not named form one more group."""
+        self._groups = tuple(groups)
+        self._recompute_blocked()
+
+    def cut(self, sender: int, receiver: int) -> None:
+        """Nothing gets from `sender` to `receiver`; the way back is not touched."""
+        self._cuts.append((sender, receiver))
+        self._recompute_blocked()
+
+    def heal(self) -> None:
+        """Everyone reaches everyone."""
+        self._groups = ()
+        self._cuts.clear()
+        self._recompute_blocked()
+
+    def sender_crashed(self, sender: int) -> None:
+        self._epochs[sender] += 1
+        self._leaves_ns[sender] = 0
+
+    def statistics(self) -> NetworkStatistics:
+        named = sorted((kind.__name__, counts) for kind, counts in self._sent.items())
+        return NetworkStatistics(
+            messages={name: counts[0] for name, counts in named},
+            bytes={name: counts[1] for name, counts in named},
+            lost=self.lost,
+            duplicated=self.noise.duplicated,
+            reordered=self.noise.reordered,
+            forged=self.noise.forged,
+        )
+
+    def _recompute_blocked(self) -> None:
+        group_of = [-1] * self._replicas
+        for number, group in enumerate(self._groups):
+            for replica in group:
+                group_of[replica] = number
+        self.blocked = [mine != theirs for mine in group_of for theirs in group_of]
+        for sender, receiver in self._cuts:
+            self.blocked[sender * self._replicas + receiver] = True

@@ -1,0 +1,209 @@
+"""The driver of one replica: feeds it inputs and carries out its effects.
+
+Rules it keeps, as `creek.protocol.effects` asks:
+
+- Sends and responses of a batch leave only once every record of that batch and of all earlier ones
+  is durable; those that have nothing to wait for leave at once. So they leave in order.
+- Tasks go to the cores at once.
+- A crash loses the replica, its tasks and every effect that was held back; the disk keeps what it
+  keeps. A restart is a new replica that recovers from the disk: a new incarnation.
+
+It knows no scheme and no data type, only the contract.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+
+from creek.errors import MalformedMessage
+from creek.execution.undo import Execution
+from creek.protocol.dots import Dot
+from creek.protocol.effects import Effects, Response, Task
+from creek.protocol.messages import Message, decode_message
+from creek.protocol.request import Operation
+from creek.schemes.contract import Replica
+from creek.simulation.clock import Clock
+from creek.simulation.cpu import Cost, Cpu
+from creek.simulation.disk import Disk, DiskModel
+from creek.simulation.heap import EventHeap
+from creek.simulation.network import Network
+from creek.simulation.recorder import Recorder
+from creek.simulation.seeds import derive
+from creek.simulation.tally import Tally
+from creek.simulation.trace import COMPLETED, CRASH, INVOKE, RECEIVE, RECOVER, TICK, Trace
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Node:
+    __slots__ = (
+        "_heap",
+        "_held",
+        "_issued",
+        "_make_replica",
+        "_network",
+        "_recorder",
+        "_respond",
+        "_tally",
+        "_trace",
+        "clock",
+        "cpu",
+        "disk",
+        "incarnation",
+        "index",
+        "replica",
+    )
+
+    def __init__(
+        self,
+        index: int,
+        *,
+        seed: int,
+        heap: EventHeap,
+        make_replica: Callable[[int], Replica],
+        network: Network,
+        cores: int,
+        cost: Cost,
+        disk: DiskModel,
+        clock: Clock,
+        recorder: Recorder,
+        trace: Trace,
+        tally: Tally,
+        issued: Callable[[int, Dot], None],
+        respond: Callable[[Response], None],
+    ) -> None:
+        self.index = index
+        self._heap = heap
+        self._make_replica = make_replica
+        self._network = network
+        self.cpu = Cpu(heap, cores, cost, self._run_task, self._task_done)
+        self.disk = Disk(heap, disk, derive(seed, "disk", index), self._release)
+        self.clock = clock
+        self._recorder = recorder
+        self._trace = trace
+        self._tally = tally
+        self._issued = issued
+        self._respond = respond
+        self._held: deque[tuple[int, Effects]] = deque()
+        """Batches whose sends and responses wait for the disk to reach a position."""
+        self.replica: Replica | None = None
+        self.incarnation = -1
+
+    # --- inputs -------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        assert self.replica is None, "a replica that is up cannot be started"
+        self.incarnation += 1
+        replica = self.replica = self._make_replica(self.index)
+        self._recorder.started(self.index, self.incarnation)
+        if self.incarnation:
+            self._trace.add(self._heap.now, 0, self.index, RECOVER, b"".join(self.disk.contents()))
+            replica.recover(self.disk.read())
+        self._carry_out(replica.take_effects())
+
+    def crash(self) -> None:
+        assert self.replica is not None, "a replica that is down cannot crash"
+        self._trace.add(self._heap.now, 0, self.index, CRASH)
+        self._recorder.crashed(self.index)
+        self._tally.add(self.replica)
+        self.replica = None
+        self._held.clear()
+        self.cpu.reset()
+        self.disk.crash()
+        self._network.sender_crashed(self.index)
+
+    def invoke(self, operation: Operation, strong: bool, session: int) -> None:
+        replica = self.replica
+        assert replica is not None, "clients of a replica that is down cannot reach it"
+        heap = self._heap
+        now = self.clock.read(heap.now)
+        content = _encode((operation, strong, session))
+        self._trace.add(heap.now, now, self.index, INVOKE, content)
+        id = replica.invoke(operation, strong, session, now)
+        self._recorder.invoked(self.index, session, id, operation, strong)
+        self._issued(session, id)
+        self._carry_out(replica.take_effects())
+
+    def receive(self, sender: int, data: bytes, message: Message | None) -> None:
+        replica = self.replica
+        if replica is None:
+            self._network.lost += 1
+            return
+        if message is None:
+            try:
+                message = decode_message(data)
+            except MalformedMessage:
+                self._tally.malformed += 1
+                return
+        now_us = self._heap.now
+        now = self.clock.read(now_us)
+        self._trace.add(now_us, now, self.index, RECEIVE, data, sender)
+        replica.receive(message, sender, now)
+        self._carry_out(replica.take_effects())
+
+    def tick(self) -> None:
+        replica = self.replica
+        if replica is None:
+            return
+        now = self.clock.read(self._heap.now)
+        self._trace.add(self._heap.now, now, self.index, TICK)
+        replica.tick(now)
+        self._carry_out(replica.take_effects())
+
+    # --- effects ------------------------------------------------------------------------------
+
+    def _carry_out(self, effects: Effects) -> None:
+        if effects.events:
+            self._recorder.logged(self.index, effects.events)
+        if effects.persist:
+            self.disk.append(effects.persist)
+        if effects.send or effects.respond:
+            if self.disk.durable == self.disk.end:
+                self._leave(effects)
+            else:
+                self._held.append((self.disk.end, effects))
+        for task in effects.tasks:
+            self.cpu.submit(task)
+
+    def _release(self) -> None:
+        durable, held = self.disk.durable, self._held
+        while held and held[0][0] <= durable:
+            self._leave(held.popleft()[1])
+
+    def _leave(self, effects: Effects) -> None:
+        for send in effects.send:
+            self._network.send(self.index, send.to, send.message)
+        for response in effects.respond:
+            self._recorder.answered(self.index, response)
+            self._respond(response)
+
+    # --- execution ----------------------------------------------------------------------------
+
+    def _run_task(self, task: Task) -> Execution:
+        assert self.replica is not None
+        return self.replica.run(task)
+
+    def _task_done(self, task: Task, execution: Execution) -> None:
+        replica = self.replica
+        assert replica is not None
+        now = self.clock.read(self._heap.now)
+        content = _encode((task.number, task.work.value, task.request.id, execution.outcome))
+        self._trace.add(self._heap.now, now, self.index, COMPLETED, content)
+        replica.completed(task, execution, now)
+        self._carry_out(replica.take_effects())
+
+    # --- what it waits for --------------------------------------------------------------------
+
+    def unsettled(self) -> str | None:
+        """Why this node has not come to rest, or None."""
+        replica = self.replica
+        if replica is None:
+            return "is down"
+        if not replica.idle() or not self.cpu.idle():
+            return "is executing"
+        if self._held or self.disk.durable != self.disk.end:
+            return "waits for its disk"
+        if tentative := len(replica.tentative_ids()):
+            return f"has {tentative} tentative requests"
+        return None

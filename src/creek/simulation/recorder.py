@@ -1,0 +1,145 @@
+"""The recorder: writes down what clients and replicas saw, as a `History`.
+
+It only listens. Replica events are logged at the moment they are taken from the replica, also when
+the replica crashes before anyone else learns of them; answers at the moment they reach the client.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from creek.execution.keys import place
+from creek.history.records import (
+    Answer,
+    Dot,
+    Event,
+    FinalState,
+    History,
+    LoggedEvent,
+    Operation,
+    OperationRecord,
+    ReplicaLog,
+)
+from creek.protocol.effects import Response
+from creek.schemes.contract import Replica
+from creek.simulation.heap import EventHeap
+
+
+class _OpenOperation:
+    __slots__ = ("answers", "invoked_us", "operation", "session", "strong")
+
+    def __init__(self, session: int, operation: Operation, strong: bool, invoked_us: int) -> None:
+        self.session = session
+        self.operation = operation
+        self.strong = strong
+        self.invoked_us = invoked_us
+        self.answers: list[Answer] = []
+
+
+class _OpenLog:
+    __slots__ = ("crashed_us", "events", "incarnation", "operations", "replica", "started_us")
+
+    def __init__(self, replica: int, incarnation: int, started_us: int) -> None:
+        self.replica = replica
+        self.incarnation = incarnation
+        self.started_us = started_us
+        self.crashed_us: int | None = None
+        self.events: list[LoggedEvent] = []
+        self.operations: dict[Dot, _OpenOperation] = {}
+
+
+class Recorder:
+    __slots__ = ("_current", "_heap", "_logs", "_order", "strays")
+
+    def __init__(self, heap: EventHeap, replicas: int) -> None:
+        self._heap = heap
+        self._logs: list[_OpenLog] = []
+        self._current: list[_OpenLog | None] = [None] * replicas
+        self._order: list[tuple[_OpenLog, Dot]] = []
+        self.strays = 0
+        """Answers to requests that the incarnation which answers did not issue."""
+
+    def started(self, replica: int, incarnation: int) -> None:
+        log = _OpenLog(replica, incarnation, self._heap.now)
+        self._logs.append(log)
+        self._current[replica] = log
+
+    def crashed(self, replica: int) -> None:
+        self._log_of(replica).crashed_us = self._heap.now
+        self._current[replica] = None
+
+    def logged(self, replica: int, events: Iterable[Event]) -> None:
+        now = self._heap.now
+        self._log_of(replica).events += [LoggedEvent(now, event) for event in events]
+
+    def invoked(
+        self, replica: int, session: int, id: Dot, operation: Operation, strong: bool
+    ) -> None:
+        log = self._log_of(replica)
+        assert id not in log.operations, "an incarnation never gives one identifier twice"
+        log.operations[id] = _OpenOperation(session, operation, strong, self._heap.now)
+        self._order.append((log, id))
+
+    def answered(self, replica: int, response: Response) -> None:
+        operation = self._log_of(replica).operations.get(response.id)
+        if operation is None or operation.session != response.session:
+            self.strays += 1
+            return
+        operation.answers.append(Answer(self._heap.now, response.kind, response.outcome))
+
+    def history(
+        self,
+        config: dict[str, Any],
+        datatype: str,
+        quiescent: bool,
+        replicas: Iterable[Replica],
+    ) -> History:
+        """The whole run; `replicas` are those that are up at its end."""
+        return History(
+            config=config,
+            datatype=datatype,
+            members=tuple(range(len(self._current))),
+            quiescent=quiescent,
+            operations=tuple(_record(log, id) for log, id in self._order),
+            logs=tuple(
+                ReplicaLog(
+                    replica=log.replica,
+                    incarnation=log.incarnation,
+                    started_us=log.started_us,
+                    crashed_us=log.crashed_us,
+                    events=tuple(log.events),
+                )
+                for log in self._logs
+            ),
+            finals=tuple(_final(replica) for replica in replicas),
+        )
+
+    def _log_of(self, replica: int) -> _OpenLog:
+        log = self._current[replica]
+        assert log is not None, "a replica that is down does nothing"
+        return log
+
+
+def _record(log: _OpenLog, id: Dot) -> OperationRecord:
+    operation = log.operations[id]
+    return OperationRecord(
+        session=operation.session,
+        replica=log.replica,
+        incarnation=log.incarnation,
+        id=id,
+        operation=operation.operation,
+        strong=operation.strong,
+        invoked_us=operation.invoked_us,
+        answers=tuple(operation.answers),
+    )
+
+
+def _final(replica: Replica) -> FinalState:
+    committed = replica.committed_ids()
+    state = sorted(replica.state().items(), key=lambda item: place(item[0]))
+    return FinalState(
+        replica=replica.index,
+        first=replica.committed_length() - len(committed),
+        committed=committed,
+        tentative=replica.tentative_ids(),
+        state=tuple(state),
+    )

@@ -1,0 +1,227 @@
+"""Fault schedules as people write them, read and written.
+
+One entry is a name, what it is about, and clauses in any order; entries end at `;` or a line break:
+
+    crash 2 at 150ms                      restart 2 at 400ms
+    partition 0,1|2,3,4 at 1s             cut 0>1 at 100ms             heal at 2s
+    loss 10% at 0s                        duplication 0.05 at 1s
+    reordering 0.2 by 5ms at 1s           spike x5 for 100ms at 1s
+    jump 3 by -1h at 1s                   skew 3 by 1d at 0s
+    slow-disk 1 by 20ms for 300ms at 1s   slow-cpu 1 x10 for 300ms at 1s
+    garbage 5% for 200ms at 1s            flips 5% for 200ms at 1s
+
+Durations have a unit: us, ms, s, m, h or d.
+"""
+
+import re
+from collections.abc import Callable
+from typing import assert_never
+
+from creek.errors import BadValue, UnknownName
+from creek.simulation.faults import (
+    ClockJump,
+    ClockSkew,
+    Crash,
+    Cut,
+    Duplication,
+    Fault,
+    Garbage,
+    Heal,
+    Loss,
+    Partition,
+    Reordering,
+    Restart,
+    SlowCpu,
+    SlowDisk,
+    Spike,
+)
+
+_UNITS_US = {
+    "us": 1,
+    "ms": 1_000,
+    "s": 1_000_000,
+    "m": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+}
+_DURATION = re.compile(r"([+-]?\d+(?:\.\d+)?)(us|ms|s|m|h|d)")
+
+
+def parse_faults(text: str) -> tuple[Fault, ...]:
+    entries = (entry.strip() for entry in re.split(r"[;\n]", text))
+    return tuple(parse_fault(entry) for entry in entries if entry)
+
+
+def parse_fault(text: str) -> Fault:
+    words = _Words(text)
+    build = _BUILDERS.get(words.name)
+    if build is None:
+        raise UnknownName("fault", words.name, sorted(_BUILDERS))
+    fault = build(words)
+    words.finish()
+    return fault
+
+
+def parse_duration_us(text: str) -> int:
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise BadValue(f"'{text}' is not a duration: write a number and us, ms, s, m, h or d")
+    return round(float(match[1]) * _UNITS_US[match[2]])
+
+
+class _Words:
+    """One entry, taken apart: its name, its subject, its clauses."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.name, *rest = text.split()
+        self.clauses: dict[str, str] = {}
+        self.subjects: list[str] = []
+        while rest:
+            word = rest.pop(0)
+            if word in ("at", "by", "for"):
+                if not rest or word in self.clauses:
+                    raise self.problem(f"'{word}' needs one duration")
+                self.clauses[word] = rest.pop(0)
+            elif re.fullmatch(r"x[\d.]+", word):
+                self.clauses["x"] = word[1:]
+            else:
+                self.subjects.append(word)
+
+    def problem(self, what: str) -> BadValue:
+        return BadValue(f"fault '{self.text}': {what}")
+
+    def duration_us(self, clause: str, default_us: int | None = None) -> int:
+        text = self.clauses.pop(clause, None)
+        if text is not None:
+            return parse_duration_us(text)
+        if default_us is None:
+            raise self.problem(f"'{clause}' and a duration are missing")
+        return default_us
+
+    @property
+    def at_us(self) -> int:
+        return self.duration_us("at")
+
+    @property
+    def factor(self) -> float:
+        return self.number(self.clauses.pop("x", ""), "a factor such as x5")
+
+    def subject(self, what: str) -> str:
+        if not self.subjects:
+            raise self.problem(f"{what} is missing")
+        return self.subjects.pop(0)
+
+    def replica(self) -> int:
+        return self.index(self.subject("a replica"))
+
+    def index(self, text: str) -> int:
+        if not re.fullmatch(r"\d+", text):
+            raise self.problem(f"'{text}' is not a replica: replicas are numbered from 0")
+        return int(text)
+
+    def number(self, text: str, what: str) -> float:
+        try:
+            return float(text)
+        except ValueError:
+            raise self.problem(f"{what} is missing") from None
+
+    def probability(self) -> float:
+        text = self.subject("a probability such as 10% or 0.1")
+        value = self.number(text.removesuffix("%"), "a probability such as 10% or 0.1")
+        return value / 100 if text.endswith("%") else value
+
+    def finish(self) -> None:
+        left = [*self.subjects, *self.clauses]
+        if left:
+            raise self.problem(f"'{left[0]}' does not belong here")
+
+
+def _partition(words: _Words) -> Fault:
+    groups = words.subject("groups such as 0,1|2,3,4").split("|")
+    return Partition(
+        words.at_us,
+        tuple(tuple(words.index(each) for each in group.split(",")) for group in groups),
+    )
+
+
+def _cut(words: _Words) -> Fault:
+    sender, arrow, receiver = words.subject("a direction such as 0>1").partition(">")
+    if not arrow:
+        raise words.problem("a cut needs a direction such as 0>1")
+    return Cut(words.at_us, words.index(sender), words.index(receiver))
+
+
+_BUILDERS: dict[str, Callable[[_Words], Fault]] = {
+    "crash": lambda words: Crash(words.at_us, words.replica()),
+    "restart": lambda words: Restart(words.at_us, words.replica()),
+    "partition": _partition,
+    "cut": _cut,
+    "heal": lambda words: Heal(words.at_us),
+    "loss": lambda words: Loss(words.at_us, words.probability()),
+    "duplication": lambda words: Duplication(words.at_us, words.probability()),
+    "reordering": lambda words: Reordering(
+        words.at_us, words.probability(), words.duration_us("by", 5_000)
+    ),
+    "spike": lambda words: Spike(words.at_us, words.duration_us("for"), words.factor),
+    "jump": lambda words: ClockJump(words.at_us, words.replica(), words.duration_us("by")),
+    "skew": lambda words: ClockSkew(words.at_us, words.replica(), words.duration_us("by")),
+    "slow-disk": lambda words: SlowDisk(
+        words.at_us, words.replica(), words.duration_us("for"), words.duration_us("by")
+    ),
+    "slow-cpu": lambda words: SlowCpu(
+        words.at_us, words.replica(), words.duration_us("for"), words.factor
+    ),
+    "garbage": lambda words: Garbage(words.at_us, words.duration_us("for"), words.probability()),
+    "flips": lambda words: Garbage(
+        words.at_us, words.duration_us("for"), words.probability(), flips=True
+    ),
+}
+
+
+def fault_text(fault: Fault) -> str:
+    """The entry that `parse_fault` reads back as `fault`."""
+    return f"{_body(fault)} at {duration_text(fault.at_us)}"
+
+
+def duration_text(duration_us: int) -> str:
+    """The shortest way to write a duration."""
+    for unit, length_us in reversed(_UNITS_US.items()):
+        if duration_us and duration_us % length_us == 0:
+            return f"{duration_us // length_us}{unit}"
+    return "0s"
+
+
+def _body(fault: Fault) -> str:
+    match fault:
+        case Crash(replica=replica):
+            return f"crash {replica}"
+        case Restart(replica=replica):
+            return f"restart {replica}"
+        case Partition(groups=groups):
+            return "partition " + "|".join(",".join(map(str, group)) for group in groups)
+        case Cut(sender=sender, receiver=receiver):
+            return f"cut {sender}>{receiver}"
+        case Heal():
+            return "heal"
+        case Loss(probability=probability):
+            return f"loss {probability}"
+        case Duplication(probability=probability):
+            return f"duplication {probability}"
+        case Reordering(probability=probability, by_us=by_us):
+            return f"reordering {probability} by {duration_text(by_us)}"
+        case Spike(duration_us=duration_us, factor=factor):
+            return f"spike x{factor} for {duration_text(duration_us)}"
+        case ClockJump(replica=replica, by_us=by_us):
+            return f"jump {replica} by {duration_text(by_us)}"
+        case ClockSkew(replica=replica, by_us=by_us):
+            return f"skew {replica} by {duration_text(by_us)}"
+        case SlowDisk(replica=replica, duration_us=duration_us, by_us=by_us):
+            return f"slow-disk {replica} by {duration_text(by_us)} for {duration_text(duration_us)}"
+        case SlowCpu(replica=replica, duration_us=duration_us, factor=factor):
+            return f"slow-cpu {replica} x{factor} for {duration_text(duration_us)}"
+        case Garbage(duration_us=duration_us, probability=probability, flips=flips):
+            name = "flips" if flips else "garbage"
+            return f"{name} {probability} for {duration_text(duration_us)}"
+        case _:
+            assert_never(fault)

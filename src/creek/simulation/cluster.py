@@ -1,0 +1,233 @@
+"""A whole simulated cluster: wires the models together and runs a scenario to its end.
+
+A run has two parts. For `duration_us` clients ask and faults happen. Then clients stop, every fault
+is healed, crashed replicas restart, and the run goes on until it is at rest: nothing tentative,
+nothing to execute or to write, nobody waiting, and every replica with an equally long `committed`.
+A run that is not at rest after `settle_us` more has lost liveness; whether anything else is wrong
+is for the checkers to say.
+
+No scheme is imported here: replicas come from a factory that the caller passes in.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import msgspec
+
+from creek.history.records import History
+from creek.protocol.messages import Message
+from creek.protocol.probes import Probe
+from creek.protocol.request import Operation
+from creek.schemes.contract import Replica
+from creek.simulation.cpu import Cost
+from creek.simulation.heap import EventHeap
+from creek.simulation.injector import Injector
+from creek.simulation.network import Network, NetworkStatistics
+from creek.simulation.node import Node
+from creek.simulation.recorder import Recorder
+from creek.simulation.scenario import Scenario
+from creek.simulation.seeds import derive
+from creek.simulation.tally import Tally
+from creek.simulation.trace import Trace
+from creek.simulation.workload import Clients, Sample
+
+MakeReplica: TypeAlias = Callable[[int], Replica]
+"""A new replica with the given index, as on its first day; `recover` is called where it applies."""
+
+EVENTS_MAX = 50_000_000
+"""A run with more events than this is running away, not running."""
+
+
+class CpuStatistics(msgspec.Struct, frozen=True, kw_only=True):
+    """By replica, over all incarnations."""
+
+    busy_us: tuple[int, ...]
+    executions: tuple[int, ...]
+    rollbacks: tuple[int, ...]
+
+
+class DiskStatistics(msgspec.Struct, frozen=True, kw_only=True):
+    """Over all replicas. `lost` and `torn` count records that crashes cost."""
+
+    records: int
+    bytes: int
+    fsyncs: int
+    lost: int
+    torn: int
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """What a simulation leaves behind."""
+
+    history: History
+    trace_hash: str
+    simulated_us: int
+    events: int
+    """Of the heap."""
+    inputs: int
+    """Applied to replicas: what the trace hash covers."""
+    unsettled: str | None
+    """Why the run did not come to rest, or None."""
+    probes: dict[Probe, int]
+    refused: dict[str, int]
+    """Refused by replicas, by reason."""
+    malformed: int
+    """Refused before they reached a replica: bytes that are no message."""
+    drift_us: dict[int, int]
+    strays: int
+    """Answers to requests that the incarnation which answers did not issue."""
+    gave_up: int
+    unserved: int
+    crashes: int
+    network: NetworkStatistics
+    cpu: CpuStatistics
+    disk: DiskStatistics
+
+
+class Simulation:
+    """One run. `nodes`, `network` and `heap` are open to tests that want to look inside."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        make_replica: MakeReplica,
+        sample: Sample,
+        cost: Cost | None = None,
+    ) -> None:
+        self.scenario = scenario
+        seed, replicas = scenario.seed, scenario.replicas
+        self.heap = EventHeap()
+        self.network = Network(self.heap, scenario.network, replicas, seed, self._deliver)
+        self._recorder = Recorder(self.heap, replicas)
+        self._trace = Trace()
+        self._tally = Tally()
+        self._crashes = 0
+        self._unsettled: str | None = None
+        self._settle_by_us = scenario.duration_us + scenario.settle_us
+        self._clients = Clients(
+            self.heap, scenario.clients, replicas, seed, sample, self._client_invoke
+        )
+        self.nodes = tuple(
+            Node(
+                index,
+                seed=seed,
+                heap=self.heap,
+                make_replica=make_replica,
+                network=self.network,
+                cores=scenario.cpu.cores,
+                cost=cost or scenario.cpu.cost,
+                disk=scenario.disk,
+                clock=scenario.clock.clock(index),
+                recorder=self._recorder,
+                trace=self._trace,
+                tally=self._tally,
+                issued=self._clients.issued,
+                respond=self._clients.answered,
+            )
+            for index in range(replicas)
+        )
+        self._injector = Injector(self.heap, self.network, self.nodes, self._crash, self._start)
+
+    def run(self, events_max: int = EVENTS_MAX) -> Run:
+        scenario, heap = self.scenario, self.heap
+        for node in self.nodes:
+            self._start(node.index)
+            phase_us = derive(scenario.seed, "phase", node.index).randrange(scenario.tick_us)
+            heap.at(phase_us, self._tick, node)
+        self._injector.schedule(scenario.faults)
+        self._clients.start(scenario.script)
+        heap.at(scenario.duration_us, self._end_of_load)
+        if not heap.run(events_max):
+            self._unsettled = f"stopped after {events_max} events"
+        return self._result()
+
+    # --- what the models ask for -----------------------------------------------------------------
+
+    def _deliver(self, receiver: int, sender: int, data: bytes, message: Message | None) -> None:
+        self.nodes[receiver].receive(sender, data, message)
+
+    def _client_invoke(
+        self, replica: int, operation: Operation, strong: bool, session: int
+    ) -> None:
+        self.nodes[replica].invoke(operation, strong, session)
+
+    def _tick(self, node: Node) -> None:
+        self.heap.after(self.scenario.tick_us, self._tick, node)
+        node.tick()
+
+    def _start(self, replica: int) -> None:
+        self.nodes[replica].start()
+        self._clients.replica_started(replica)
+
+    def _crash(self, replica: int) -> None:
+        self._crashes += 1
+        self._clients.replica_crashed(replica)
+        self.nodes[replica].crash()
+
+    # --- coming to rest --------------------------------------------------------------------------
+
+    def _end_of_load(self) -> None:
+        self._clients.stop()
+        self._injector.heal_all()
+        self._check_rest()
+
+    def _check_rest(self) -> None:
+        self._unsettled = self._restless()
+        if self._unsettled is None or self.heap.now >= self._settle_by_us:
+            self.heap.stop()
+        else:
+            self.heap.after(self.scenario.tick_us, self._check_rest)
+
+    def _restless(self) -> str | None:
+        """Why the cluster is not at rest, or None."""
+        replicas = [node.replica for node in self.nodes if node.replica is not None]
+        lengths = [replica.committed_length() for replica in replicas]
+        if len(set(lengths)) > 1:
+            return f"committed lengths differ: {', '.join(map(str, lengths))}"
+        for node in self.nodes:
+            if (problem := node.unsettled()) is not None:
+                return f"replica {node.index} {problem}"
+        if self._clients.waiting:
+            return f"{self._clients.waiting} clients are waiting"
+        return None
+
+    # --- the result ------------------------------------------------------------------------------
+
+    def _result(self) -> Run:
+        replicas = [node.replica for node in self.nodes if node.replica is not None]
+        tally = self._tally
+        for replica in replicas:
+            tally.add(replica)
+        cpus = [node.cpu for node in self.nodes]
+        disks = [node.disk for node in self.nodes]
+        return Run(
+            history=self._recorder.history(
+                self.scenario.config(), self.scenario.datatype, self._unsettled is None, replicas
+            ),
+            trace_hash=self._trace.hexdigest(),
+            simulated_us=self.heap.now,
+            events=self.heap.processed,
+            inputs=self._trace.inputs,
+            unsettled=self._unsettled,
+            probes=tally.probes,
+            refused=tally.refused,
+            malformed=tally.malformed,
+            drift_us=tally.drift_us,
+            strays=self._recorder.strays,
+            gave_up=self._clients.gave_up,
+            unserved=self._clients.unserved,
+            crashes=self._crashes,
+            network=self.network.statistics(),
+            cpu=CpuStatistics(
+                busy_us=tuple(cpu.busy_us for cpu in cpus),
+                executions=tuple(cpu.executions for cpu in cpus),
+                rollbacks=tuple(cpu.rollbacks for cpu in cpus),
+            ),
+            disk=DiskStatistics(
+                records=sum(disk.records_written for disk in disks),
+                bytes=sum(disk.bytes_written for disk in disks),
+                fsyncs=sum(disk.fsyncs for disk in disks),
+                lost=sum(disk.lost for disk in disks),
+                torn=sum(disk.torn for disk in disks),
+            ),
+        )

@@ -1,0 +1,120 @@
+"""From a seed to a scenario: what the fuzzer tries.
+
+Each aspect of a scenario is drawn from a generator of its own, so a new kind of fault does not
+change the clusters and workloads of old seeds. Runs are short and small on purpose: rare
+interleavings come from many seeds with small limits (windows, batches, checkpoints every few
+requests), not from long runs.
+"""
+
+from random import Random
+
+from creek.datatypes import DATATYPES
+from creek.simulation.clock import DAY_US, ClockModel
+from creek.simulation.cpu import CpuModel
+from creek.simulation.disk import DiskModel
+from creek.simulation.fault_mix import fault_mix
+from creek.simulation.network import NetworkModel
+from creek.simulation.scenario import Scenario
+from creek.simulation.seeds import derive
+from creek.simulation.workload import ClientModel
+
+_SETTLE_TICKS = 3_000
+"""How long a cluster may take to rest: a leader change with grown timeouts, then a no-op."""
+
+_OPERATIONS_MIN, _OPERATIONS_MAX = 20, 80
+
+
+def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) -> Scenario:
+    """The scenario of a seed. Without `faults` it is the same one, on a good day."""
+    replicas = derive(seed, "plan", "size").choice((1, 2, 3, 3, 3, 4, 5, 5, 6, 7))
+    network = _network(derive(seed, "plan", "network"))
+    tick_us = max(5_000, network.latency_us_max)
+    # In ticks, so that on a slow network there is time for as many exchanges as on a fast one.
+    load = derive(seed, "plan", "load")
+    duration_us = min(2_000_000, tick_us * load.randint(100, 240))
+    mix = fault_mix(derive(seed, "plan", "faults"), replicas, duration_us)
+    return Scenario(
+        seed=seed,
+        scheme=scheme,
+        datatype=derive(seed, "plan", "datatype").choice(sorted(DATATYPES)),
+        replicas=replicas,
+        duration_us=duration_us,
+        settle_us=_SETTLE_TICKS * tick_us,
+        tick_us=tick_us,
+        clients=_clients(load, replicas, duration_us),
+        cpu=_cpu(derive(seed, "plan", "cpu")),
+        network=network,
+        disk=_disk(derive(seed, "plan", "disk")),
+        clock=_clock(derive(seed, "plan", "clock"), replicas),
+        settings=_settings(derive(seed, "plan", "settings")),
+        faults=mix if faults else (),
+    )
+
+
+def _network(random: Random) -> NetworkModel:
+    latency_us_min, latency_us_max = random.choice(
+        ((200, 300), (200, 300), (50, 2_000), (5_000, 10_000), (10_000, 40_000))
+    )
+    return NetworkModel(
+        latency_us_min=latency_us_min,
+        latency_us_max=latency_us_max,
+        bandwidth_bps=random.choice((1_000_000_000, 1_000_000_000, 10_000_000)),
+    )
+
+
+def _clients(random: Random, replicas: int, duration_us: int) -> ClientModel:
+    operations = random.randint(_OPERATIONS_MIN, _OPERATIONS_MAX)
+    strong_share = random.choice((0.0, 0.1, 0.3, 0.3, 0.6, 1.0))
+    patience_us = random.choice((duration_us // 10, duration_us // 2, duration_us))
+    if random.random() < 0.2:
+        return ClientModel(
+            rate_per_second=operations * 1_000_000 / duration_us / replicas,
+            strong_share=strong_share,
+            patience_us=patience_us,
+        )
+    sessions = random.randint(1, 3)
+    per_session = max(1, operations // (sessions * replicas))
+    return ClientModel(
+        sessions=sessions,
+        # Half of the time asking goes on for most of the run, else it is a burst at its start.
+        think_us=duration_us // (per_session + 1) // random.choice((1, 1, 4, 20)),
+        operations_per_session=per_session,
+        strong_share=strong_share,
+        tentative_only_share=random.choice((0.0, 0.2, 0.5)),
+        patience_us=patience_us,
+    )
+
+
+def _cpu(random: Random) -> CpuModel:
+    return CpuModel(
+        cores=random.choice((1, 2, 16)), execution_us=random.choice((0, 50, 50, 1_000, 10_000))
+    )
+
+
+def _disk(random: Random) -> DiskModel:
+    fsync_us_min, fsync_us_max = random.choice(((0, 0), (0, 0), (0, 50), (50, 200), (500, 5_000)))
+    return DiskModel(fsync_us_min=fsync_us_min, fsync_us_max=fsync_us_max)
+
+
+def _clock(random: Random, replicas: int) -> ClockModel:
+    scale_us = random.choice((0, 10, 1_000, 100_000, 10_000_000))
+    skews_us = [random.randint(-scale_us, scale_us) for _ in range(replicas)]
+    if random.random() < 0.15:
+        skews_us[random.randrange(replicas)] += DAY_US
+    drift_ppm = random.choice((0, 50, 10_000))
+    drifts_ppm = [random.randint(-drift_ppm, drift_ppm) for _ in range(replicas)]
+    return ClockModel(skews_us=tuple(skews_us), drifts_ppm=tuple(drifts_ppm))
+
+
+def _settings(random: Random) -> dict[str, int]:
+    """What differs from the defaults: each limit is small in about half of the runs."""
+    small = {
+        "window": random.choice((1, 2, 4, 32)),
+        "batch_limit": random.choice((1, 2, 8)),
+        "pull_limit": random.choice((1, 3, 10)),
+        "catch_up_limit": random.choice((1, 2, 5)),
+        "checkpoint_every": random.randint(5, 20),
+        "noop_ticks": random.choice((5, 10, 20)),
+        "stuck_ticks": random.choice((16, 24)),
+    }
+    return {name: value for name, value in small.items() if random.random() < 0.5}

@@ -1,0 +1,75 @@
+"""A scenario: everything that determines a run, as one value.
+
+Two runs of equal scenarios are equal, event by event. A scenario encodes to JSON and back, so a
+failing one can be kept. The defaults are the paper's environment (Section 6.1): five replicas with
+16 cores each, 1 Gbps links, 0.2-0.3 ms one way.
+"""
+
+from typing import Any
+
+import msgspec
+
+from creek.errors import BadValue, UnknownName
+from creek.protocol.settings import Settings
+from creek.simulation.clock import ClockModel
+from creek.simulation.cpu import CpuModel
+from creek.simulation.disk import DiskModel
+from creek.simulation.faults import Fault, check
+from creek.simulation.network import NetworkModel
+from creek.simulation.workload import ClientModel, Invocation
+
+
+class Scenario(msgspec.Struct, frozen=True, kw_only=True):
+    seed: int = 0
+    scheme: str = "basic"
+    datatype: str = "counter"
+    replicas: int = 5
+    duration_us: int = 1_000_000
+    """How long clients ask for operations and faults happen."""
+    settle_us: int = 20_000_000
+    """How long, after that and healed, the replicas may take to come to rest."""
+    tick_us: int = 5_000
+    clients: ClientModel = ClientModel()
+    cpu: CpuModel = CpuModel()
+    network: NetworkModel = NetworkModel()
+    disk: DiskModel = DiskModel()
+    clock: ClockModel = ClockModel()
+    settings: dict[str, int] = {}
+    """What differs from the protocol's default settings."""
+    faults: tuple[Fault, ...] = ()
+    script: tuple[Invocation, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.replicas < 1:
+            raise BadValue(f"a cluster of {self.replicas} replicas: it needs at least 1")
+        if self.duration_us < 0 or self.settle_us < 0:
+            raise BadValue("a duration must not be negative")
+        if self.tick_us < 1:
+            raise BadValue(f"tick_us is {self.tick_us}: it must be at least 1")
+        known = sorted(set(Settings.__struct_fields__) - {"members"})
+        for name in self.settings:
+            if name not in known:
+                raise UnknownName("setting", name, known)
+        check(self.faults, self.replicas)
+        for invocation in self.script:
+            if not 0 <= invocation.replica < self.replicas:
+                raise BadValue(
+                    f"an invocation at replica {invocation.replica}, which does not exist: "
+                    f"replicas are 0 to {self.replicas - 1}"
+                )
+
+    def protocol_settings(self) -> Settings:
+        return Settings(members=tuple(range(self.replicas)), **self.settings)
+
+    def config(self) -> dict[str, Any]:
+        """The scenario in plain values: what a history keeps of it."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        return plain
+
+
+def scenario_from_config(config: dict[str, Any]) -> Scenario:
+    """The inverse of `Scenario.config`, also after a journey through JSON."""
+    try:
+        return msgspec.convert(config, Scenario)
+    except msgspec.ValidationError as error:
+        raise BadValue(f"not a scenario: {error}") from error

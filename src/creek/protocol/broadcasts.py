@@ -1,7 +1,7 @@
 """The two broadcasts of Section 3, and Ω under them, as one machine: what a scheme is built on.
 
-It routes messages, keeps the disk's image of the protocol, and hands snapshots to replicas that are
-too far behind. It orders and delivers; what a delivery means is the scheme's affair (`Application`).
+It routes messages, keeps the disk's image of the protocol, and hands snapshots to replicas that
+are too far behind. It orders and delivers; what that means is the scheme's affair (`Application`).
 """
 
 from collections.abc import Iterable
@@ -161,7 +161,7 @@ class Broadcasts:
             case _:
                 assert_never(message)
 
-    # --- the durable image ------------------------------------------------------------------------
+    # --- the durable image --------------------------------------------------------------------
 
     def compact(self, checkpoint: Checkpoint) -> None:
         """Put the whole durable state on disk as one record, so that all before it can go.
@@ -221,7 +221,7 @@ class Broadcasts:
         self.outbox.records.clear()
         self.outbox.sends.clear()
 
-    # --- snapshots ------------------------------------------------------------------------------------
+    # --- snapshots ----------------------------------------------------------------------------
 
     def _send_snapshot(self, peer: int) -> None:
         last = self._snapshot_sent_at.get(peer)
@@ -244,15 +244,15 @@ class Broadcasts:
         self.cab.install(checkpoint.instance, checkpoint.ids)
         self.gossip.cover(checkpoint.ids)
 
-    # --- inside ---------------------------------------------------------------------------------------
+    # --- inside -------------------------------------------------------------------------------
 
     def _problem(self, message: Message, sender: int) -> str | None:
         if sender == self.index:
             return admission.STRANGER
         found = admission.problem(message, sender, self.settings.members)
-        if found is None and isinstance(message, Cast | Pulled):
-            if any(self.gossip.conflicts(request) for request in message.requests):
-                return admission.ID_REUSED
+        requests = message.requests if isinstance(message, Cast | Pulled) else ()
+        if found is None and any(self.gossip.conflicts(request) for request in requests):
+            return admission.ID_REUSED
         return found
 
     def _rb_deliver(self, request: Request) -> None:

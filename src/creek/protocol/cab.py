@@ -1,9 +1,9 @@
-"""Conditional atomic broadcast (Sections 3.3 and 5): total order for identifiers, under a condition.
+"""Conditional atomic broadcast (Sections 3.3 and 5): a total order of identifiers, on a condition.
 
-Joins the three roles of Multi-Paxos and gives them the predicate `rcv(v) ∧ q(m)`. It is tested before
-a leader proposes an identifier, before an acceptor votes for it and before it is delivered. It is
-never polled: it answers with one dot that is missing, and whatever is blocked on that dot is looked
-at again when `arrived(dot)` says so.
+Joins the three roles of Multi-Paxos and gives them the predicate `rcv(v) ∧ q(m)`. It is tested
+before a leader proposes an identifier, before an acceptor votes for it and before it is delivered.
+It is never polled: it answers with one dot that is missing, and whatever is blocked on that dot is
+looked at again when `arrived(dot)` says so.
 
 A strong request that reaches a replica by reliable broadcast is `offered` here: it is CAB-cast to
 whoever leads, without a message of its own.
@@ -81,7 +81,7 @@ class ConditionalAtomicBroadcast:
         self._woken: deque[tuple[_Blocked, int | Dot]] = deque()
         self._delivery_blocked = False
 
-    # --- what the replica tells us ------------------------------------------------------------------
+    # --- what the replica tells us ------------------------------------------------------------
 
     def offer(self, id: Dot) -> None:
         """A strong request is known here: CAB-cast it (line 20)."""
@@ -108,16 +108,15 @@ class ConditionalAtomicBroadcast:
             progress = self._deliver_next() or self.leader.pump()
 
     def tick(self, ticks: int) -> None:
-        if self._omega.leader == self._index and self.leader.phase is Phase.FOLLOWING:
-            self._campaign()
-        elif self.leader.tick(ticks):
+        out_of_office = self.leader.phase is Phase.FOLLOWING and self._omega.leader == self._index
+        if self.leader.tick(ticks) or out_of_office:
             self._campaign()
         if ticks % self._settings.heartbeat_ticks == 0 and self._peers:
             self._outbox.sends.append(Send(self._peers, Progress(self.learner.delivered)))
             self.learner.ask_if_stalled()
             self.learner.forget_delivered_by_all()
 
-    # --- messages -----------------------------------------------------------------------------------
+    # --- messages -----------------------------------------------------------------------------
 
     def on_prepare(self, message: Prepare, sender: int) -> None:
         self._observe(message.ballot)
@@ -155,7 +154,7 @@ class ConditionalAtomicBroadcast:
         for instance in self.learner.on_decisions(sender, message.first, message.batches):
             self._decided(instance)
 
-    # --- checkpoints and recovery ----------------------------------------------------------------------
+    # --- checkpoints and recovery -------------------------------------------------------------
 
     def install(self, instance: int, ids: Dots) -> None:
         """A checkpoint holds everything that the instances below `instance` delivered."""
@@ -183,7 +182,7 @@ class ConditionalAtomicBroadcast:
         self.acceptor.forget_below(self.learner.first_undecided)
         self._observe(self.acceptor.promised)
 
-    # --- inside ------------------------------------------------------------------------------------------
+    # --- inside -------------------------------------------------------------------------------
 
     def _campaign(self) -> None:
         ballot = Ballot(self._omega.greatest_ballot.round + 1, self._index)

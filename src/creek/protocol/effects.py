@@ -49,7 +49,7 @@ class Task(msgspec.Struct, frozen=True):
     request: Request
 
 
-# --- what observers see ------------------------------------------------------------------------
+# --- what observers see -----------------------------------------------------------------------
 
 
 class Cast(msgspec.Struct, frozen=True):

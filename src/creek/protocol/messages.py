@@ -56,7 +56,7 @@ class Checkpoint(msgspec.Struct, frozen=True, array_like=True):
         )
 
 
-# --- reliable broadcast ----------------------------------------------------------------------
+# --- reliable broadcast -----------------------------------------------------------------------
 
 
 class Cast(msgspec.Struct, frozen=True, array_like=True, tag=10):
@@ -83,7 +83,7 @@ class Pulled(msgspec.Struct, frozen=True, array_like=True, tag=13):
     requests: tuple[Request, ...]
 
 
-# --- Ω -----------------------------------------------------------------------------------------
+# --- Ω ----------------------------------------------------------------------------------------
 
 
 class Heartbeat(msgspec.Struct, frozen=True, array_like=True, tag=20):
@@ -94,7 +94,7 @@ class Heartbeat(msgspec.Struct, frozen=True, array_like=True, tag=20):
     hears: tuple[int, ...]
 
 
-# --- indirect Multi-Paxos ------------------------------------------------------------------------
+# --- indirect Multi-Paxos ---------------------------------------------------------------------
 
 
 class Prepare(msgspec.Struct, frozen=True, array_like=True, tag=30):
@@ -176,7 +176,7 @@ Message: TypeAlias = (
 )
 
 
-# --- what must be on disk --------------------------------------------------------------------
+# --- what must be on disk ---------------------------------------------------------------------
 
 
 class Received(msgspec.Struct, frozen=True, array_like=True, tag=2):

@@ -30,7 +30,7 @@ class Omega:
         self._ticks = 0
         self._last: dict[int, Heartbeat] = {}
         self._heard_at: dict[int, int] = {}
-        self._patience = {peer: settings.suspect_ticks for peer in self._peers}
+        self._patience = dict.fromkeys(self._peers, settings.suspect_ticks)
 
     def tick(self, ticks: int) -> None:
         self._ticks = ticks

@@ -1,8 +1,8 @@
 """`committed · tentative`: the one order of everything a replica knows (lines 6, 37-40, 49-53).
 
-Kept incrementally. Inserting costs O(log n); committing k requests costs O(k log n + holes); nothing
-ever walks a whole list. The beginning of `committed` may be summed up in a checkpoint: then only its
-length and its identifiers are kept.
+Kept incrementally. Inserting costs O(log n); committing k requests costs O(k log n + holes);
+nothing ever walks a whole list. The beginning of `committed` may be summed up in a checkpoint: then
+only its length and its identifiers are kept.
 
 This module orders requests. It does not know what they do, or which of them were executed.
 """
@@ -50,7 +50,8 @@ class Order:
 
     def insert(self, request: Request) -> None:
         """Lines 37-39: put a new request in its place on `tentative`."""
-        assert request.id not in self._tentative and request.id not in self.committed_ids
+        assert request.id not in self._tentative
+        assert request.id not in self.committed_ids
         self._tentative[request.id] = request
         self._keys.add(request.key)
 

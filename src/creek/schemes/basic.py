@@ -1,8 +1,9 @@
 """Basic Creek: Algorithm 1 of the paper, with Algorithm 2 as its `state`.
 
 Every method that is a line of the paper says which. The lists are kept incrementally: `committed`
-and `tentative` in `Order`; `executed` as a list whose beginning is dropped with the committed prefix;
-`toBeExecuted` is what follows `executed` in the order, found when needed; `toBeRolledBack` is a queue.
+and `tentative` in `Order`; `executed` as a list whose beginning goes with the committed prefix;
+`toBeExecuted` is what follows `executed` in the order, found when needed; `toBeRolledBack` is a
+queue.
 
 Beyond the paper: an instance of consensus delivers a batch, so `committed` has *boundaries* between
 instances; the prefix up to the last boundary that is executed is *settled*. It is what checkpoints
@@ -101,7 +102,7 @@ class BasicReplica:
         """Weak requests with the tick of their arrival, oldest first."""
         self._noop: Dot | None = None
 
-    # --- inputs -----------------------------------------------------------------------------------
+    # --- inputs -------------------------------------------------------------------------------
 
     def recover(self, records: Iterable[Record]) -> None:
         self._broadcasts.recover(records)
@@ -147,7 +148,7 @@ class BasicReplica:
     def take_effects(self) -> Effects:
         return self._outbox.take()
 
-    # --- upcalls of the broadcasts ---------------------------------------------------------------
+    # --- upcalls of the broadcasts ------------------------------------------------------------
 
     def missing_dependency(self, id: Dot) -> Dot | None:
         """`checkDep` (lines 10-14)."""
@@ -211,7 +212,7 @@ class BasicReplica:
         self._image_length = checkpoint.length
         self._answer_from(checkpoint)
 
-    # --- Algorithm 1 -------------------------------------------------------------------------------
+    # --- Algorithm 1 --------------------------------------------------------------------------
 
     def _issue(self, operation: Operation, strong: bool, now: int) -> Request:
         """Lines 16-24."""
@@ -310,7 +311,7 @@ class BasicReplica:
         last = self._executed[-1].key if done > len(self._order.committed) else None
         return next(self._order.tentative_after(last), None)
 
-    # --- after every input ---------------------------------------------------------------------------
+    # --- after every input --------------------------------------------------------------------
 
     def _proceed(self) -> None:
         self._broadcasts.settle()
@@ -361,7 +362,7 @@ class BasicReplica:
             del self._executed[:spare]
             self._order.sum_up(boundary.length)
 
-    # --- answers for those who were away ----------------------------------------------------------
+    # --- answers for those who were away ------------------------------------------------------
 
     def _tell_later(self, instance: int, id: Dot, outcome: Outcome) -> None:
         untold = self._untold[id.replica]
@@ -387,7 +388,7 @@ class BasicReplica:
                 kind = Kind.STABLE if awaiting.strong else Kind.TENTATIVE
                 self._respond(id, awaiting.session, kind, outcome)
 
-    # --- the strong no-op (Section 4.4) -----------------------------------------------------------------
+    # --- the strong no-op (Section 4.4) -------------------------------------------------------
 
     def _stabilise(self, now: int) -> None:
         while self._unstable and self.is_committed(self._unstable[0][1]):
@@ -405,7 +406,7 @@ class BasicReplica:
     def _respond(self, id: Dot, session: int, kind: Kind, outcome: Outcome) -> None:
         self._outbox.responses.append(Response(id, session, kind, outcome))
 
-    # --- for those who look on -----------------------------------------------------------------------------
+    # --- for those who look on ----------------------------------------------------------------
 
     def leader(self) -> int | None:
         return self._broadcasts.omega.leader

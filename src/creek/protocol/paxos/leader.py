@@ -70,7 +70,8 @@ class Leader:
 
     def campaign(self, ballot: Ballot, first: int) -> Prepare:
         """Phase 1a: start a ballot of one's own for the instances from `first` on."""
-        assert ballot.replica == self._index and ballot > self.ballot
+        assert ballot.replica == self._index
+        assert ballot > self.ballot
         self._probes.hit(Probe.CAMPAIGN)
         self.step_down()
         self.phase = Phase.PREPARING

@@ -46,7 +46,7 @@ class Learner:
         self._progress: dict[int, int] = {}
         self._stalled_at = -1
 
-    # --- voting ---------------------------------------------------------------------------------
+    # --- voting -------------------------------------------------------------------------------
 
     def on_proposal(self, ballot: Ballot, instance: int, batch: Batch) -> bool:
         """A proposal passed by; True when the instance is decided by it."""
@@ -64,7 +64,7 @@ class Learner:
         return self._count(instance, tally)
 
     def decide(self, instance: int, batch: Batch) -> None:
-        assert instance not in self.decided and instance >= self.first_undecided
+        assert not self.is_decided(instance)
         if instance > self.first_undecided:
             self._probes.hit(Probe.DECIDED_OUT_OF_ORDER)
         self.decided[instance] = batch
@@ -98,7 +98,7 @@ class Learner:
         self.decide(instance, tally.batch)
         return True
 
-    # --- delivering -----------------------------------------------------------------------------
+    # --- delivering ---------------------------------------------------------------------------
 
     def next_to_deliver(self) -> Dot | None:
         """The next identifier in the total order, if it is decided."""
@@ -118,7 +118,7 @@ class Learner:
         self.next_to_deliver()
         return self._position == 0
 
-    # --- catching up -------------------------------------------------------------------------------
+    # --- catching up --------------------------------------------------------------------------
 
     def on_progress(self, sender: int, delivered: int) -> None:
         self._progress[sender] = max(delivered, self._progress.get(sender, 0))

@@ -6,7 +6,7 @@ process it runs in.
 """
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from creek.protocol.request import Request
 
@@ -28,16 +28,18 @@ class RequestRandom:
         """A float of 53 random bits in [0, 1)."""
         return (self._next() >> 11) * 2.0**-53
 
-    def randrange(self, start: int, stop: int | None = None) -> int:
+    def randrange(self, start: Any, stop: Any = None) -> int:
         """An int in [start, stop), or in [0, start) when only one bound is given."""
         low, high = (0, start) if stop is None else (start, stop)
+        if type(low) is not int or type(high) is not int:  # by hand: see `Transaction`
+            raise TypeError("a range to draw from has integers as its bounds")
         width = high - low
         if not 0 < width <= 2**64:
             raise ValueError(f"no range to draw from: [{low}, {high})")
         fair = 2**64 - 2**64 % width  # draws beyond it would favour the low numbers
         while (drawn := self._next()) >= fair:
             pass
-        return low + drawn % width
+        return int(low + drawn % width)
 
     def choice(self, elements: Sequence[Element]) -> Element:
         if not elements:

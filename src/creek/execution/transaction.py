@@ -60,6 +60,11 @@ class Execution(msgspec.Struct, frozen=True):
 
 
 class Transaction:
+    """What an operation passes to these methods may come straight from a client. It is therefore
+    declared as `Any` and checked by hand: a compiled replica would check a declared type by itself
+    and refuse in other words than an interpreted one, and the words are the operation's answer.
+    """
+
     __slots__ = ("_random", "_readonly", "_reads", "_request", "_scanned", "_view", "_writes")
 
     def __init__(self, request: Request, view: View, readonly: bool = False) -> None:
@@ -83,27 +88,27 @@ class Transaction:
             self._random = RequestRandom(self._request)
         return self._random
 
-    def get(self, key: Key, default: Any = None) -> Any:
+    def get(self, key: Any, default: Any = None) -> Any:
         """The value under `key`, or `default` when there is none."""
         check_key(key)
         self._reads += 1
         value = self._writes[key] if key in self._writes else self._view.read(key)
         return default if value is ABSENT else handed_out(value)
 
-    def put(self, key: Key, value: Any) -> None:
+    def put(self, key: Any, value: Any) -> None:
         check_key(key)
         self._refuse_when_readonly()
         refuse_uncarriable(value, f"what is put under {key!r}")
         self._writes[key] = frozen(value)
 
-    def delete(self, key: Key) -> None:
+    def delete(self, key: Any) -> None:
         """Leave nothing under `key`, whether or not there was something."""
         check_key(key)
         self._refuse_when_readonly()
         self._writes[key] = ABSENT
 
-    def add(self, key: Key, amount: int) -> None:
-        """Increase the integer under `key`, 0 when there is none.
+    def add(self, key: Any, amount: Any) -> None:
+        """Increase the integer under `key`, 0 when there is none, by the integer `amount`.
 
         It answers nothing, because increments commute as long as nobody looks: a store may put off
         the addition until the value is read.
@@ -117,12 +122,12 @@ class Transaction:
 
     def scan(
         self,
-        prefix: str | tuple[str | int, ...] | None = None,
+        prefix: Any = None,
         *,
-        start: Key | None = None,
-        stop: Key | None = None,
-        reverse: bool = False,
-        limit: int | None = None,
+        start: Any = None,
+        stop: Any = None,
+        reverse: Any = False,
+        limit: Any = None,
     ) -> Iterator[tuple[Key, Any]]:
         """The keys and values, in the order of `creek.execution.keys`, that satisfy all of:
 
@@ -138,7 +143,7 @@ class Transaction:
         if low >= high:
             return iter(())
         own = {key: value for key, value in self._writes.items() if low <= place(key) < high}
-        return self._scan(low, high, own, reverse, limit)
+        return self._scan(low, high, own, bool(reverse), limit)
 
     def close(self, outcome: Outcome) -> Execution:
         """The result of the whole: called once, by the data type, with what the operation gave."""
@@ -167,12 +172,10 @@ class Transaction:
             raise UsageError(f"operation '{name}' is declared read-only and must not write")
 
 
-def _scan_range(
-    prefix: str | tuple[str | int, ...] | None, start: Key | None, stop: Key | None
-) -> tuple[Place, Place]:
+def _scan_range(prefix: Any, start: Any, stop: Any) -> tuple[Place, Place]:
     low, high = FIRST_PLACE, LAST_PLACE
     if prefix is not None:
-        if not isinstance(prefix, str | tuple):
+        if type(prefix) is not str and type(prefix) is not tuple:
             raise BadValue(f"a prefix is a str or a tuple, not a {type(prefix).__name__}")
         check_key(prefix)
         low, high = prefix_range(prefix)

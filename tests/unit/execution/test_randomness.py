@@ -42,8 +42,10 @@ def test_choice_reaches_every_element() -> None:
     assert {random.choice("abc") for _ in range(50)} == set("abc")
 
 
-def test_an_empty_range_or_sequence_is_an_error() -> None:
+def test_what_cannot_be_drawn_from_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"no range to draw from: \[3, 3\)"):
         generator().randrange(3, 3)
+    with pytest.raises(TypeError, match="integers as its bounds"):
+        generator().randrange("3")
     with pytest.raises(ValueError, match="nothing to choose from"):
         generator().choice(())

@@ -88,7 +88,7 @@ def test_add_starts_from_zero_and_refuses_what_is_no_integer() -> None:
     with pytest.raises(BadValue, match="'text' holds a str"):
         tx.add("text", 1)
     with pytest.raises(BadValue, match="can only add an int to 'n', not a float"):
-        tx.add("n", 1.5)  # type: ignore[arg-type]
+        tx.add("n", 1.5)
 
 
 @pytest.mark.parametrize("value", [{1}, object(), 2**64, float("nan")])

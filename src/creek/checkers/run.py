@@ -1,0 +1,147 @@
+"""A history, indexed once for all checkers.
+
+Nothing is judged here. Where the logs contradict each other the first one read wins, and the
+checker whose property that breaks finds out by comparing each log with what was merged. Times are
+those of one clock for the whole run.
+
+An identifier may have been cast twice: when the first request was lost in a crash before anybody
+saw it, its replica numbers a later request alike (`reliable_broadcast` checks that nobody did see
+it). The last one cast is then the one that everybody means.
+"""
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+from creek.history import (
+    CabDelivered,
+    Cast,
+    Committed,
+    Dot,
+    DotSet,
+    History,
+    Installed,
+    LoggedEvent,
+    OperationRecord,
+    RbDelivered,
+    ReplicaLog,
+    Request,
+)
+
+
+class CastAt(NamedTuple):
+    """A cast request, and where and when it was cast."""
+
+    request: Request
+    log: ReplicaLog
+    logged: LoggedEvent
+
+
+class Run:
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self.logs = sorted(history.logs, key=lambda log: (log.replica, log.incarnation))
+
+    def events(self) -> Iterator[tuple[ReplicaLog, LoggedEvent]]:
+        for log in self.logs:
+            for logged in log.events:
+                yield log, logged
+
+    # --- requests ------------------------------------------------------------------------------
+
+    @cached_property
+    def casts(self) -> dict[Dot, list[CastAt]]:
+        """Every cast of each identifier, oldest first."""
+        casts: dict[Dot, list[CastAt]] = {}
+        for log, logged in self.events():
+            if isinstance(logged.event, Cast):
+                cast = CastAt(logged.event.request, log, logged)
+                casts.setdefault(cast.request.id, []).append(cast)
+        return casts
+
+    def request(self, dot: Dot) -> Request | None:
+        casts = self.casts.get(dot)
+        return casts[-1].request if casts else None
+
+    def request_at(self, dot: Dot, at_us: int) -> Request | None:
+        """What the identifier meant at that time; None when it had not been cast yet."""
+        for cast in reversed(self.casts.get(dot, ())):
+            if cast.logged.at_us <= at_us:
+                return cast.request
+        return None
+
+    def index_of(self, record: OperationRecord) -> int | None:
+        """The place of this very operation on `committed`."""
+        casts = self.casts.get(record.id)
+        if casts and casts[-1].log.incarnation != record.incarnation:
+            return None
+        return self.index.get(record.id)
+
+    # --- orders --------------------------------------------------------------------------------
+
+    @cached_property
+    def committed(self) -> list[Dot | None]:
+        """The one committed order, merged from all logs; None where no log tells."""
+        places: dict[int, Dot] = {}
+        length = 0
+        for _, logged in self.events():
+            match logged.event:
+                case Committed(id=dot, index=index) if index >= 0:
+                    places.setdefault(index, dot)
+                case Installed(length=claimed):
+                    length = max(length, claimed)
+                case _:
+                    pass
+        length = max(length, 1 + max(places, default=-1))
+        return [places.get(index) for index in range(length)]
+
+    @cached_property
+    def index(self) -> dict[Dot, int]:
+        index: dict[Dot, int] = {}
+        for place, dot in enumerate(self.committed):
+            if dot is not None:
+                index.setdefault(dot, place)
+        return index
+
+    @cached_property
+    def delivered(self) -> list[tuple[int, Dot]]:
+        """The one order of CAB deliveries, (instance, id), merged from all logs: a log that ends in
+        the middle of an instance gives way to one that knows more of it."""
+        instances: dict[int, list[Dot]] = {}
+        for log in self.logs:
+            mine: dict[int, list[Dot]] = {}
+            for logged in log.events:
+                if isinstance(logged.event, CabDelivered):
+                    mine.setdefault(logged.event.instance, []).append(logged.event.id)
+            for instance, dots in mine.items():
+                if len(dots) > len(instances.get(instance, ())):
+                    instances[instance] = dots
+        return [(instance, dot) for instance in sorted(instances) for dot in instances[instance]]
+
+    # --- the end -------------------------------------------------------------------------------
+
+    @cached_property
+    def last_logs(self) -> dict[int, ReplicaLog]:
+        """The last incarnation of each replica that was up at the end."""
+        up = {final.replica for final in self.history.finals}
+        return {log.replica: log for log in self.logs if log.replica in up}
+
+    @cached_property
+    def known(self) -> dict[int, DotSet]:
+        """What each replica that was up at the end had cast, RB-delivered or installed by then."""
+        return {replica: _known(log) for replica, log in self.last_logs.items()}
+
+
+def _known(log: ReplicaLog) -> DotSet:
+    known = DotSet()
+    for logged in log.events:
+        match logged.event:
+            case Cast(request=request):
+                known.add(request.id)
+            case RbDelivered(id=dot):
+                known.add(dot)
+            case Installed(ids=dots):
+                known.update(dots)
+            case _:
+                pass
+    return known

@@ -1,0 +1,104 @@
+"""The committed order respects the program order of sessions and of replicas.
+
+Section 4.3: the total order "respects the program order of every replica from the point of view of
+each strong operation"; "the execution of operations always respects the order in which each replica
+invokes operations". A weak operation thus comes before everything that its replica issues later. A
+strong one promises nothing until its stable answer, and from then on comes before everything that
+its session invokes.
+"""
+
+from collections.abc import Iterable
+from itertools import groupby
+
+from creek.checkers.run import Run
+from creek.checkers.verdict import Illegal, Ok, Verdict, saw_answer, saw_event, saw_invoked
+from creek.history import OperationRecord
+
+NAME = "session_order"
+
+
+def check(run: Run) -> Verdict:
+    return _replicas(run) or _weak_in_sessions(run) or _strong_in_sessions(run) or Ok(NAME)
+
+
+def _replicas(run: Run) -> Illegal | None:
+    """In the order of event numbers: no weak request may be missing before a committed one."""
+    last = {dot: casts[-1] for dot, casts in run.casts.items()}
+    for _, dots in groupby(sorted(last), key=lambda dot: dot.replica):
+        latest, latest_place = None, -1.0
+        for dot in dots:
+            place = run.index.get(dot)
+            if place is not None and latest is not None and latest_place > place:
+                message = (
+                    f"{dot} is committed at {place} without the weak {latest} before it, "
+                    "which its replica issued earlier"
+                )
+                seen = (last[each] for each in (latest, dot))
+                return Illegal(
+                    NAME, message, tuple(saw_event(each.log, each.logged) for each in seen)
+                )
+            where = float("inf") if place is None else place
+            if not last[dot].request.strong and where > latest_place:
+                latest, latest_place = dot, where
+    return None
+
+
+def _weak_in_sessions(run: Run) -> Illegal | None:
+    """In the order of invocation, within one connection to one incarnation."""
+
+    def connection(record: OperationRecord) -> tuple[int, int, int]:
+        return record.session, record.replica, record.incarnation
+
+    def invocation(record: OperationRecord) -> tuple[int, int, int, int, int]:
+        return *connection(record), record.invoked_us, record.id.event
+
+    records = sorted(run.history.operations, key=invocation)
+    for _, group in groupby(records, key=connection):
+        latest, latest_place = None, -1
+        for record in group:
+            place = run.index_of(record)
+            if place is None:
+                continue
+            if latest is not None and latest_place > place:
+                message = (
+                    f"{record.id} is committed at {place}, before the weak {latest.id} "
+                    f"at {latest_place}, which its session invoked earlier"
+                )
+                return Illegal(NAME, message, (saw_invoked(latest), saw_invoked(record)))
+            if not record.strong:
+                latest, latest_place = record, place
+    return None
+
+
+def _strong_in_sessions(run: Run) -> Illegal | None:
+    records = sorted(run.history.operations, key=lambda each: each.session)
+    for _, group in groupby(records, key=lambda each: each.session):
+        if problem := _strong_in_session(run, list(group)):
+            return problem
+    return None
+
+
+def _strong_in_session(run: Run, records: Iterable[OperationRecord]) -> Illegal | None:
+    placed = [(place, each) for each in records if (place := run.index_of(each)) is not None]
+    answered = sorted(
+        (
+            (each.stable.at_us, place, each)
+            for place, each in placed
+            if each.strong and each.stable is not None
+        ),
+        key=lambda entry: entry[:2],
+    )
+    latest, latest_place, at = None, -1, 0
+    for place, record in sorted(placed, key=lambda entry: entry[1].invoked_us):
+        while at < len(answered) and answered[at][0] < record.invoked_us:
+            if answered[at][1] > latest_place:
+                _, latest_place, latest = answered[at]
+            at += 1
+        if latest is not None and latest.stable is not None and latest_place > place:
+            message = (
+                f"{record.id} is committed at {place}, before {latest.id} at {latest_place}, "
+                "whose stable answer its session had seen earlier"
+            )
+            seen = saw_answer(latest, latest.stable)
+            return Illegal(NAME, message, (saw_invoked(latest), seen, saw_invoked(record)))
+    return None

@@ -1,0 +1,247 @@
+"""Run folders: a history on disk, and back without loss.
+
+    config.json       the schema version, and the configuration of the run
+    history.msgpack   what clients and replicas saw
+    verdicts.json     what the checkers said of it, once they were asked
+
+A run is written once: aside first, then moved into place, so that a folder is whole or absent. It
+is never written over; only its verdicts may be renewed. A configuration holds JSON values.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias, assert_never
+
+import msgspec
+
+from creek.errors import BadValue, StorageFault, UsageError
+from creek.history.records import (
+    CabDelivered,
+    Cast,
+    Committed,
+    Dot,
+    Dots,
+    FinalState,
+    History,
+    Installed,
+    LoggedEvent,
+    OperationRecord,
+    RbDelivered,
+    ReplicaLog,
+    Request,
+)
+from creek.protocol.values import frozen
+
+SCHEMA_VERSION = 1
+"""Raised whenever a reader of the old form would misread the new one."""
+
+CONFIG = "config.json"
+HISTORY = "history.msgpack"
+VERDICTS = "verdicts.json"
+
+
+def save(history: History, path: Path) -> None:
+    """Write a run that is not there yet."""
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        raise UsageError(f"{path} exists already, and a run is never written over: name another")
+    config = _json({"schema_version": SCHEMA_VERSION, "config": history.config})
+    body = _encoded(history)
+    aside = path.with_name(f".{path.name}.partial")
+    try:
+        if aside.exists():
+            shutil.rmtree(aside)  # an earlier attempt was interrupted
+        aside.mkdir(parents=True)
+        _write(aside / CONFIG, config)
+        _write(aside / HISTORY, body)
+        aside.rename(path)
+    except OSError as error:
+        raise StorageFault(f"cannot write the run folder {path}: {error.strerror}") from error
+
+
+def load(path: Path) -> History:
+    if not (path / CONFIG).is_file():
+        raise UsageError(f"{path} is not a run folder: it has no {CONFIG}")
+    try:
+        header = json.loads((path / CONFIG).read_bytes())
+        version, config = header["schema_version"], header["config"]
+    except OSError as error:
+        raise StorageFault(f"cannot read {path / CONFIG}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise StorageFault(f"{path / CONFIG} is damaged: it is not the header of a run") from error
+    if version != SCHEMA_VERSION:
+        raise UsageError(
+            f"{path} was written in schema version {version}; this Creek reads {SCHEMA_VERSION}"
+        )
+    try:
+        return _decoded(config, (path / HISTORY).read_bytes())
+    except OSError as error:
+        raise StorageFault(f"cannot read {path / HISTORY}: {error.strerror}") from error
+    except (msgspec.DecodeError, ValueError, OverflowError) as error:
+        raise StorageFault(f"{path / HISTORY} is damaged: {error}") from error
+
+
+def save_verdicts(path: Path, verdicts: Iterable[Mapping[str, Any]]) -> None:
+    """Write, or renew, what the checkers said about the run in the folder `path`."""
+    if not (path / CONFIG).is_file():
+        raise UsageError(f"{path} is not a run folder: it has no {CONFIG}")
+    rows = {"schema_version": SCHEMA_VERSION, "verdicts": list(verdicts)}
+    aside = path / f".{VERDICTS}.partial"
+    try:
+        _write(aside, _json(rows))
+        aside.replace(path / VERDICTS)
+    except OSError as error:
+        raise StorageFault(f"cannot write {path / VERDICTS}: {error.strerror}") from error
+
+
+def _json(value: object) -> bytes:
+    try:
+        return json.dumps(value, indent=2, sort_keys=True, allow_nan=False).encode() + b"\n"
+    except (TypeError, ValueError) as error:
+        raise BadValue(f"the configuration of a run holds JSON values only: {error}") from error
+
+
+def _write(path: Path, data: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+# --- the stored form: as the records, but with a tag on each event ----------------------------
+
+
+class _Cast(msgspec.Struct, frozen=True, array_like=True, tag=1):
+    at_us: int
+    request: Request
+
+
+class _RbDelivered(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    at_us: int
+    id: Dot
+
+
+class _CabDelivered(msgspec.Struct, frozen=True, array_like=True, tag=3):
+    at_us: int
+    id: Dot
+    instance: int
+
+
+class _Committed(msgspec.Struct, frozen=True, array_like=True, tag=4):
+    at_us: int
+    id: Dot
+    index: int
+
+
+class _Installed(msgspec.Struct, frozen=True, array_like=True, tag=5):
+    at_us: int
+    instance: int
+    length: int
+    ids: Dots
+
+
+_Stored: TypeAlias = _Cast | _RbDelivered | _CabDelivered | _Committed | _Installed
+
+
+class _Log(msgspec.Struct, frozen=True, kw_only=True):
+    replica: int
+    incarnation: int
+    started_us: int
+    crashed_us: int | None
+    events: tuple[_Stored, ...]
+
+
+class _Body(msgspec.Struct, frozen=True, kw_only=True):
+    datatype: str
+    members: tuple[int, ...]
+    quiescent: bool
+    operations: tuple[OperationRecord, ...]
+    logs: tuple[_Log, ...]
+    finals: tuple[FinalState, ...]
+
+
+def _encoded(history: History) -> bytes:
+    body = _Body(
+        datatype=history.datatype,
+        members=history.members,
+        quiescent=history.quiescent,
+        operations=history.operations,
+        logs=tuple(
+            _Log(
+                replica=log.replica,
+                incarnation=log.incarnation,
+                started_us=log.started_us,
+                crashed_us=log.crashed_us,
+                events=tuple(_stored(each) for each in log.events),
+            )
+            for log in history.logs
+        ),
+        finals=history.finals,
+    )
+    try:
+        return msgspec.msgpack.encode(body)
+    except (TypeError, OverflowError) as error:
+        raise BadValue(f"the history holds a value that cannot be stored: {error}") from error
+
+
+def _decoded(config: dict[str, Any], data: bytes) -> History:
+    body = msgspec.msgpack.decode(data, type=_Body)
+    return History(
+        config=config,
+        datatype=body.datatype,
+        members=body.members,
+        quiescent=body.quiescent,
+        operations=body.operations,
+        logs=tuple(
+            ReplicaLog(
+                replica=log.replica,
+                incarnation=log.incarnation,
+                started_us=log.started_us,
+                crashed_us=log.crashed_us,
+                events=tuple(_logged(each) for each in log.events),
+            )
+            for log in body.logs
+        ),
+        finals=tuple(
+            msgspec.structs.replace(
+                final, state=tuple((key, frozen(value)) for key, value in final.state)
+            )
+            for final in body.finals
+        ),
+    )
+
+
+def _stored(logged: LoggedEvent) -> _Stored:
+    at_us, event = logged.at_us, logged.event
+    match event:
+        case Cast():
+            return _Cast(at_us, event.request)
+        case RbDelivered():
+            return _RbDelivered(at_us, event.id)
+        case CabDelivered():
+            return _CabDelivered(at_us, event.id, event.instance)
+        case Committed():
+            return _Committed(at_us, event.id, event.index)
+        case Installed():
+            return _Installed(at_us, event.instance, event.length, event.ids)
+        case _:
+            assert_never(event)
+
+
+def _logged(stored: _Stored) -> LoggedEvent:
+    match stored:
+        case _Cast():
+            return LoggedEvent(stored.at_us, Cast(stored.request))
+        case _RbDelivered():
+            return LoggedEvent(stored.at_us, RbDelivered(stored.id))
+        case _CabDelivered():
+            return LoggedEvent(stored.at_us, CabDelivered(stored.id, stored.instance))
+        case _Committed():
+            return LoggedEvent(stored.at_us, Committed(stored.id, stored.index))
+        case _Installed():
+            event = Installed(stored.instance, stored.length, stored.ids)
+            return LoggedEvent(stored.at_us, event)
+        case _:
+            assert_never(stored)

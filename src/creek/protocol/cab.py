@@ -73,7 +73,13 @@ class ConditionalAtomicBroadcast:
         self.learner = Learner(index, settings, outbox, probes)
         self.acceptor = Acceptor(self._peers, outbox, probes, self._vote_must_wait, self._voted)
         self.leader = Leader(
-            index, settings, outbox, probes, self._accept_here, self.acceptor.is_deferred
+            index,
+            settings,
+            outbox,
+            probes,
+            self._accept_here,
+            self.learner.is_decided,
+            self.acceptor.is_deferred,
         )
         self._ready: dict[Dot, None] = {}
         """Strong requests whose predicate holds and that are not delivered: for whoever leads."""

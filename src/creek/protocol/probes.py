@@ -27,6 +27,7 @@ class Probe(enum.Enum):
     ACCEPT_AGAIN = "an accept was repeated"
     BALLOT_FROM_THE_PAST = "a prepare or accept came too late"
     VALUE_RECOVERED = "a new leader proposed what an old one had"
+    DECIDED_BEFORE_LEADING = "a new leader found an instance decided after an undecided one"
     GAP_FILLED = "a new leader closed a gap with an empty batch"
     STUCK_INSTANCE = "a leader gave up on a batch that nobody could vote for"
     WINDOW_FULL = "a strong request waited for a place in the pipeline"

@@ -45,6 +45,7 @@ class Leader:
         outbox: Outbox,
         probes: Probes,
         accept: Callable[[Accept], None],
+        is_decided: Callable[[int], bool],
         is_stuck: Callable[[int], bool],
     ) -> None:
         """`accept` hands a proposal to the acceptor and learner here; `is_stuck(instance)`: has the
@@ -55,6 +56,7 @@ class Leader:
         self._outbox = outbox
         self._probes = probes
         self._accept = accept
+        self._is_decided = is_decided
         self._is_stuck = is_stuck
 
         self.phase = Phase.FOLLOWING
@@ -116,7 +118,9 @@ class Leader:
         end = max(recovered, default=start - 1) + 1
         self._next_instance = end
         for instance in range(start, end):
-            if instance in recovered:
+            if self._is_decided(instance):
+                self._probes.hit(Probe.DECIDED_BEFORE_LEADING)
+            elif instance in recovered:
                 self._probes.hit(Probe.VALUE_RECOVERED)
                 self._propose(instance, recovered[instance].batch)
             else:

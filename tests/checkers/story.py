@@ -19,7 +19,6 @@ from creek.history import (
     Cast,
     Committed,
     Dot,
-    DotSet,
     Event,
     FinalState,
     History,
@@ -33,6 +32,7 @@ from creek.history import (
     ReplicaLog,
     Request,
 )
+from creek.protocol.dots import DotSet
 
 
 class _Replica:

@@ -4,27 +4,12 @@
         print(verdict.describe())
 
 A checker answers `Ok`, `Illegal` with a small counterexample, or `Unknown` when the history does
-not tell. The registry names them in the order in which to read their verdicts: an order that
-replicas disagree on comes first, because it makes noise in everything after it.
+not tell.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
-
-from creek.checkers import (
-    answers,
-    commit_order,
-    conditional_atomic_broadcast,
-    convergence,
-    prefix_order,
-    real_time,
-    reliable_broadcast,
-    replay,
-    session_order,
-)
+from creek.checkers.registry import CHECKERS, Checker, check_all
 from creek.checkers.run import Run
 from creek.checkers.verdict import Illegal, Ok, Unknown, Verdict, Witness, rows
-from creek.history import History
 
 __all__ = [
     "CHECKERS",
@@ -38,30 +23,3 @@ __all__ = [
     "check_all",
     "rows",
 ]
-
-
-class Checker(NamedTuple):
-    name: str
-    check: Callable[[Run], Verdict]
-
-
-CHECKERS: tuple[Checker, ...] = tuple(
-    Checker(module.NAME, module.check)
-    for module in (
-        prefix_order,
-        reliable_broadcast,
-        conditional_atomic_broadcast,
-        commit_order,
-        replay,
-        real_time,
-        session_order,
-        answers,
-        convergence,
-    )
-)
-
-
-def check_all(history: History) -> list[Verdict]:
-    """The verdict of every checker, in the order of the registry."""
-    run = Run(history)
-    return [checker.check(run) for checker in CHECKERS]

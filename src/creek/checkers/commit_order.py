@@ -8,15 +8,16 @@ in which CAB delivered them. No other checker minds if all replicas agree on ano
 
 from itertools import pairwise
 
+from creek.checkers._ids import Ids
 from creek.checkers.run import CastAt, Run
 from creek.checkers.verdict import Illegal, Ok, Unknown, Verdict, saw_event
-from creek.history import Dot, DotSet
+from creek.history import Dot
 
 NAME = "commit_order"
 
 
 def check(run: Run) -> Verdict:
-    before = DotSet()
+    before = Ids()
     extension: list[CastAt] = []
     strong: list[Dot] = []
     for index, dot in enumerate(run.committed):
@@ -37,7 +38,7 @@ def check(run: Run) -> Verdict:
 
 
 def _commit(
-    run: Run, index: int, strong: CastAt, extension: list[CastAt], before: DotSet
+    run: Run, index: int, strong: CastAt, extension: list[CastAt], before: Ids
 ) -> Illegal | None:
     context = strong.request.context
     if context is None:

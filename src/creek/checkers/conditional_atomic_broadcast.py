@@ -14,6 +14,7 @@ as lines 22, 30 and 34 build it. A checkpoint delivers what it covers.
 
 from bisect import bisect_left, bisect_right, insort
 
+from creek.checkers._ids import Ids
 from creek.checkers.run import Run
 from creek.checkers.verdict import Illegal, Ok, Verdict, Witness, saw_event, saw_final
 from creek.history import (
@@ -21,7 +22,6 @@ from creek.history import (
     Cast,
     Committed,
     Dot,
-    DotSet,
     Installed,
     LoggedEvent,
     RbDelivered,
@@ -45,10 +45,10 @@ class _Walk:
     def __init__(self, run: Run, log: ReplicaLog) -> None:
         self.run = run
         self.log = log
-        self.received = DotSet()
-        self.delivered = DotSet()
-        self.committed = DotSet()
-        self.context = DotSet()
+        self.received = Ids()
+        self.delivered = Ids()
+        self.committed = Ids()
+        self.context = Ids()
         self.weak: list[tuple[int, Dot]] = []
 
     def check(self) -> Illegal | None:
@@ -94,8 +94,7 @@ class _Walk:
             kind = "a strong request not committed" if known and known.strong else "not delivered"
             message = f"the causal context of {request.id} has {unknown}, {kind} where it was cast"
             return self._illegal(message, logged, unknown)
-        cast = DotSet()
-        cast.update(request.context)
+        cast = Ids(request.context)
         later = self.weak[bisect_right(self.weak, request.key) :]
         tentative = {dot for _, dot in later if dot not in self.committed}
         for dot in cast.missing(self.context):

@@ -6,9 +6,10 @@ across all incarnations too: one that recovers may have fewer places than it had
 ones. A checkpoint stands for exactly the requests whose places it takes.
 """
 
+from creek.checkers._ids import Ids
 from creek.checkers.run import Run
 from creek.checkers.verdict import Illegal, Ok, Unknown, Verdict, Witness, saw_event, saw_final
-from creek.history import Committed, Dot, Dots, DotSet, Installed, LoggedEvent, ReplicaLog
+from creek.history import Committed, Dot, Dots, Installed, LoggedEvent, ReplicaLog
 
 NAME = "prefix_order"
 
@@ -53,7 +54,7 @@ def _checkpoints(run: Run) -> Illegal | None:
         for log, logged in run.events()
         if isinstance(logged.event, Installed)
     ]
-    prefix, at = DotSet(), 0
+    prefix, at = Ids(), 0
     for length, dots, log, logged in sorted(found, key=lambda each: each[0]):
         if len(dots) != length:
             message = f"a checkpoint of {length} requests holds {len(dots)} identifiers"
@@ -68,11 +69,9 @@ def _checkpoints(run: Run) -> Illegal | None:
 
 
 def _mismatch(
-    run: Run, length: int, dots: Dots, prefix: DotSet, log: ReplicaLog, logged: LoggedEvent
+    run: Run, length: int, dots: Dots, prefix: Ids, log: ReplicaLog, logged: LoggedEvent
 ) -> Illegal | None:
-    claimed = DotSet()
-    claimed.update(dots)
-    missing = claimed.first_missing(prefix)
+    missing = Ids(dots).first_missing(prefix)
     if missing is not None:
         message = f"a checkpoint of {length} requests lacks {missing}"
         return Illegal(NAME, message, (*_first(run, run.index[missing]), saw_event(log, logged)))

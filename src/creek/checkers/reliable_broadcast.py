@@ -12,13 +12,13 @@ violation, unless the first was lost in a crash before anybody but its own repli
 
 from itertools import pairwise
 
+from creek.checkers._ids import Ids
 from creek.checkers.run import CastAt, Run
 from creek.checkers.verdict import Illegal, Ok, Verdict, Witness, saw_answer, saw_event, saw_final
 from creek.history import (
     Cast,
     Committed,
     Dot,
-    DotSet,
     Installed,
     LoggedEvent,
     OperationRecord,
@@ -37,7 +37,7 @@ def check(run: Run) -> Verdict:
 
 
 def _integrity(run: Run, log: ReplicaLog) -> Illegal | None:
-    known = DotSet()
+    known = Ids()
     for logged in log.events:
         match logged.event:
             case Cast(request=request):
@@ -60,7 +60,7 @@ def _integrity(run: Run, log: ReplicaLog) -> Illegal | None:
 
 
 def _delivery(
-    run: Run, log: ReplicaLog, logged: LoggedEvent, dot: Dot, known: DotSet
+    run: Run, log: ReplicaLog, logged: LoggedEvent, dot: Dot, known: Ids
 ) -> Illegal | None:
     if dot in known:
         message = f"{dot} was RB-delivered twice, or after a checkpoint that covers it"
@@ -72,7 +72,7 @@ def _delivery(
 
 
 def _in_order(
-    run: Run, log: ReplicaLog, logged: LoggedEvent, dot: Dot, known: DotSet
+    run: Run, log: ReplicaLog, logged: LoggedEvent, dot: Dot, known: Ids
 ) -> Illegal | None:
     """FIFO per origin; `known` grows by `dot`."""
     if dot.event > 1 and Dot(dot.replica, dot.event - 1) not in known:
@@ -176,11 +176,11 @@ def _validity(run: Run) -> Illegal | None:
 def _agreement(run: Run) -> Illegal | None:
     if not run.history.quiescent:
         return None
-    everything = DotSet()
+    everything = Ids()
     for known in run.known.values():
         everything.update(known)
     for final in run.history.finals:
-        missing = run.known.get(final.replica, DotSet()).first_missing(everything)
+        missing = run.known.get(final.replica, Ids()).first_missing(everything)
         if missing is not None:
             owner = next(each for each, known in run.known.items() if missing in known)
             message = f"replica {owner} has {missing}, which replica {final.replica} never got"

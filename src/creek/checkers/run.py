@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
+from creek.checkers._ids import Ids
 from creek.history import (
     CabDelivered,
     Cast,
     Committed,
     Dot,
-    DotSet,
     History,
     Installed,
     LoggedEvent,
@@ -127,13 +127,13 @@ class Run:
         return {log.replica: log for log in self.logs if log.replica in up}
 
     @cached_property
-    def known(self) -> dict[int, DotSet]:
+    def known(self) -> dict[int, Ids]:
         """What each replica that was up at the end had cast, RB-delivered or installed by then."""
         return {replica: _known(log) for replica, log in self.last_logs.items()}
 
 
-def _known(log: ReplicaLog) -> DotSet:
-    known = DotSet()
+def _known(log: ReplicaLog) -> Ids:
+    known = Ids()
     for logged in log.events:
         match logged.event:
             case Cast(request=request):

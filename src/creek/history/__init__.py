@@ -26,7 +26,6 @@ from creek.history.records import (
     ReplicaLog,
     Request,
 )
-from creek.protocol.dots import DotSet
 
 __all__ = [
     "NOOP",
@@ -36,7 +35,6 @@ __all__ = [
     "Cast",
     "Committed",
     "Dot",
-    "DotSet",
     "Dots",
     "Event",
     "FinalState",

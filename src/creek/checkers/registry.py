@@ -1,0 +1,47 @@
+"""The checkers, in the order in which to read their verdicts: an order that replicas disagree on
+comes first, because it makes noise in everything after it."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from creek.checkers import (
+    answers,
+    commit_order,
+    conditional_atomic_broadcast,
+    convergence,
+    prefix_order,
+    real_time,
+    reliable_broadcast,
+    replay,
+    session_order,
+)
+from creek.checkers.run import Run
+from creek.checkers.verdict import Verdict
+from creek.history import History
+
+
+class Checker(NamedTuple):
+    name: str
+    check: Callable[[Run], Verdict]
+
+
+CHECKERS: tuple[Checker, ...] = tuple(
+    Checker(module.NAME, module.check)
+    for module in (
+        prefix_order,
+        reliable_broadcast,
+        conditional_atomic_broadcast,
+        commit_order,
+        replay,
+        real_time,
+        session_order,
+        answers,
+        convergence,
+    )
+)
+
+
+def check_all(history: History) -> list[Verdict]:
+    """The verdict of every checker, in the order of the registry."""
+    run = Run(history)
+    return [checker.check(run) for checker in CHECKERS]

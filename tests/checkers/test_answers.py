@@ -1,0 +1,112 @@
+from msgspec.structs import replace
+
+from creek.checkers.answers import check
+from creek.history import Kind, Outcome
+from tests.checkers.story import Story, accepts, everyday, refuses, with_operation
+
+
+def test_one_answer_to_a_weak_and_several_to_a_strong_operation_are_fine() -> None:
+    story = Story()
+    story.answer(story.weak(0, "append", 1))
+    strong = story.strong(0, "append", 2)
+    story.answer(strong)
+    story.answer(strong)
+    story.settle()
+    accepts(check, story.history())
+    accepts(check, everyday().history())
+
+
+def test_a_weak_operation_answered_twice_is_caught() -> None:
+    story = Story()
+    weak = story.weak(0, "append", 1)
+    story.answer(weak)
+    story.answer(weak)
+    verdict = refuses(check, story.history(), f"weak {weak} was answered more than once")
+    assert len(verdict.counterexample) == 3
+
+
+def test_a_second_stable_answer_is_caught() -> None:
+    story = Story()
+    strong = story.strong(0, "append", 1)
+    story.settle()
+    story.answer(strong, Kind.STABLE)
+    refuses(check, story.history(), "answered again after its stable answer")
+
+
+def test_a_tentative_answer_after_the_stable_one_is_caught() -> None:
+    story = Story()
+    strong = story.strong(0, "append", 1)
+    story.settle()
+    story.answer(strong, Kind.TENTATIVE)
+    refuses(check, story.history(), "answered again after its stable answer")
+
+
+def test_an_answer_before_the_invocation_is_caught() -> None:
+    story = Story()
+    weak = story.weak(0, "append", 1)
+    story.answer(weak)
+    history = with_operation(story.history(), weak, lambda each: replace(each, invoked_us=10**6))
+    refuses(check, history, "go back in time")
+
+
+def test_a_stable_answer_without_a_commit_is_caught() -> None:
+    story = Story()
+    strong = story.strong(0, "append", 1)
+    story.answer(strong, Kind.STABLE, Outcome(1))
+    refuses(check, story.history(), "was not committed there at all")
+
+
+def test_a_stable_answer_before_the_commit_is_caught() -> None:
+    story = Story()
+    strong = story.strong(0, "append", 1)
+    story.answer(strong, Kind.STABLE, Outcome(1))
+    story.settle()
+    refuses(check, story.history(), "was not committed there before 0.0")
+
+
+def test_a_stable_answer_out_of_a_checkpoint_is_fine() -> None:
+    story = Story()
+    strong = story.strong(0, "append", 1)
+    story.gossip(strong)
+    story.order(strong)
+    story.deliver(1, 2)
+    story.install(0, 1)
+    story.answer(strong, Kind.STABLE)
+    accepts(check, story.history())
+
+
+def test_an_operation_without_an_answer_is_caught_at_the_end() -> None:
+    story = Story()
+    weak = story.weak(0, "append", 1)
+    accepts(check, story.history(quiescent=False))
+    refuses(check, story.history(), f"liveness: {weak} never got an answer")
+
+
+def test_a_strong_operation_with_only_a_tentative_answer_is_caught_at_the_end() -> None:
+    story = Story()
+    strong = story.strong(0, "append", 1)
+    story.answer(strong)
+    refuses(check, story.history(), f"liveness: {strong} never got a stable answer")
+
+
+def test_an_operation_of_an_incarnation_that_crashed_may_stay_unanswered() -> None:
+    story = Story()
+    story.weak(0, "append", 1)
+    story.crash(0)
+    story.restart(0)
+    accepts(check, story.history())
+
+
+def test_an_answer_can_be_read_in_the_counterexample() -> None:
+    story = Story()
+    weak = story.weak(0, "append", "x", session=4)
+    story.answer(weak, Kind.TENTATIVE, Outcome(1))
+    story.answer(weak, Kind.TENTATIVE, Outcome(error="ValueError: no"))
+    text = refuses(check, story.history(), "more than once").describe()
+    assert text.splitlines() == [
+        "ILLEGAL  answers: weak 0.1 was answered more than once",
+        "      0.010 ms  session 4 at replica 0 (incarnation 0): invoked weak append('x') as 0.1",
+        "      0.020 ms  session 4 at replica 0 (incarnation 0): got the tentative answer 1 to 0.1",
+        "      0.030 ms  session 4 at replica 0 (incarnation 0): "
+        "got the tentative answer error 'ValueError: no' to 0.1",
+    ]

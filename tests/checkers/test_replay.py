@@ -1,0 +1,89 @@
+from msgspec.structs import replace
+
+from creek.checkers._same import same
+from creek.checkers.replay import check
+from creek.history import Committed, Dot, Kind, Outcome
+from tests.checkers.story import Story, accepts, everyday, refuses, with_event, with_final
+
+
+def _answered(outcome: Outcome | None = None) -> tuple[Story, Dot]:
+    story = Story()
+    weak = story.weak(1, "append", "w")
+    story.gossip(weak)
+    story.answer(weak)
+    strong = story.strong(0, "append", "s")
+    story.gossip(strong)
+    story.order(strong)
+    story.deliver()
+    story.answer(strong, Kind.STABLE, outcome)
+    return story, strong
+
+
+def test_stable_answers_of_the_sequential_execution_are_fine() -> None:
+    accepts(check, everyday().history())
+
+
+def test_a_stable_answer_that_no_sequential_execution_gives_is_caught() -> None:
+    story, strong = _answered(Outcome(1))
+    verdict = refuses(check, story.history(), f"the stable answer to {strong} is 1")
+    assert "gives 2 at index 1" in verdict.message
+
+
+def test_an_answer_of_another_type_is_another_answer() -> None:
+    story, _ = _answered(Outcome(2.0))
+    refuses(check, story.history(), "is 2.0, but")
+
+
+def test_an_error_in_the_place_of_a_value_is_caught() -> None:
+    story, _ = _answered(Outcome(error="IndexError: the list is empty"))
+    refuses(check, story.history(), "is error 'IndexError: the list is empty'")
+
+
+def test_a_tentative_answer_may_be_anything() -> None:
+    story = Story()
+    strong = story.strong(0, "append", "s")
+    story.answer(strong, Kind.TENTATIVE, Outcome(99))
+    story.settle()
+    accepts(check, story.history())
+
+
+def test_a_replica_with_another_state_than_the_replayed_one_is_caught() -> None:
+    story, _ = _answered()
+    wrong = with_final(story.history(), 1, lambda each: replace(each, state=each.state[:-1]))
+    verdict = refuses(check, wrong, "replica 1 ends with another state")
+    assert "ends with nothing" in verdict.describe()
+
+
+def test_states_are_not_compared_before_the_run_has_settled() -> None:
+    story, _ = _answered()
+    wrong = with_final(story.history(False), 1, lambda each: replace(each, state=()))
+    accepts(check, wrong)
+
+
+def test_a_committed_request_that_was_never_cast_is_caught() -> None:
+    story, strong = _answered()
+    history = story.history()
+    for replica in range(3):
+        history = with_event(history, replica, Committed(strong, 1), Committed(Dot(2, 9), 1))
+    refuses(check, history, "2.9, committed at index 1, was never cast")
+
+
+def test_the_request_that_survived_is_the_one_replayed() -> None:
+    story = Story()
+    story.weak(0, "append", "lost")
+    story.crash(0)
+    story.restart(0, lost=1)
+    story.answer(story.weak(0, "append", "kept"))
+    story.answer(story.strong(0, "get_all"))
+    story.settle()
+    assert story.history().finals[0].state[0][1] == "kept"
+    accepts(check, story.history())
+
+
+def test_exact_equality_tells_types_apart_and_knows_not_a_number() -> None:
+    nan = float("nan")
+    assert same((1, {"a": nan}), (1, {"a": float("nan")}))
+    assert not same(1, True)
+    assert not same(0.0, -0.0)
+    assert not same((1,), (1, 2))
+    assert not same({"a": 1}, {"b": 1})

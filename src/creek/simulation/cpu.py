@@ -37,7 +37,8 @@ class CpuModel(msgspec.Struct, frozen=True, kw_only=True):
     def cost(self, task: Task, execution: Execution) -> int:
         if task.work is Work.ROLLBACK:
             return self.rollback_us
-        return self.execution_us + self.access_us * (execution.reads + len(execution.writes))
+        accesses = execution.reads + execution.scanned + len(execution.writes)
+        return self.execution_us + self.access_us * accesses
 
 
 class Cpu:

@@ -44,6 +44,7 @@ class Disk:
         "_on_durable",
         "_random",
         "bytes_written",
+        "doom",
         "durable",
         "extra_us",
         "fsyncs",
@@ -69,6 +70,8 @@ class Disk:
         """The position up to which everything is durable."""
         self.extra_us = 0
         """What a slow disk adds to each fsync."""
+        self.doom: Callable[[], None] | None = None
+        """What is to happen, once, in the middle of the next fsync."""
         self.fsyncs = 0
         self.records_written = 0
         self.bytes_written = 0
@@ -122,6 +125,9 @@ class Disk:
         model = self._model
         delay_us = self._random.randint(model.fsync_us_min, model.fsync_us_max) + self.extra_us
         self._fsync = self._heap.after(delay_us, self._fsync_done, self.end)
+        if self.doom is not None:
+            self._heap.after(self._random.randint(0, delay_us), self.doom)
+            self.doom = None
 
     def _fsync_done(self, covered: int) -> None:
         self.fsyncs += 1

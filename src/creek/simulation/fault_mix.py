@@ -90,9 +90,10 @@ def _crash_again_and_again(stage: _Stage) -> list[Fault]:
 
 
 def _crash_and_restart(stage: _Stage, at_us: int, replica: int) -> list[Fault]:
+    crash = Crash(at_us, replica, writing=stage.random.random() < 0.4)
     if stage.random.random() < 0.2:
-        return [Crash(at_us, replica)]  # it stays away until the end
-    return [Crash(at_us, replica), Restart(at_us + stage.while_us(), replica)]
+        return [crash]  # it stays away until the end
+    return [crash, Restart(at_us + stage.while_us(), replica)]
 
 
 def _partition(stage: _Stage) -> list[Fault]:
@@ -167,7 +168,7 @@ def _slow_disk(stage: _Stage) -> list[Fault]:
 
 
 def _slow_cpu(stage: _Stage) -> list[Fault]:
-    factor = stage.random.choice((10.0, 100.0, 1_000.0))
+    factor = stage.random.choice((5.0, 30.0, 100.0))
     return [SlowCpu(stage.moment_us(), stage.replica(), stage.while_us(), factor)]
 
 

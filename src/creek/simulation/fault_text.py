@@ -2,7 +2,7 @@
 
 One entry is a name, what it is about, and clauses in any order; entries end at `;` or a line break:
 
-    crash 2 at 150ms                      restart 2 at 400ms
+    crash 2 at 150ms                      crash-writing 2 at 150ms     restart 2 at 400ms
     partition 0,1|2,3,4 at 1s             cut 0>1 at 100ms             heal at 2s
     loss 10% at 0s                        duplication 0.05 at 1s
     reordering 0.2 by 5ms at 1s           spike x5 for 100ms at 1s
@@ -154,6 +154,7 @@ def _cut(words: _Words) -> Fault:
 
 _BUILDERS: dict[str, Callable[[_Words], Fault]] = {
     "crash": lambda words: Crash(words.at_us, words.replica()),
+    "crash-writing": lambda words: Crash(words.at_us, words.replica(), writing=True),
     "restart": lambda words: Restart(words.at_us, words.replica()),
     "partition": _partition,
     "cut": _cut,
@@ -194,8 +195,8 @@ def duration_text(duration_us: int) -> str:
 
 def _body(fault: Fault) -> str:
     match fault:
-        case Crash(replica=replica):
-            return f"crash {replica}"
+        case Crash(replica=replica, writing=writing):
+            return f"crash-writing {replica}" if writing else f"crash {replica}"
         case Restart(replica=replica):
             return f"restart {replica}"
         case Partition(groups=groups):

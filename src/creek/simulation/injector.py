@@ -5,6 +5,7 @@ under way counts. Clocks are left as they are by `heal_all`: a wrong clock must 
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import assert_never
 
 from creek.simulation.faults import (
@@ -67,6 +68,7 @@ class Injector:
         self._crash = crash
         self._restart = restart
         self._scheduled: list[Handle] = []
+        self._healed = False
         self._spike = _Knob(1.0, self._set_spike)
         self._garbage = _Knob(0.0, self._set_garbage)
         self._disks = [_Knob(0, _disk_setter(node)) for node in nodes]
@@ -77,6 +79,7 @@ class Injector:
 
     def heal_all(self) -> None:
         """Undo every fault and drop those still to come."""
+        self._healed = True
         for handle in self._scheduled:
             self._heap.cancel(handle)
         for knob in (self._spike, self._garbage, *self._disks, *self._cpus):
@@ -84,15 +87,17 @@ class Injector:
         self._network.heal()
         self._network.noise.quiet()
         for node in self._nodes:
+            node.disk.doom = None
             if node.replica is None:
                 self._restart(node.index)
 
     def inject(self, fault: Fault) -> None:
         network, nodes = self._network, self._nodes
         match fault:
+            case Crash(replica=replica, writing=True):
+                nodes[replica].disk.doom = partial(self._crash_if_up, replica)
             case Crash(replica=replica):
-                if nodes[replica].replica is not None:
-                    self._crash(replica)
+                self._crash_if_up(replica)
             case Restart(replica=replica):
                 if nodes[replica].replica is None:
                     self._restart(replica)
@@ -124,6 +129,10 @@ class Injector:
                 self._for_a_while(self._garbage, probability, duration_us)
             case _:
                 assert_never(fault)
+
+    def _crash_if_up(self, replica: int) -> None:
+        if self._nodes[replica].replica is not None and not self._healed:
+            self._crash(replica)
 
     def _for_a_while(self, knob: _Knob, value: float, duration_us: int) -> None:
         knob.push(value)

@@ -92,7 +92,9 @@ def _cpu(random: Random) -> CpuModel:
 
 
 def _disk(random: Random) -> DiskModel:
-    fsync_us_min, fsync_us_max = random.choice(((0, 0), (0, 0), (0, 50), (50, 200), (500, 5_000)))
+    fsync_us_min, fsync_us_max = random.choice(
+        ((0, 0), (0, 0), (0, 50), (50, 200), (50, 200), (500, 5_000))
+    )
     return DiskModel(fsync_us_min=fsync_us_min, fsync_us_max=fsync_us_max)
 
 

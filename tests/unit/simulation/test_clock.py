@@ -1,0 +1,38 @@
+"""Clocks: skew, drift and jumps on top of true time."""
+
+import pytest
+
+from creek.errors import BadValue
+from creek.simulation.clock import DAY_US, EPOCH_US, Clock, ClockModel
+
+
+def test_a_good_clock_shows_true_time() -> None:
+    assert Clock().read(1_234) == EPOCH_US + 1_234
+
+
+def test_drift_grows_with_time_and_skew_does_not() -> None:
+    clock = Clock(skew_us=-500, drift_ppm=100)
+    assert clock.read(0) == EPOCH_US - 500
+    assert clock.read(1_000_000) == EPOCH_US + 1_000_000 - 500 + 100
+
+
+def test_a_clock_jumps_forward_and_backward() -> None:
+    clock = Clock()
+    clock.jump(DAY_US)
+    assert clock.read(0) == EPOCH_US + DAY_US
+    clock.jump(-2 * DAY_US)
+    assert clock.read(0) == EPOCH_US - DAY_US
+
+
+def test_replicas_beyond_the_end_of_the_model_have_good_clocks() -> None:
+    model = ClockModel(skews_us=(5,), drifts_ppm=(0, 7))
+    assert model.clock(0).skew_us == 5
+    assert model.clock(1).drift_ppm == 7
+    assert model.clock(2).read(3) == EPOCH_US + 3
+
+
+def test_an_absurd_clock_is_refused() -> None:
+    with pytest.raises(BadValue, match="at most a year"):
+        ClockModel(skews_us=(400 * DAY_US,))
+    with pytest.raises(BadValue, match="ppm"):
+        ClockModel(drifts_ppm=(-1_000_000,))

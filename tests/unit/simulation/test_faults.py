@@ -1,0 +1,157 @@
+"""Fault schedules: what is refused, how they are written, what the random ones are like."""
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creek.errors import BadValue, UnknownName
+from creek.simulation.fault_mix import fault_mix
+from creek.simulation.fault_text import fault_text, parse_duration_us, parse_fault, parse_faults
+from creek.simulation.faults import (
+    ClockJump,
+    ClockSkew,
+    Crash,
+    Cut,
+    Duplication,
+    Fault,
+    Garbage,
+    Heal,
+    Loss,
+    Partition,
+    Reordering,
+    Restart,
+    SlowCpu,
+    SlowDisk,
+    Spike,
+    check,
+)
+from creek.simulation.seeds import derive
+
+WRITTEN: dict[str, Fault] = {
+    "crash 2 at 150ms": Crash(150_000, 2),
+    "crash-writing 2 at 150ms": Crash(150_000, 2, writing=True),
+    "restart 2 at 1s": Restart(1_000_000, 2),
+    "partition 0,1|2,3,4 at 1s": Partition(1_000_000, ((0, 1), (2, 3, 4))),
+    "cut 0>1 at 100ms": Cut(100_000, 0, 1),
+    "heal at 2s": Heal(2_000_000),
+    "loss 0.1 at 0s": Loss(0, 0.1),
+    "duplication 0.25 at 1ms": Duplication(1_000, 0.25),
+    "reordering 0.5 by 3ms at 1ms": Reordering(1_000, 0.5, 3_000),
+    "spike x5.0 for 100ms at 1ms": Spike(1_000, 100_000, 5.0),
+    "jump 3 by -1h at 1ms": ClockJump(1_000, 3, -3_600_000_000),
+    "skew 3 by 1d at 1ms": ClockSkew(1_000, 3, 86_400_000_000),
+    "slow-disk 1 by 20ms for 300ms at 1ms": SlowDisk(1_000, 1, 300_000, 20_000),
+    "slow-cpu 1 x10.0 for 300ms at 1ms": SlowCpu(1_000, 1, 300_000, 10.0),
+    "garbage 0.05 for 7us at 1ms": Garbage(1_000, 7, 0.05),
+    "flips 0.05 for 7us at 1ms": Garbage(1_000, 7, 0.05, flips=True),
+}
+
+
+@pytest.mark.parametrize(("text", "fault"), WRITTEN.items(), ids=WRITTEN.keys())
+def test_a_fault_is_read_and_written_alike(text: str, fault: Fault) -> None:
+    assert parse_fault(text) == fault
+    assert fault_text(fault) == text
+
+
+def test_entries_end_at_semicolons_and_line_breaks() -> None:
+    text = "crash 2 at 150ms; restart 2 at 1s;\n\n heal at 2s\n"
+    assert parse_faults(text) == (Crash(150_000, 2), Restart(1_000_000, 2), Heal(2_000_000))
+
+
+def test_clauses_may_come_in_any_order_and_a_probability_in_percent() -> None:
+    assert parse_fault("garbage at 1s for 2s 50%") == Garbage(1_000_000, 2_000_000, 0.5)
+    assert parse_fault("reordering 10% at 1s") == Reordering(1_000_000, 0.1, 5_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("crash 2", "'at' and a duration are missing"),
+        ("crash at 1s", "a replica is missing"),
+        ("crash two at 1s", "'two' is not a replica"),
+        ("crash -1 at 1s", "'-1' is not a replica"),
+        ("crash 2 3 at 1s", "'3' does not belong here"),
+        ("crash 2 for 1s at 1s", "'for' does not belong here"),
+        ("crash 2 at 1", "'1' is not a duration"),
+        ("crash 2 at -1s", "must not be negative"),
+        ("crash 2 at", "'at' needs one duration"),
+        ("cut 0-1 at 1s", "a direction such as 0>1"),
+        ("partition 0,1|1,2 at 1s", "names a replica twice"),
+        ("partition 0,|1 at 1s", "is not a replica"),
+        ("loss 120% at 1s", "between 0 and 1"),
+        ("loss much at 1s", "a probability such as 10% or 0.1"),
+        ("spike for 1s at 1s", "a factor such as x5"),
+        ("spike x0 for 1s at 1s", "above 0"),
+        ("slow-disk 1 by -1ms for 1s at 1s", "must not be negative"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_in_one_line(text: str, problem: str) -> None:
+    with pytest.raises(BadValue) as caught:
+        parse_fault(text)
+    assert problem in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_fault_names_the_known_ones() -> None:
+    with pytest.raises(UnknownName, match=r"unknown fault 'meteor': known are crash, .*spike"):
+        parse_fault("meteor at 1s")
+
+
+def test_durations_have_units() -> None:
+    assert [parse_duration_us(text) for text in ("7us", "1.5ms", "2s", "1m", "-1h", "1d")] == [
+        7,
+        1_500,
+        2_000_000,
+        60_000_000,
+        -3_600_000_000,
+        86_400_000_000,
+    ]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Crash(-1, 0),
+        lambda: Loss(0, 1.5),
+        lambda: Duplication(0, -0.1),
+        lambda: Spike(0, -1, 2.0),
+        lambda: SlowCpu(0, 0, 1, 0.0),
+        lambda: Garbage(0, 1, 2.0),
+        lambda: Reordering(0, 0.1, -5),
+    ],
+)
+def test_a_fault_that_cannot_be_meant_cannot_be_made(make: Callable[[], Fault]) -> None:
+    with pytest.raises(BadValue):
+        make()
+
+
+@pytest.mark.parametrize(
+    "fault", [Crash(0, 3), Partition(0, ((0,), (1, 3))), Cut(0, 3, 0), Cut(0, 0, 3)]
+)
+def test_a_fault_that_names_a_replica_which_does_not_exist_is_refused(fault: Fault) -> None:
+    check([fault], replicas=4)
+    with pytest.raises(BadValue, match=r"names replica 3, which does not exist: .* 0 to 2"):
+        check([fault], replicas=3)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 7), st.integers(1, 2_000_000))
+def test_random_mixes_are_valid_and_survive_being_written_down(
+    seed: int, replicas: int, duration_us: int
+) -> None:
+    faults = fault_mix(derive(seed, "faults"), replicas, duration_us)
+    check(faults, replicas)
+    assert [each.at_us for each in faults] == sorted(each.at_us for each in faults)
+    assert parse_faults(";".join(map(fault_text, faults))) == faults
+    plain = msgspec.json.encode(faults)
+    assert msgspec.json.decode(plain, type=tuple[Fault, ...]) == faults
+
+
+def test_random_mixes_have_every_kind_of_fault_and_sometimes_none() -> None:
+    mixes = [fault_mix(derive(seed, "faults"), 5, 1_000_000) for seed in range(300)]
+    assert {type(fault) for mix in mixes for fault in mix} == {
+        type(each) for each in WRITTEN.values()
+    }
+    assert () in mixes

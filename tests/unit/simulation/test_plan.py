@@ -1,0 +1,44 @@
+"""Scenarios from seeds: the same ones each time, of every kind, small enough to try thousands."""
+
+import msgspec
+
+from creek.simulation.clock import DAY_US
+from creek.simulation.plan import scenario_from_seed
+from tests.unit.simulation.toy import run
+
+SCENARIOS = [scenario_from_seed(seed) for seed in range(400)]
+
+
+def test_a_seed_always_means_the_same_scenario() -> None:
+    assert [scenario_from_seed(seed) for seed in range(400)] == SCENARIOS
+
+
+def test_seeds_cover_all_sizes_data_types_and_kinds_of_limits() -> None:
+    assert {each.replicas for each in SCENARIOS} == set(range(1, 8))
+    assert len({each.datatype for each in SCENARIOS}) >= 5
+    assert {"window", "batch_limit", "pull_limit", "catch_up_limit", "checkpoint_every"} <= {
+        name for each in SCENARIOS for name in each.settings
+    }
+    assert any(max(each.clock.skews_us) >= DAY_US // 2 for each in SCENARIOS)
+    assert any(each.disk.fsync_us_max == 0 for each in SCENARIOS)
+    assert any(each.clients.rate_per_second for each in SCENARIOS)
+    assert any(not each.faults for each in SCENARIOS)
+
+
+def test_loads_are_short_and_small() -> None:
+    for each in SCENARIOS:
+        assert 500_000 <= each.duration_us <= 2_000_000
+        clients = each.clients
+        operations = clients.sessions * clients.operations_per_session * each.replicas
+        assert clients.rate_per_second or 7 <= operations <= 80
+
+
+def test_without_faults_a_seed_means_the_same_scenario_on_a_good_day() -> None:
+    troubled = next(each for each in SCENARIOS if each.faults)
+    calm = scenario_from_seed(troubled.seed, faults=False)
+    assert calm == msgspec.structs.replace(troubled, faults=())
+
+
+def test_scenarios_of_seeds_run_to_rest() -> None:
+    for scenario in SCENARIOS[:25]:
+        assert run(scenario).unsettled is None, f"seed {scenario.seed}"

@@ -1,0 +1,133 @@
+"""A toy replica that keeps the driver's contract and nothing else: a counter that floods.
+
+Requests are cast to everyone and repaired by summaries. There is no agreement: a request counts as
+committed when it arrives, and its answer is the number of requests executed here so far.
+"""
+
+from collections.abc import Iterable
+from random import Random
+from typing import Any
+
+from creek.execution.undo import Execution
+from creek.protocol.dots import Dot, DotSet
+from creek.protocol.effects import Committed, Effects, Kind, Outbox, Response, Send, Task, Work
+from creek.protocol.messages import Cast, Message, Pulled, Received, Record, Summary
+from creek.protocol.probes import Probes
+from creek.protocol.request import Operation, Outcome, Request
+from creek.protocol.values import Key
+from creek.simulation.cluster import Run, Simulation
+from creek.simulation.scenario import Scenario
+
+
+class ToyReplica:
+    def __init__(self, index: int, replicas: int) -> None:
+        self.index = index
+        self.probes = Probes()
+        self.refused: dict[str, int] = {}
+        self.drift_us: dict[int, int] = {}
+        self.heard: list[tuple[Message, int]] = []
+        self.ticks = 0
+        self.recovered: list[Record] = []
+        self._peers = tuple(each for each in range(replicas) if each != index)
+        self._outbox = Outbox()
+        self._received = DotSet()
+        self._requests: dict[Dot, Request] = {}
+        self._sessions: dict[Dot, int] = {}
+        self._executed = 0
+        self._tasks = 0
+        self._tasks_done = 0
+
+    def recover(self, records: Iterable[Record]) -> None:
+        for record in records:
+            self.recovered.append(record)
+            assert isinstance(record, Received)
+            self._take_in(record.request)
+
+    def invoke(self, operation: Operation, strong: bool, session: int, now: int) -> Dot:
+        request = Request(
+            now, Dot(self.index, self._received.last(self.index) + 1), operation, strong
+        )
+        self._sessions[request.id] = session
+        self._outbox.records.append(Received(request))
+        self._outbox.sends.append(Send(self._peers, Cast((request,))))
+        self._take_in(request)
+        return request.id
+
+    def receive(self, message: Message, sender: int, now: int) -> None:
+        if sender not in self._peers:
+            self.refused["stranger"] = self.refused.get("stranger", 0) + 1
+            return
+        self.heard.append((message, sender))
+        if isinstance(message, Cast | Pulled):
+            for request in message.requests:
+                if request.id not in self._received:
+                    self._outbox.records.append(Received(request))
+                    self._take_in(request)
+        elif isinstance(message, Summary):
+            lacking = DotSet(message.received).missing(self._received)
+            if len(lacking):
+                requests = tuple(self._requests[id] for id in lacking)
+                self._outbox.sends.append(Send((sender,), Pulled(requests)))
+
+    def tick(self, now: int) -> None:
+        self.ticks += 1
+        self._outbox.sends.append(Send(self._peers, Summary(self._received.freeze())))
+
+    def run(self, task: Task) -> Execution:
+        return Execution(outcome=Outcome(self._executed + 1), writes={"count": 1}, reads=1)
+
+    def completed(self, task: Task, execution: Execution, now: int) -> None:
+        self._tasks_done += 1
+        self._executed += 1
+        request = task.request
+        if request.id in self._sessions:
+            session = self._sessions[request.id]
+            kinds = (Kind.TENTATIVE, Kind.STABLE) if request.strong else (Kind.TENTATIVE,)
+            for kind in kinds:
+                self._outbox.responses.append(
+                    Response(request.id, session, kind, Outcome(self._executed))
+                )
+
+    def take_effects(self) -> Effects:
+        return self._outbox.take()
+
+    def committed_length(self) -> int:
+        return len(self._received)
+
+    def leader(self) -> int | None:
+        return None
+
+    def tentative_ids(self) -> tuple[Dot, ...]:
+        return ()
+
+    def committed_ids(self) -> tuple[Dot, ...]:
+        return tuple(self._received)
+
+    def state(self) -> dict[Key, object]:
+        return {"count": self._executed}
+
+    def idle(self) -> bool:
+        return self._tasks == self._tasks_done
+
+    def _take_in(self, request: Request) -> None:
+        self._received.add(request.id)
+        self._requests[request.id] = request
+        self._outbox.events.append(Committed(request.id, len(self._received) - 1))
+        self._tasks += 1
+        self._outbox.tasks.append(Task(self._tasks, Work.EXECUTE, request))
+
+
+def sample(random: Random) -> tuple[str, tuple[Any, ...]]:
+    return "increment", (random.randrange(100),)
+
+
+def simulation_of(scenario: Scenario) -> Simulation:
+    return Simulation(scenario, lambda index: ToyReplica(index, scenario.replicas), sample)
+
+
+def run(scenario: Scenario) -> Run:
+    return simulation_of(scenario).run()
+
+
+def request(event: int, replica: int = 0) -> Request:
+    return Request(event, Dot(replica, event), Operation("increment"), False)

@@ -28,6 +28,7 @@ from creek.protocol.messages import (
     Vote,
 )
 from creek.protocol.request import Batch, Request
+from creek.protocol.settings import Settings
 
 LIMIT = 2**62
 """No counter or timestamp of a correct replica gets there."""
@@ -46,8 +47,9 @@ NOT_YOURS = "in the name of another replica"
 ID_REUSED = "another request under an identifier we know"
 
 
-def problem(message: Message, sender: int, members: tuple[int, ...]) -> str | None:
+def problem(message: Message, sender: int, settings: Settings) -> str | None:
     """Why this message is refused, or None."""
+    members = settings.members
     if sender not in members:
         return STRANGER
     match message:
@@ -70,7 +72,7 @@ def problem(message: Message, sender: int, members: tuple[int, ...]) -> str | No
         case Accept(ballot=ballot, instance=instance, batch=batch):
             return _owned(ballot, sender, members) or _instance(instance) or _batch(batch, members)
         case Promise():
-            return _promise(message, members)
+            return _promise(message, settings)
         case Vote(ballot=ballot, instance=instance):
             return _ballot(ballot, members) or _instance(instance)
         case Reject(promised=ballot):
@@ -136,13 +138,16 @@ def _batch(batch: Batch, members: tuple[int, ...]) -> str | None:
     return _first(_id(id, members) for id in batch)
 
 
-def _promise(message: Promise, members: tuple[int, ...]) -> str | None:
+def _promise(message: Promise, settings: Settings) -> str | None:
+    members = settings.members
     instances = [value.instance for value in message.accepted]
     if len(set(instances)) < len(instances):
         return BAD_INSTANCE
     for value in message.accepted:
-        if value.instance < message.decided or value.ballot > message.ballot:
+        if not 0 <= value.instance - message.decided < settings.horizon:
             return BAD_INSTANCE
+        if value.ballot > message.ballot:
+            return BAD_BALLOT
         found = _ballot(value.ballot, members) or _batch(value.batch, members)
         if found is not None:
             return found

@@ -85,7 +85,13 @@ class Broadcasts:
 
         self.omega = Omega(index, settings, self.outbox, self.probes)
         self.gossip = Gossip(
-            index, settings, self.outbox, self.probes, self._rb_deliver, self._send_snapshot
+            index,
+            settings,
+            self.outbox,
+            self.probes,
+            self._rb_deliver,
+            self._send_snapshot,
+            self._refuse,
         )
         self.cab = ConditionalAtomicBroadcast(
             index,
@@ -97,6 +103,7 @@ class Broadcasts:
             application.is_committed,
             application.cab_deliver,
             self._send_snapshot,
+            self._refuse,
         )
 
     def next_id(self) -> Dot:
@@ -126,7 +133,7 @@ class Broadcasts:
         self._now = now
         found = self._problem(message, sender)
         if found is not None:
-            self.refused[found] = self.refused.get(found, 0) + 1
+            self._refuse(found)
             return
         match message:
             case Cast():
@@ -213,6 +220,8 @@ class Broadcasts:
                     decided[instance] = batch
                 case _:
                     assert_never(record)
+        for request in requests:
+            self.clock.observe(request.timestamp, request.timestamp)
         if self._image is not None:
             self._install(self._image)
         self.cab.restore(promised, accepted, decided)
@@ -246,10 +255,13 @@ class Broadcasts:
 
     # --- inside -------------------------------------------------------------------------------
 
+    def _refuse(self, reason: str) -> None:
+        self.refused[reason] = self.refused.get(reason, 0) + 1
+
     def _problem(self, message: Message, sender: int) -> str | None:
         if sender == self.index:
             return admission.STRANGER
-        found = admission.problem(message, sender, self.settings.members)
+        found = admission.problem(message, sender, self.settings)
         requests = message.requests if isinstance(message, Cast | Pulled) else ()
         if found is None and any(self.gossip.conflicts(request) for request in requests):
             return admission.ID_REUSED

@@ -56,6 +56,7 @@ class ConditionalAtomicBroadcast:
         is_delivered: Callable[[Dot], bool],
         deliver: Callable[[Dot, int], None],
         outdated: Callable[[int], None],
+        refuse: Callable[[str], None],
     ) -> None:
         """`missing(id)` is the predicate: None when it holds, or a dot whose arrival may make it
         hold. Once it holds it must hold for ever (eventual stable evaluation)."""
@@ -71,7 +72,9 @@ class ConditionalAtomicBroadcast:
         self._outdated = outdated
 
         self.learner = Learner(index, settings, outbox, probes)
-        self.acceptor = Acceptor(self._peers, outbox, probes, self._vote_must_wait, self._voted)
+        self.acceptor = Acceptor(
+            self._peers, outbox, probes, self._vote_must_wait, self._voted, refuse
+        )
         self.leader = Leader(
             index,
             settings,
@@ -136,6 +139,8 @@ class ConditionalAtomicBroadcast:
         self._observe(message.ballot)
         if self.learner.is_decided(message.instance):
             self.learner.on_catch_up(sender, message.instance)
+            return
+        if self.learner.is_too_far(message.instance):
             return
         if self.learner.on_proposal(message.ballot, message.instance, message.batch):
             self._decided(message.instance)

@@ -23,6 +23,8 @@ from creek.protocol.probes import Probe, Probes
 from creek.protocol.request import Request
 from creek.protocol.settings import Settings
 
+NEVER_CAST = "an identifier that was never cast"
+
 
 class Gossip:
     def __init__(
@@ -33,7 +35,9 @@ class Gossip:
         probes: Probes,
         deliver: Callable[[Request], None],
         outdated: Callable[[int], None],
+        refuse: Callable[[str], None],
     ) -> None:
+        """`outdated(peer)`: it misses what is no longer kept. `refuse` counts what was refused."""
         self._peers = settings.peers(index)
         self._index = index
         self._settings = settings
@@ -41,6 +45,7 @@ class Gossip:
         self._probes = probes
         self._deliver = deliver
         self._outdated = outdated
+        self._refuse = refuse
 
         self.received = DotSet()
         self.delivered = DotSet()
@@ -79,6 +84,8 @@ class Gossip:
         self._pull(sender)
 
     def on_pull(self, message: Pull, sender: int) -> None:
+        if not self.received.covers(message.wanted):
+            self._refuse(NEVER_CAST)
         here = intersection((message.wanted, self.received)).take(self._settings.pull_limit)
         found = tuple(self._kept[id] for id in here if id in self._kept)
         if found:

@@ -41,5 +41,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def majority(self) -> int:
         return len(self.members) // 2 + 1
 
+    @property
+    def horizon(self) -> int:
+        """How far beyond what is decided here an instance is worth keeping anything about."""
+        return 8 * self.window
+
     def peers(self, replica: int) -> tuple[int, ...]:
         return tuple(each for each in self.members if each != replica)

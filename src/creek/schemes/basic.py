@@ -134,7 +134,7 @@ class BasicReplica:
 
     def completed(self, task: Task, execution: Execution, now: int) -> None:
         """The transitions of lines 58-61 and 62-76: they take their time, and happen at its end."""
-        if self._running != task:
+        if self._running is None or self._running.number != task.number:
             return  # handed out before a checkpoint was installed
         self._running = None
         if task.work is Work.ROLLBACK:
@@ -155,9 +155,8 @@ class BasicReplica:
         if id in self._order.committed_ids:
             return None
         request = self._order.find_tentative(id)
-        if request is None:
+        if request is None or request.context is None:  # a weak one is never CAB-cast
             return id
-        assert request.context is not None, "only strong requests are CAB-cast"
         return self._causal_context.first_missing(request.context)
 
     def is_committed(self, id: Dot) -> bool:

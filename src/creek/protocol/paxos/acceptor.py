@@ -25,6 +25,8 @@ from creek.protocol.omega import NO_BALLOT
 from creek.protocol.probes import Probe, Probes
 from creek.protocol.request import Batch
 
+BALLOT_FROM_THE_PAST = "a ballot from the past"
+
 
 class Acceptor:
     def __init__(
@@ -34,14 +36,16 @@ class Acceptor:
         probes: Probes,
         wait_for: Callable[[int, Batch], bool],
         voted: Callable[[Ballot, int], None],
+        refuse: Callable[[str], None],
     ) -> None:
         """`wait_for(instance, batch)`: True, and `resume(instance)` later, unless the batch can be
-        voted for now. `voted` tells the local learner."""
+        voted for now. `voted` tells the local learner; `refuse` counts what was refused."""
         self._peers = peers
         self._outbox = outbox
         self._probes = probes
         self._wait_for = wait_for
         self._voted = voted
+        self._refuse = refuse
 
         self.promised = NO_BALLOT
         self.accepted: dict[int, AcceptedValue] = {}
@@ -51,9 +55,7 @@ class Acceptor:
         """Phase 1b; None when the ballot is behind. Instances below `decided` are decided."""
         if prepare.ballot < self.promised:
             return None
-        if prepare.ballot > self.promised:
-            self.promised = prepare.ballot
-            self._outbox.records.append(Promised(prepare.ballot))
+        self._raise(prepare.ballot)
         first = max(prepare.first, decided)
         accepted = tuple(self.accepted[each] for each in sorted(self.accepted) if each >= first)
         return Promise(prepare.ballot, decided, accepted)
@@ -70,7 +72,7 @@ class Acceptor:
         if message.ballot < self.promised:
             self._reject(sender)
             return
-        self.promised = message.ballot
+        self._raise(message.ballot)
         self._try(message)
 
     def resume(self, instance: int) -> None:
@@ -118,7 +120,13 @@ class Acceptor:
             self._outbox.sends.append(Send(self._peers, Vote(message.ballot, message.instance)))
         self._voted(message.ballot, message.instance)
 
+    def _raise(self, ballot: Ballot) -> None:
+        if ballot > self.promised:
+            self.promised = ballot
+            self._outbox.records.append(Promised(ballot))
+
     def _reject(self, sender: int) -> None:
         self._probes.hit(Probe.BALLOT_FROM_THE_PAST)
+        self._refuse(BALLOT_FROM_THE_PAST)
         if sender in self._peers:
             self._outbox.sends.append(Send((sender,), Reject(self.promised)))

@@ -14,7 +14,6 @@ from creek.protocol.request import Batch
 from creek.protocol.settings import Settings
 
 BALLOTS_PER_INSTANCE = 4
-HORIZON_WINDOWS = 8
 
 
 class _Tally:
@@ -76,11 +75,15 @@ class Learner:
     def is_decided(self, instance: int) -> bool:
         return instance < self.first_undecided or instance in self.decided
 
-    def _tally(self, ballot: Ballot, instance: int) -> _Tally | None:
-        if self.is_decided(instance):
-            return None
-        if instance >= self.first_undecided + HORIZON_WINDOWS * self._settings.window:
+    def is_too_far(self, instance: int) -> bool:
+        """Is it beyond the horizon? Then catching up comes first."""
+        too_far = instance >= self.first_undecided + self._settings.horizon
+        if too_far:
             self._probes.hit(Probe.INSTANCE_TOO_FAR)
+        return too_far
+
+    def _tally(self, ballot: Ballot, instance: int) -> _Tally | None:
+        if self.is_decided(instance) or self.is_too_far(instance):
             return None
         ballots = self._tallies.setdefault(instance, {})
         if ballot not in ballots:
@@ -148,7 +151,7 @@ class Learner:
         """The instances that this decided here."""
         news: list[int] = []
         for instance, batch in enumerate(batches, first):
-            if not self.is_decided(instance):
+            if not self.is_decided(instance) and not self.is_too_far(instance):
                 self._probes.hit(Probe.CAUGHT_UP)
                 self.decide(instance, batch)
                 news.append(instance)

@@ -1,7 +1,7 @@
 from msgspec.structs import replace
 
 from creek.checkers.conditional_atomic_broadcast import check
-from creek.history import CabDelivered, Cast, Dot, Dots, History, Operation, RbDelivered
+from creek.history import CabDelivered, Cast, Committed, Dot, Dots, History, Operation, RbDelivered
 from creek.history import Request as Req
 from creek.protocol.dots import DotSet
 from tests.checkers.story import Story, accepts, everyday, refuses, with_event
@@ -73,6 +73,12 @@ def test_a_causal_context_that_a_checkpoint_covers_has_arrived() -> None:
     story.order(second)
     story.deliver()
     accepts(check, story.history())
+
+
+def test_a_strong_request_committed_without_a_delivery_is_caught() -> None:
+    story, one, _ = _two_delivered()
+    history = with_event(story.history(), 2, CabDelivered(one, 0), None)
+    refuses(check, history, f"strong {one} was committed, but not CAB-delivered")
 
 
 def test_a_strong_request_without_a_causal_context_is_caught() -> None:
@@ -147,6 +153,8 @@ def test_deliveries_in_different_orders_are_caught() -> None:
     story, one, two = _two_delivered()
     history = with_event(story.history(), 2, CabDelivered(one, 0), CabDelivered(two, 0))
     history = with_event(history, 2, CabDelivered(two, 1), CabDelivered(one, 1))
+    history = with_event(history, 2, Committed(one, 0), Committed(two, 0))
+    history = with_event(history, 2, Committed(two, 1), Committed(one, 1))
     refuses(check, history, "CAB deliveries out of order: 0.1 of instance 0 comes next")
 
 
@@ -158,12 +166,14 @@ def test_an_incarnation_that_delivers_otherwise_than_the_one_before_is_caught() 
         story.history(False), 2, CabDelivered(one, 0), CabDelivered(two, 0), incarnation=1
     )
     history = with_event(history, 2, CabDelivered(two, 1), None, incarnation=1)
+    history = with_event(history, 2, Committed(one, 0), None, incarnation=1)
     refuses(check, history, "CAB deliveries out of order")
 
 
 def test_a_skipped_delivery_is_caught() -> None:
     story, one, _ = _two_delivered()
     history = with_event(story.history(), 2, CabDelivered(one, 0), None)
+    history = with_event(history, 2, Committed(one, 0), None)
     verdict = refuses(check, history, "CAB deliveries out of order: 0.1")
     assert verdict.counterexample[-1].who == "replica 2 (incarnation 0)"
 

@@ -65,6 +65,7 @@ class _Walk:
                     self.delivered.add(dot)
                     self.context.add(dot)
                 case Committed(id=dot):
+                    problem = self._commit(logged, dot)
                     self.committed.add(dot)
                     self.context.add(dot)
                 case Installed(ids=dots):
@@ -121,6 +122,12 @@ class _Walk:
         if missing is not None:
             message = f"{dot} was CAB-delivered without {missing} of its context: predicate false"
             return self._illegal(message, logged, missing)
+        return None
+
+    def _commit(self, logged: LoggedEvent, dot: Dot) -> Illegal | None:
+        request = self.run.request_at(dot, logged.at_us)
+        if request is not None and request.strong and dot not in self.delivered:
+            return self._illegal(f"strong {dot} was committed, but not CAB-delivered", logged)
         return None
 
     def _illegal(self, message: str, logged: LoggedEvent, about: Dot | None = None) -> Illegal:

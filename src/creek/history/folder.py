@@ -5,7 +5,8 @@
     verdicts.json     what the checkers said of it, once they were asked
 
 A run is written once: aside first, then moved into place, so that a folder is whole or absent. It
-is never written over; only its verdicts may be renewed. A configuration holds JSON values.
+is never written over; only its verdicts may be renewed. A configuration holds JSON values, and its
+sequences come back as tuples, like all others.
 """
 
 import json
@@ -189,7 +190,7 @@ def _encoded(history: History) -> bytes:
 def _decoded(config: dict[str, Any], data: bytes) -> History:
     body = msgspec.msgpack.decode(data, type=_Body)
     return History(
-        config=config,
+        config=frozen(config),
         datatype=body.datatype,
         members=body.members,
         quiescent=body.quiescent,

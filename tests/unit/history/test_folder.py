@@ -36,6 +36,12 @@ def test_values_of_every_kind_come_back(tmp_path: Path) -> None:
     assert dict(back.finals[0].state) == dict(history.finals[0].state)
 
 
+def test_sequences_in_a_configuration_come_back_as_tuples(tmp_path: Path) -> None:
+    config = {"faults": ({"at_us": 5, "links": ((0, 1),)},)}
+    save(msgspec.structs.replace(everyday().history(), config=config), tmp_path / "run")
+    assert load(tmp_path / "run").config == config
+
+
 def test_a_run_is_never_written_over(tmp_path: Path) -> None:
     history = everyday().history()
     save(history, tmp_path / "run")

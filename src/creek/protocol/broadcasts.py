@@ -56,6 +56,9 @@ class Application(Protocol):
 
     def is_committed(self, id: Dot) -> bool: ...
 
+    def settled_instance(self) -> int:
+        """The instance of what `checkpoint` would answer."""
+
     def checkpoint(self) -> Checkpoint:
         """The longest executed prefix of `committed` that ends with an instance."""
 
@@ -127,7 +130,7 @@ class Broadcasts:
         self._ticks += 1
         self.omega.tick(self._ticks)
         self.gossip.tick(self._ticks)
-        self.cab.tick(self._ticks)
+        self.cab.tick(self._ticks, self._application.settled_instance())
 
     def receive(self, message: Message, sender: int, now: int) -> None:
         self._now = now

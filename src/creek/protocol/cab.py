@@ -116,14 +116,15 @@ class ConditionalAtomicBroadcast:
                 self._resume(*self._woken.popleft())
             progress = self._deliver_next() or self.leader.pump()
 
-    def tick(self, ticks: int) -> None:
+    def tick(self, ticks: int, settled: int) -> None:
+        """`settled`: the instance below which a checkpoint could stand for all decisions."""
         out_of_office = self.leader.phase is Phase.FOLLOWING and self._omega.leader == self._index
         if self.leader.tick(ticks) or out_of_office:
             self._campaign()
         if ticks % self._settings.heartbeat_ticks == 0 and self._peers:
             self._outbox.sends.append(Send(self._peers, Progress(self.learner.delivered)))
             self.learner.ask_if_stalled()
-            self.learner.forget_delivered_by_all()
+            self.learner.forget_delivered_by_all(settled)
 
     # --- messages -----------------------------------------------------------------------------
 

@@ -177,6 +177,9 @@ class BasicReplica:
         self._commit(request)
         self._broadcasts.arrived(id)
 
+    def settled_instance(self) -> int:
+        return self._settled.instance
+
     def checkpoint(self) -> Checkpoint:
         return Checkpoint(
             instance=self._settled.instance,

@@ -159,12 +159,14 @@ class Learner:
             self._outbox.sends.append(Send((sender,), CatchUp(self.first_undecided)))
         return news
 
-    def forget_delivered_by_all(self) -> None:
-        everywhere = min((self.progress_of(peer) for peer in self._peers), default=self.delivered)
-        self.forget_below(min(everywhere, self.delivered))
+    def forget_delivered_by_all(self, settled: int) -> None:
+        """Instances from `settled` on are still needed here, to recover from our own disk."""
+        everywhere = min((self.progress_of(peer) for peer in self._peers), default=settled)
+        self.forget_below(min(everywhere, settled))
 
     def forget_below(self, instance: int) -> None:
-        for each in range(self.floor, min(instance, self.delivered)):
+        assert instance <= self.delivered
+        for each in range(self.floor, instance):
             del self.decided[each]
             self._probes.hit(Probe.DECISIONS_FORGOTTEN)
             self.floor = each + 1

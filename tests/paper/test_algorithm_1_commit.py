@@ -1,0 +1,216 @@
+"""Algorithm 1, lines 48-57: `commit`."""
+
+from creek.protocol.messages import Cast, Vote
+from tests.paper.harness import EXECUTE, ROLLBACK, STABLE, TENTATIVE, Cluster
+
+
+def test_what_is_in_the_causal_context_is_committed_first() -> None:
+    """Line 49: "committedExt = [x | x ∈ tentative ∧ x.id ∈ r.causalCtx]"; line 51."""
+    cluster = Cluster()
+    weak = [cluster.weak(each, "append", each) for each in (0, 1)]
+    cluster.flush()
+    strong = cluster.strong(2, "append", "s")
+
+    cluster.flush()
+
+    assert [cluster.committed(each) for each in cluster.members] == [[*weak, strong]] * 3
+    assert [cluster.tentative(each) for each in cluster.members] == [[]] * 3
+
+
+def test_the_context_keeps_its_order_on_tentative() -> None:
+    """Section 4.2: it "preserves the relative order in which weak operations … appear"."""
+    cluster = Cluster()
+    late = cluster.weak(0, "append", "late", at=30)
+    early = cluster.weak(1, "append", "early", at=10)
+    middle = cluster.weak(2, "append", "middle", at=20)
+    cluster.flush()
+    strong = cluster.strong(0, "append", "s")
+
+    cluster.flush()
+
+    expected = [early, middle, late, strong]
+    assert [cluster.committed(each) for each in cluster.members] == [expected] * 3
+
+
+def test_what_is_not_in_the_context_stays_tentative() -> None:
+    """Line 50: "newTentative = [x | x ∈ tentative ∧ x ∉ committedExt ∧ x ≠ r]"."""
+    cluster = Cluster()
+    known = cluster.weak(1, "append", "known", at=20)
+    cluster.flush()
+    unknown = cluster.weak(0, "append", "unknown", at=10)
+    strong = cluster.strong(1, "append", "s", at=30)
+
+    cluster.flush()
+
+    assert [cluster.committed(each) for each in cluster.members] == [[known, strong]] * 3
+    assert [cluster.tentative(each) for each in cluster.members] == [[unknown]] * 3
+    assert cluster.listed(0) == ["known", "s", "unknown"]
+
+
+def test_another_strong_request_stays_tentative_until_its_own_turn() -> None:
+    """Lines 49-50: an uncommitted strong request is in no context, so it is not dragged along."""
+    cluster = Cluster()
+    cluster.hold(Cast, sender=1)
+    earlier = cluster.strong(1, "append", "earlier", at=10)
+    cluster.deliver(Cast, to=2)
+    later = cluster.strong(2, "append", "later", at=20)
+    cluster.flush()
+
+    assert cluster.committed(2) == [later]
+    assert cluster.tentative(2) == [earlier]
+    cluster.release()
+    cluster.settle()
+    assert [cluster.committed(each) for each in cluster.members] == [[later, earlier]] * 3
+
+
+def test_new_commits_go_to_the_end() -> None:
+    """Line 51: "committed = committed · committedExt · [r]"."""
+    cluster = Cluster()
+    expected = []
+    for replica in (2, 0, 1):
+        expected += [cluster.weak(replica, "append", "w"), cluster.strong(replica, "append", "s")]
+        cluster.flush()
+
+    assert [cluster.committed(each) for each in cluster.members] == [expected] * 3
+
+
+def test_what_is_in_two_contexts_is_committed_once() -> None:
+    """Line 49 takes from `tentative` only: what an earlier commit moved is not there any more."""
+    cluster = Cluster()
+    weak = cluster.weak(0, "append", "w")
+    cluster.flush()
+    first = cluster.strong(1, "append", "a")
+    second = cluster.strong(2, "append", "b")
+    assert cluster.context(first) == cluster.context(second) == {weak}
+
+    cluster.flush()
+
+    assert [cluster.committed(each) for each in cluster.members] == [[weak, first, second]] * 3
+
+
+def test_in_the_ideal_case_a_commit_rolls_nothing_back() -> None:
+    """Section 4.2: moved to committed "without causing any rollbacks or reexecutions"."""
+    cluster = Cluster()
+    weak = cluster.weak(1, "append", "w")
+    cluster.flush()
+    strong = cluster.strong(1, "append", "s")
+
+    cluster.flush()
+
+    for each in cluster.members:
+        assert cluster.committed(each) == [weak, strong]
+        assert cluster.done[each] == [(EXECUTE, weak), (EXECUTE, strong)]
+
+
+def test_what_was_executed_in_between_makes_rollbacks_unavoidable() -> None:
+    """Line 54; Section 4.2: a weak one "ordered in-between … rollbacks cannot be avoided"."""
+    cluster = Cluster()
+    between = cluster.weak(0, "append", "between", at=20)
+    strong = cluster.strong(1, "append", "s", at=30)
+
+    cluster.flush()
+
+    assert cluster.committed(0) == [strong]
+    assert cluster.tentative(0) == [between]
+    assert cluster.done[0] == [
+        (EXECUTE, between),
+        (EXECUTE, strong),
+        (ROLLBACK, strong),
+        (ROLLBACK, between),
+        (EXECUTE, strong),
+        (EXECUTE, between),
+    ]
+
+
+def test_only_what_follows_the_first_change_is_executed_again() -> None:
+    """Lines 43 and 54: the part of the context that was in order stays executed."""
+    cluster = Cluster()
+    kept = cluster.weak(1, "append", "kept", at=10)
+    cluster.flush()
+    cluster.weak(0, "append", "between", at=20)
+    strong = cluster.strong(1, "append", "s", at=30)
+
+    cluster.flush()
+
+    assert cluster.committed(0) == [kept, strong]
+    assert cluster.done[0].count((EXECUTE, kept)) == 1
+    assert cluster.done[0].count((EXECUTE, strong)) == 2
+
+
+def test_the_stable_response_leaves_with_the_commit_when_the_order_matched() -> None:
+    """Lines 55-56: "r ∈ executed … return reqsAwaitingResp.get(r) to client (as stable …)"."""
+    cluster = Cluster()
+    id = cluster.strong(1, "append", "a")
+    assert cluster.answers(id) == [(TENTATIVE, 1)]
+    cluster.pause(1)
+
+    cluster.flush()
+
+    assert cluster.committed(1) == [id]
+    assert cluster.answers(id) == [(TENTATIVE, 1), (STABLE, 1)]
+    assert cluster.done[1] == [(EXECUTE, id)]
+
+
+def test_the_stable_response_is_the_last_tentative_one() -> None:
+    """Lines 56 and 70: `reqsAwaitingResp` holds the response of the latest execution."""
+    cluster = Cluster()
+    mine = cluster.strong(1, "append", "mine", at=20)
+    other = cluster.strong(2, "append", "other", at=10)
+    cluster.deliver(Cast, carrying=other)
+    cluster.pause(1)
+
+    cluster.flush()
+
+    assert cluster.committed(1) == [other, mine]
+    assert cluster.answers(mine) == [(TENTATIVE, 1), (TENTATIVE, 2), (STABLE, 2)]
+
+
+def test_no_stable_response_leaves_with_the_commit_when_the_order_did_not_match() -> None:
+    """Lines 54-55: after `adjustExecution` the request is not in `executed`."""
+    cluster = Cluster()
+    cluster.weak(2, "append", "w", at=10)
+    strong = cluster.strong(1, "append", "s", at=20)
+    cluster.deliver(Cast, to=1)
+    assert cluster.answers(strong) == [(TENTATIVE, 1), (TENTATIVE, 2)]
+    cluster.pause(1)
+    cluster.flush()
+    assert cluster.committed(1) == [strong]
+    assert cluster.answers(strong) == [(TENTATIVE, 1), (TENTATIVE, 2)]
+
+    cluster.resume(1)
+
+    assert cluster.answers(strong) == [(TENTATIVE, 1), (TENTATIVE, 2), (STABLE, 1)]
+
+
+def test_no_stable_response_leaves_before_the_commit() -> None:
+    """Section 3.4: a stable response "only after the replicas synchronize"."""
+    cluster = Cluster()
+    cluster.hold(Vote)
+    id = cluster.strong(1, "append", "a")
+    cluster.settle()
+
+    assert cluster.answers(id) == [(TENTATIVE, 1)]
+
+
+def test_the_stable_response_leaves_once() -> None:
+    """Line 57: "reqsAwaitingResp.remove(r)"."""
+    cluster = Cluster()
+    id = cluster.strong(1, "append", "a")
+    cluster.flush()
+    cluster.weak(2, "append", "b", at=1)
+    cluster.strong(0, "append", "c")
+    cluster.settle()
+
+    assert [kind for kind, _ in cluster.answers(id)].count(STABLE) == 1
+
+
+def test_a_strong_request_that_knew_of_nothing_is_committed_alone() -> None:
+    """Line 49: with an empty context `committedExt` is empty."""
+    cluster = Cluster()
+    weak = cluster.weak(0, "append", "w")
+    strong = cluster.strong(1, "append", "s")
+
+    cluster.flush()
+
+    assert [cluster.committed(each) for each in cluster.members] == [[strong]] * 3
+    assert [cluster.tentative(each) for each in cluster.members] == [[weak]] * 3

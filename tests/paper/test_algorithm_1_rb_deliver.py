@@ -1,0 +1,77 @@
+"""Algorithm 1, lines 26-31: `RB-deliver`."""
+
+from creek.protocol.messages import Cast, Pulled
+from tests.paper.harness import EXECUTE, Cluster
+
+
+def test_a_request_issued_here_is_not_taken_up_again_when_it_comes_back() -> None:
+    """Lines 27-28: "if r.id.first = i then return"."""
+    cluster = Cluster()
+    id = cluster.weak(1, "append", "a")
+    cluster.flush()
+
+    cluster.inject(Pulled((cluster.requests[id],)), sender=2, to=1)
+
+    assert cluster.rb_delivered(1) == []
+    assert cluster.tentative(1) == [id]
+    assert cluster.done[1] == [(EXECUTE, id)]
+    assert cluster.refused(1) == {}
+
+
+def test_a_weak_request_enters_the_causal_context() -> None:
+    """Lines 29-30: "causalCtx = causalCtx ∪ {r.id}"."""
+    cluster = Cluster()
+    id = cluster.weak(1, "append", "a")
+    assert cluster.context(cluster.strong(2, "append", "before")) == set()
+
+    cluster.deliver(Cast, to=2, carrying=id)
+
+    assert cluster.context(cluster.strong(2, "append", "after")) == {id}
+
+
+def test_a_strong_request_does_not_enter_the_causal_context() -> None:
+    """Line 29: "if ¬r.strongOp"; it must be CAB-delivered first (line 34)."""
+    cluster = Cluster()
+    id = cluster.strong(1, "append", "a")
+
+    cluster.deliver(Cast, to=2, carrying=id)
+
+    assert cluster.tentative(2) == [id]
+    assert cluster.context(cluster.strong(2, "append", "b")) == set()
+
+
+def test_a_request_takes_its_place_on_tentative() -> None:
+    """Line 31: "adjustTentativeOrder(r)"."""
+    cluster = Cluster()
+    weak = cluster.weak(1, "append", "a", at=10)
+    strong = cluster.strong(0, "append", "b", at=5)
+
+    cluster.deliver(Cast, to=2)
+
+    assert cluster.tentative(2) == [strong, weak]
+    assert cluster.rb_delivered(2) == [weak, strong]
+
+
+def test_a_delivered_request_is_executed_and_its_response_told_to_nobody() -> None:
+    """Section 3.4: "Other replicas also execute the operation … as soon as they receive" it."""
+    cluster = Cluster()
+    id = cluster.weak(1, "append", "a")
+
+    cluster.deliver(Cast, to=2)
+
+    assert cluster.done[2] == [(EXECUTE, id)]
+    assert cluster.listed(2) == ["a"]
+    assert [replica for replica, _ in cluster.responses] == [1]
+
+
+def test_a_request_is_delivered_although_its_causal_context_is_not_here() -> None:
+    """Lines 26-31 have no condition: the context of a strong request holds back CAB, not RB."""
+    cluster = Cluster(4)
+    missing = cluster.weak(1, "append", "a")
+    cluster.deliver(Cast, to=2)
+    strong = cluster.strong(2, "append", "b")
+    assert cluster.context(strong) == {missing}
+
+    cluster.deliver(Cast, to=3, carrying=strong)
+
+    assert cluster.tentative(3) == [strong]

@@ -1,0 +1,248 @@
+"""Algorithm 2: the `StateObject` and its undo log."""
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creek.datatypes import DATATYPES, sample
+from creek.execution.datatype import DataType
+from creek.execution.transaction import Transaction
+from creek.execution.undo import ABSENT, StateObject
+from creek.protocol.dots import Dot
+from creek.protocol.request import Operation, Outcome, Request
+
+REGISTERS = DataType("registers")
+
+
+@REGISTERS.operation
+def write(tx: Transaction, *pairs: tuple[str, Any]) -> None:
+    for key, value in pairs:
+        tx.put(key, value)
+
+
+@REGISTERS.operation
+def erase(tx: Transaction, key: str) -> None:
+    tx.delete(key)
+
+
+@REGISTERS.operation(readonly=True)
+def read(tx: Transaction, key: str) -> Any:
+    return tx.get(key, "nothing there")
+
+
+@REGISTERS.operation(readonly=True)
+def names(tx: Transaction) -> tuple[Any, ...]:
+    return tuple(key for key, _ in tx.scan())
+
+
+@REGISTERS.operation
+def write_then_raise(tx: Transaction, key: str) -> None:
+    tx.put(key, "never seen")
+    raise ValueError("no")
+
+
+def request(number: int, name: str, *arguments: Any) -> Request:
+    return Request(number, Dot(0, number), Operation(name, arguments), strong=False)
+
+
+def write_of(number: int, **values: Any) -> Request:
+    return request(number, "write", *values.items())
+
+
+def test_a_read_returns_what_the_database_holds() -> None:
+    """Lines 6-7: "upon read(id): return db[id]"."""
+    state = StateObject(REGISTERS, {"x": 5})
+
+    assert state.execute(request(1, "read", "x")) == Outcome(5)
+    assert state.execute(request(2, "read", "y")) == Outcome("nothing there")
+
+
+def test_a_write_changes_the_database() -> None:
+    """Lines 8 and 11: "db[id] = v"."""
+    state = StateObject(REGISTERS, {"x": 5})
+    state.execute(write_of(1, x=6, y=7))
+
+    assert state.db == {"x": 6, "y": 7}
+
+
+def test_the_undo_map_holds_what_was_there_before() -> None:
+    """Lines 9-10: "if undoMap[id] = ⊥ then undoMap[id] = db[id]"."""
+    state = StateObject(REGISTERS, {"x": 5, "z": 9})
+    state.execute(write_of(1, x=6, y=7))
+
+    assert dict(state.undo_log) == {Dot(0, 1): {"x": 5, "y": ABSENT}}
+
+
+def test_only_the_first_write_of_an_operation_to_a_register_is_noted() -> None:
+    """Line 9: a second write finds `undoMap[id]` taken; the value in between is lost."""
+    state = StateObject(REGISTERS, {"x": 1})
+    twice = request(1, "write", ("x", 2), ("x", 3))
+
+    state.execute(twice)
+    assert state.db == {"x": 3}
+    state.rollback(twice)
+
+    assert state.db == {"x": 1}
+
+
+def test_executing_returns_the_response() -> None:
+    """Lines 12 and 14: "upon return(response): … return response"."""
+    state = StateObject(REGISTERS, {"b": 1, "a": 2})
+
+    assert state.execute(request(1, "names")) == Outcome(("a", "b"))
+
+
+def test_an_operation_that_only_reads_is_in_the_log_too() -> None:
+    """Line 13: "undoLog[r] = undoMap", empty or not, so that it can be rolled back in its turn."""
+    state = StateObject(REGISTERS)
+    reader = request(1, "read", "x")
+    state.execute(reader)
+    assert dict(state.undo_log) == {reader.id: {}}
+
+    state.rollback(reader)
+
+    assert dict(state.undo_log) == {}
+
+
+def test_a_rollback_restores_what_was_overwritten() -> None:
+    """Lines 15-18: "for (id, v) ∈ undoMap do db[id] = v"."""
+    state = StateObject(REGISTERS, {"x": 1, "y": 2})
+    change = write_of(1, x=10, y=20)
+    state.execute(change)
+
+    state.rollback(change)
+
+    assert state.db == {"x": 1, "y": 2}
+
+
+def test_what_was_absent_is_absent_again() -> None:
+    """Lines 10 and 18, where `db[id]` is ⊥: not a register that holds nothing, but no register."""
+    state = StateObject(REGISTERS)
+    change = write_of(1, x=1)
+    state.execute(change)
+
+    state.rollback(change)
+
+    assert state.db == {}
+    assert state.execute(request(2, "names")) == Outcome(())
+    assert state.execute(request(3, "read", "x")) == Outcome("nothing there")
+
+
+def test_a_register_that_held_none_holds_none_again() -> None:
+    """Lines 9-10: None is a value and not ⊥."""
+    state = StateObject(REGISTERS, {"x": None})
+    change = write_of(1, x=1)
+    state.execute(change)
+
+    state.rollback(change)
+
+    assert state.db == {"x": None}
+    assert state.execute(request(2, "read", "x")) == Outcome(None)
+
+
+def test_what_was_erased_is_there_again() -> None:
+    """Lines 8-11 and 18: deleting is writing ⊥, and is undone alike."""
+    state = StateObject(REGISTERS, {"x": 1, "y": 2})
+    eraser = request(1, "erase", "x")
+    state.execute(eraser)
+    assert state.db == {"y": 2}
+
+    state.rollback(eraser)
+
+    assert state.db == {"x": 1, "y": 2}
+    assert state.execute(request(2, "names")) == Outcome(("x", "y"))
+
+
+def test_a_rollback_leaves_the_log_without_the_request() -> None:
+    """Line 19: "undoLog = undoLog \\ (r, undoMap)": it can be executed again, and undone again."""
+    state = StateObject(REGISTERS)
+    change = write_of(1, x=1)
+
+    for _ in range(2):
+        state.execute(change)
+        state.rollback(change)
+
+    assert state.db == {}
+    assert dict(state.undo_log) == {}
+
+
+def test_what_is_not_executed_cannot_be_rolled_back() -> None:
+    """Line 16: `undoLog[r]` must be there."""
+    state = StateObject(REGISTERS)
+    change = write_of(1, x=1)
+    state.execute(change)
+    state.rollback(change)
+
+    with pytest.raises(AssertionError):
+        state.rollback(change)
+
+
+def test_requests_can_be_rolled_back_only_newest_first() -> None:
+    """Line 47 of Algorithm 1 reverses: an older undo map does not know the newer writes."""
+    state = StateObject(REGISTERS)
+    older, newer = write_of(1, x=1), write_of(2, x=2)
+    state.execute(older)
+    state.execute(newer)
+
+    with pytest.raises(AssertionError):
+        state.rollback(older)
+    state.rollback(newer)
+    assert state.db == {"x": 1}
+    state.rollback(older)
+    assert state.db == {}
+
+
+def test_an_operation_that_raises_leaves_nothing_to_undo() -> None:
+    """Lines 12-13 for an operation that does not return: its error is its response."""
+    state = StateObject(REGISTERS, {"x": 1})
+    failing = request(1, "write_then_raise", "x")
+
+    assert state.execute(failing) == Outcome(error="ValueError: no")
+    assert state.db == {"x": 1}
+    state.rollback(failing)
+    assert state.db == {"x": 1}
+
+
+def test_the_log_can_be_truncated_to_the_tentative_requests() -> None:
+    """Section 4.2: "the log can be truncated to include only the operations on" `tentative`."""
+    state = StateObject(REGISTERS)
+    committed, tentative = write_of(1, x=1), write_of(2, x=2)
+    state.execute(committed)
+    state.execute(tentative)
+
+    state.truncate(committed)
+
+    assert list(state.undo_log) == [tentative.id]
+    state.rollback(tentative)
+    assert state.db == {"x": 1}
+
+
+@pytest.mark.parametrize("datatype", sorted(DATATYPES))
+@given(seed=st.integers(0, 2**32), kept=st.integers(0, 8), undone=st.integers(0, 8))
+def test_whatever_was_executed_can_be_revoked(
+    datatype: str, seed: int, kept: int, undone: int
+) -> None:
+    """Section 4.2: the undo log "allows it to revoke the effects of any operation executed"."""
+    random = Random(seed)
+    requests = [
+        Request(number, Dot(0, number), sample(datatype, random), strong=False)
+        for number in range(1, kept + undone + 1)
+    ]
+    state = StateObject(DATATYPES[datatype])
+    _execute(state, requests[:kept])
+    before = list(state.items())
+
+    first = _execute(state, requests[kept:])
+    for each in reversed(requests[kept:]):
+        state.rollback(each)
+
+    assert list(state.items()) == before
+    assert _execute(state, requests[kept:]) == first
+
+
+def _execute(state: StateObject, requests: Sequence[Request]) -> list[Outcome]:
+    return [state.execute(each) for each in requests]

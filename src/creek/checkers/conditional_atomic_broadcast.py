@@ -162,7 +162,7 @@ def _total_order(run: Run) -> Illegal | None:
     """Each log is one stretch of the merged order, but for jumps over checkpoints."""
     for log in run.logs:
         at = 0
-        for logged in log.events:
+        for logged in log.known_events:
             match logged.event:
                 case Installed(instance=instance):
                     at = max(at, _start(run, instance))

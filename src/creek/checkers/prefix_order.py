@@ -22,7 +22,7 @@ def check(run: Run) -> Verdict:
 def _each_log(run: Run) -> Illegal | None:
     for log in run.logs:
         length = 0
-        for logged in log.events:
+        for logged in log.known_events:
             match logged.event:
                 case Committed(id=dot, index=index):
                     if index != length:

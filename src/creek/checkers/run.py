@@ -11,6 +11,7 @@ it). The last one cast is then the one that everybody means.
 
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import takewhile
 from typing import NamedTuple
 
 from creek.checkers._ids import Ids
@@ -43,20 +44,23 @@ class Run:
         self.logs = sorted(history.logs, key=lambda log: (log.replica, log.incarnation))
 
     def events(self) -> Iterator[tuple[ReplicaLog, LoggedEvent]]:
+        """What others could learn of."""
         for log in self.logs:
-            for logged in log.events:
+            for logged in log.known_events:
                 yield log, logged
 
     # --- requests ------------------------------------------------------------------------------
 
     @cached_property
     def casts(self) -> dict[Dot, list[CastAt]]:
-        """Every cast of each identifier, oldest first."""
+        """Every cast of each identifier, oldest first; also one that nobody could learn of, since
+        its replica may find it on its disk again."""
         casts: dict[Dot, list[CastAt]] = {}
-        for log, logged in self.events():
-            if isinstance(logged.event, Cast):
-                cast = CastAt(logged.event.request, log, logged)
-                casts.setdefault(cast.request.id, []).append(cast)
+        for log in self.logs:
+            for logged in log.events:
+                if isinstance(logged.event, Cast):
+                    cast = CastAt(logged.event.request, log, logged)
+                    casts.setdefault(cast.request.id, []).append(cast)
         return casts
 
     def request(self, dot: Dot) -> Request | None:
@@ -81,7 +85,11 @@ class Run:
 
     @cached_property
     def committed(self) -> list[Dot | None]:
-        """The one committed order, merged from all logs; None where no log tells."""
+        """The one committed order, merged from all logs; None where no log tells.
+
+        What a log did in vain fills holes only: it may have reached the disk all the same, and come
+        back inside a checkpoint.
+        """
         places: dict[int, Dot] = {}
         length = 0
         for _, logged in self.events():
@@ -93,6 +101,10 @@ class Run:
                 case _:
                     pass
         length = max(length, 1 + max(places, default=-1))
+        for log in self.logs:
+            for logged in log.vain_events:
+                if isinstance(logged.event, Committed):
+                    places.setdefault(logged.event.index, logged.event.id)
         return [places.get(index) for index in range(length)]
 
     @cached_property
@@ -106,17 +118,26 @@ class Run:
     @cached_property
     def delivered(self) -> list[tuple[int, Dot]]:
         """The one order of CAB deliveries, (instance, id), merged from all logs: a log that ends in
-        the middle of an instance gives way to one that knows more of it."""
+        the middle of an instance gives way to one that knows more of it. What was done in vain
+        counts, as in `committed`, where a checkpoint covers it and nothing contradicts it."""
         instances: dict[int, list[Dot]] = {}
         for log in self.logs:
-            mine: dict[int, list[Dot]] = {}
-            for logged in log.events:
-                if isinstance(logged.event, CabDelivered):
-                    mine.setdefault(logged.event.instance, []).append(logged.event.id)
-            for instance, dots in mine.items():
+            for instance, dots in _deliveries(log.known_events).items():
                 if len(dots) > len(instances.get(instance, ())):
                     instances[instance] = dots
+        covered = max((each.instance for each in self._installed()), default=0)
+        for log in self.logs:
+            if log.vain_events:
+                for instance, dots in _deliveries(log.events).items():
+                    known = instances.get(instance, [])
+                    if instance < covered and len(dots) > len(known) == _common(dots, known):
+                        instances[instance] = dots
         return [(instance, dot) for instance in sorted(instances) for dot in instances[instance]]
+
+    def _installed(self) -> Iterator[Installed]:
+        for _, logged in self.events():
+            if isinstance(logged.event, Installed):
+                yield logged.event
 
     # --- the end -------------------------------------------------------------------------------
 
@@ -130,6 +151,20 @@ class Run:
     def known(self) -> dict[int, Ids]:
         """What each replica that was up at the end had cast, RB-delivered or installed by then."""
         return {replica: _known(log) for replica, log in self.last_logs.items()}
+
+
+def _deliveries(events: tuple[LoggedEvent, ...]) -> dict[int, list[Dot]]:
+    instances: dict[int, list[Dot]] = {}
+    for logged in events:
+        if isinstance(logged.event, CabDelivered):
+            instances.setdefault(logged.event.instance, []).append(logged.event.id)
+    return instances
+
+
+def _common(left: list[Dot], right: list[Dot]) -> int:
+    """The length of the longest common prefix."""
+    pairs = zip(left, right, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _known(log: ReplicaLog) -> Ids:

@@ -152,6 +152,7 @@ class _Log(msgspec.Struct, frozen=True, kw_only=True):
     started_us: int
     crashed_us: int | None
     events: tuple[_Stored, ...]
+    known: int | None
 
 
 class _Body(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,6 +177,7 @@ def _encoded(history: History) -> bytes:
                 started_us=log.started_us,
                 crashed_us=log.crashed_us,
                 events=tuple(_stored(each) for each in log.events),
+                known=log.known,
             )
             for log in history.logs
         ),
@@ -202,6 +204,7 @@ def _decoded(config: dict[str, Any], data: bytes) -> History:
                 started_us=log.started_us,
                 crashed_us=log.crashed_us,
                 events=tuple(_logged(each) for each in log.events),
+                known=log.known,
             )
             for log in body.logs
         ),

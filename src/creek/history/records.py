@@ -95,6 +95,17 @@ class ReplicaLog(msgspec.Struct, frozen=True, kw_only=True):
     started_us: int
     crashed_us: int | None
     events: tuple[LoggedEvent, ...]
+    known: int | None = None
+    """How many of the events others could learn of; None for all. The rest it did in vain: it
+    crashed before the records that came before them were durable, so nothing of them left."""
+
+    @property
+    def known_events(self) -> tuple[LoggedEvent, ...]:
+        return self.events[: self.known]
+
+    @property
+    def vain_events(self) -> tuple[LoggedEvent, ...]:
+        return () if self.known is None else self.events[self.known :]
 
 
 class FinalState(msgspec.Struct, frozen=True, kw_only=True):

@@ -86,7 +86,7 @@ class Node:
         self._issued = issued
         self._respond = respond
         self._held: deque[tuple[int, Effects]] = deque()
-        """Batches whose sends and responses wait for the disk to reach a position."""
+        """Batches that wait for the disk to reach a position before anyone may know of them."""
         self.replica: Replica | None = None
         self.incarnation = -1
 
@@ -158,7 +158,7 @@ class Node:
             self._recorder.logged(self.index, effects.events)
         if effects.persist:
             self.disk.append(effects.persist)
-        if effects.send or effects.respond:
+        if effects.send or effects.respond or effects.events:
             if self.disk.durable == self.disk.end:
                 self._leave(effects)
             else:
@@ -172,6 +172,8 @@ class Node:
             self._leave(held.popleft()[1])
 
     def _leave(self, effects: Effects) -> None:
+        if effects.events:
+            self._recorder.became_known(self.index, len(effects.events))
         for send in effects.send:
             self._network.send(self.index, send.to, send.message)
         for response in effects.respond:

@@ -1,7 +1,8 @@
 """The recorder: writes down what clients and replicas saw, as a `History`.
 
-It only listens. Replica events are logged at the moment they are taken from the replica, also when
-the replica crashes before anyone else learns of them; answers at the moment they reach the client.
+It only listens. Replica events are logged at the moment they are taken from the replica, and become
+known when everything it had to write before them is durable; answers are recorded at the moment
+they reach the client.
 """
 
 from collections.abc import Iterable
@@ -36,7 +37,15 @@ class _OpenOperation:
 
 
 class _OpenLog:
-    __slots__ = ("crashed_us", "events", "incarnation", "operations", "replica", "started_us")
+    __slots__ = (
+        "crashed_us",
+        "events",
+        "incarnation",
+        "known",
+        "operations",
+        "replica",
+        "started_us",
+    )
 
     def __init__(self, replica: int, incarnation: int, started_us: int) -> None:
         self.replica = replica
@@ -44,6 +53,7 @@ class _OpenLog:
         self.started_us = started_us
         self.crashed_us: int | None = None
         self.events: list[LoggedEvent] = []
+        self.known = 0
         self.operations: dict[Dot, _OpenOperation] = {}
 
 
@@ -70,6 +80,10 @@ class Recorder:
     def logged(self, replica: int, events: Iterable[Event]) -> None:
         now = self._heap.now
         self._log_of(replica).events += [LoggedEvent(now, event) for event in events]
+
+    def became_known(self, replica: int, events: int) -> None:
+        """The next so many events of the log."""
+        self._log_of(replica).known += events
 
     def invoked(
         self, replica: int, session: int, id: Dot, operation: Operation, strong: bool
@@ -107,6 +121,7 @@ class Recorder:
                     started_us=log.started_us,
                     crashed_us=log.crashed_us,
                     events=tuple(log.events),
+                    known=log.known,
                 )
                 for log in self._logs
             ),

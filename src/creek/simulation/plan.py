@@ -46,7 +46,8 @@ def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) ->
         network=network,
         disk=_disk(derive(seed, "plan", "disk")),
         clock=_clock(derive(seed, "plan", "clock"), replicas),
-        settings=_settings(derive(seed, "plan", "settings")),
+        settings=_settings(derive(seed, "plan", "settings"))
+        | _gossip(derive(seed, "plan", "gossip")),
         faults=mix if faults else (),
     )
 
@@ -120,3 +121,8 @@ def _settings(random: Random) -> dict[str, int]:
         "stuck_ticks": random.choice((16, 24)),
     }
     return {name: value for name, value in small.items() if random.random() < 0.5}
+
+
+def _gossip(random: Random) -> dict[str, int]:
+    """Slow anti-entropy: what only few replicas have stays rare for long enough to be lost."""
+    return {"summary_ticks": random.choice((20, 60))} if random.random() < 0.3 else {}

@@ -1,0 +1,49 @@
+"""Creek: a replicated transactional store in which every operation chooses its own consistency.
+
+The public names. Everything else may change without notice.
+
+>>> import creek
+>>> guestbook = creek.DataType("guestbook")
+>>> @guestbook.operation
+... def sign(tx: creek.Transaction, name: str) -> int:
+...     tx.add("guests", 1)
+...     tx.put(("guest", tx.get("guests")), name)
+...     return tx.get("guests")
+>>> guestbook.sequential().call("sign", "ann")
+1
+"""
+
+from importlib.metadata import version as _version
+
+from creek.errors import (
+    BadValue,
+    CreekError,
+    MalformedMessage,
+    PeerFault,
+    StorageFault,
+    UnknownName,
+    UsageError,
+)
+from creek.execution.datatype import DataType
+from creek.execution.sequential import OperationRaised, Sequential
+from creek.execution.transaction import Transaction
+from creek.protocol.request import Operation, Outcome
+
+__version__ = _version("creek")
+
+__all__ = [
+    "BadValue",
+    "CreekError",
+    "DataType",
+    "MalformedMessage",
+    "Operation",
+    "OperationRaised",
+    "Outcome",
+    "PeerFault",
+    "Sequential",
+    "StorageFault",
+    "Transaction",
+    "UnknownName",
+    "UsageError",
+    "__version__",
+]

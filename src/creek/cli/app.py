@@ -1,0 +1,73 @@
+"""The command itself: its subcommands, its exit codes, and how it complains.
+
+A mistake of the user is one line on stderr and exit code 2, never a traceback.
+"""
+
+import io
+import sys
+from collections.abc import Sequence
+
+import click
+
+import creek
+from creek.cli.check import check
+from creek.cli.exits import DISK, INTERRUPTED, USAGE
+from creek.cli.fuzz import fuzz
+from creek.cli.simulate import simulate
+from creek.errors import StorageFault, UsageError
+
+
+@click.group(
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(creek.__version__, message="creek %(version)s")
+@click.pass_context
+def command(context: click.Context) -> None:
+    """Creek, a replicated store in which every operation chooses its own consistency.
+
+    \b
+    Examples:
+      creek simulate --story                  five replicas, a broken network, its healing
+      creek simulate --random-faults --seed 7 one run, measured and checked
+      creek fuzz --seeds 200                  look for a seed that breaks the protocol
+      creek check runs/one                    check a run that was kept
+
+    \b
+    Exit codes:
+      0  fine                     2  a mistake in the command
+      1  something illegal found  3  a file or disk failed
+    """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+command.add_command(simulate)
+command.add_command(fuzz)
+command.add_command(check)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a sign shows another
+    try:
+        code = command.main(arguments, prog_name="creek", standalone_mode=False)
+    except UsageError as error:
+        return _complain(str(error), USAGE)
+    except click.UsageError as error:
+        path = error.ctx.command_path if error.ctx is not None else "creek"
+        return _complain(f"{error.format_message()} (see '{path} --help')", USAGE)
+    except click.ClickException as error:
+        return _complain(error.format_message(), USAGE)
+    except StorageFault as error:
+        return _complain(str(error), DISK)
+    except click.Abort:
+        return _complain("interrupted", INTERRUPTED)
+    return code if isinstance(code, int) else 0
+
+
+def _complain(message: str, code: int) -> int:
+    click.echo(f"creek: {' '.join(message.split())}", err=True)
+    return code

@@ -1,0 +1,34 @@
+"""`creek check`: judge a run that was kept."""
+
+from pathlib import Path
+
+import click
+
+from creek.checkers import check_all, rows
+from creek.cli.exits import FINE, ILLEGAL
+from creek.cli.output import show, show_json
+from creek.cli.verdicts import all_legal, verdict_lines
+from creek.history import load, save_verdicts
+
+
+@click.command()
+@click.argument("run_folder", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
+def check(run_folder: Path, as_json: bool) -> int:
+    """Check the run in RUN_FOLDER for every property that Creek promises.
+
+    The verdicts are printed and kept in the folder, in verdicts.json. Exits with 1 when one of them
+    is illegal.
+
+    \b
+    Example:
+      creek simulate --random-faults --seed 7 --out runs/seven
+      creek check runs/seven
+    """
+    verdicts = check_all(load(run_folder))
+    save_verdicts(run_folder, rows(verdicts))
+    if as_json:
+        show_json(rows(verdicts))
+    else:
+        show(verdict_lines(verdicts))
+    return FINE if all_legal(verdicts) else ILLEGAL

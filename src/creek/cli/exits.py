@@ -1,0 +1,8 @@
+"""What the exit codes mean."""
+
+FINE = 0
+ILLEGAL = 1
+"""A checker, or the fuzzer, found something that must not be."""
+USAGE = 2
+DISK = 3
+INTERRUPTED = 130

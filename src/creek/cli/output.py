@@ -1,0 +1,40 @@
+"""Where output goes: results to stdout, progress and complaints to stderr.
+
+Colours and progress bars appear on a terminal only. Piped output is plain and never wrapped.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import click
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+PIPED_WIDTH = 100
+
+
+def results() -> Console:
+    return _console(stderr=False)
+
+
+def complaints() -> Console:
+    return _console(stderr=True)
+
+
+def show(lines: Iterable[Text]) -> None:
+    console = results()
+    for line in lines:
+        console.print(line, soft_wrap=True)
+
+
+def show_json(value: Any) -> None:
+    """One object, on one line."""
+    click.echo(msgspec.json.encode(value).decode())
+
+
+def _console(stderr: bool) -> Console:
+    console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = PIPED_WIDTH
+    return console

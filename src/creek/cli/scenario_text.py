@@ -1,0 +1,59 @@
+"""A scenario in a few lines: the cluster, what differs from the usual, and its faults."""
+
+from textwrap import wrap
+
+from rich.text import Text
+
+from creek.simulation.fault_text import duration_text, fault_text
+from creek.simulation.scenario import Scenario
+
+WIDTH = 76
+
+
+def scenario_lines(scenario: Scenario) -> list[Text]:
+    usual = Scenario()
+    facts = {
+        "clients": _clients(scenario),
+        "network": f"{_range(scenario.network.latency_us_min, scenario.network.latency_us_max)} "
+        f"one way, {scenario.network.bandwidth_bps // 1_000_000} Mbit/s",
+        "cores": f"{scenario.cpu.cores}, {duration_text(scenario.cpu.execution_us)} an execution",
+        "fsync": _range(scenario.disk.fsync_us_min, scenario.disk.fsync_us_max),
+    }
+    if scenario.clock != usual.clock:
+        skews = (duration_text(each) for each in scenario.clock.skews_us)
+        drifts = ", ".join(map(str, scenario.clock.drifts_ppm))
+        facts["clocks"] = f"off by {', '.join(skews)}; drift {drifts} ppm"
+    if scenario.settings:
+        facts["settings"] = ", ".join(f"{name} {n}" for name, n in scenario.settings.items())
+    facts["faults"] = "; ".join(map(fault_text, scenario.faults)) or "none"
+    lines = [
+        Text.assemble(
+            (scenario.scheme, "bold"),
+            f" on {scenario.replicas} replicas, data type {scenario.datatype}, "
+            f"{duration_text(scenario.duration_us)}, seed {scenario.seed}",
+        )
+    ]
+    for name, fact in facts.items():
+        first, *rest = wrap(fact, WIDTH)
+        lines.append(Text.assemble((f"  {name:9}", "dim"), first))
+        lines += [Text(f"{'':11}{line}") for line in rest]
+    return lines
+
+
+def _clients(scenario: Scenario) -> str:
+    clients = scenario.clients
+    strong = f"{clients.strong_share:.0%} strong"
+    if clients.rate_per_second:
+        return f"{clients.rate_per_second * scenario.replicas:.0f} operations per second, {strong}"
+    if not clients.sessions:
+        return f"{len(scenario.script)} scripted calls"
+    limit = clients.operations_per_session
+    each = f", {limit} operations each" if limit else ""
+    think = f"thinking {duration_text(clients.think_us)}"
+    return f"{clients.sessions} at each replica{each}, {think}, {strong}"
+
+
+def _range(low_us: int, high_us: int) -> str:
+    if low_us == high_us:
+        return duration_text(low_us)
+    return f"{duration_text(low_us)} to {duration_text(high_us)}"

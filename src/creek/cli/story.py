@@ -1,0 +1,133 @@
+"""The story that `make run` tells: five replicas of a bank, a broken network, and its healing.
+
+Only the questions are written here: who asks what, when, and when the network breaks and heals.
+Answers, orders and verdicts are read off the history of the run.
+"""
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from creek.checkers import Verdict
+from creek.cli.finals import Final, equal, final_order
+from creek.cli.timeline import order, timeline
+from creek.cli.verdicts import verdict_lines
+from creek.datatypes import named
+from creek.history import History
+from creek.protocol.request import Operation
+from creek.simulation.faults import Heal, Partition
+from creek.simulation.scenario import Scenario
+from creek.simulation.workload import ClientModel, Invocation
+
+WEAK, STRONG = False, True
+
+
+def story_scenario(seed: int, scheme: str) -> Scenario:
+    return Scenario(
+        seed=seed,
+        scheme=scheme,
+        datatype="bank",
+        replicas=5,
+        duration_us=450_000,
+        clients=ClientModel(sessions=0),
+        script=(
+            _ask(20, 0, WEAK, "open", "ann", 100),
+            _ask(40, 3, WEAK, "deposit", "ann", 30),
+            _ask(60, 1, STRONG, "withdraw", "ann", 10),
+            # By now both sides have noticed the partition, and the larger one has a leader.
+            _ask(200, 0, WEAK, "withdraw", "ann", 80),
+            _ask(210, 3, WEAK, "withdraw", "ann", 70),
+            _ask(220, 4, STRONG, "withdraw", "ann", 20),
+            _ask(230, 1, STRONG, "withdraw", "ann", 35),
+            _ask(400, 2, WEAK, "deposit", "ann", 5),
+            _ask(420, 0, STRONG, "balance", "ann"),
+        ),
+        faults=(
+            Partition(at_us=100_000, groups=((0, 1), (2, 3, 4))),
+            Heal(at_us=300_000),
+        ),
+    )
+
+
+def _ask(at_ms: int, replica: int, strong: bool, name: str, *arguments: object) -> Invocation:
+    operation: Operation = named("bank").call(name, *arguments)
+    return Invocation(at_ms * 1000, replica, operation, strong)
+
+
+def tell(history: History, verdicts: Sequence[Verdict]) -> list[Text]:
+    """The run of `story_scenario`, as lines."""
+    finals = final_order(history)
+    return [
+        *_opening(history),
+        Text(),
+        *timeline(history),
+        Text(),
+        Text("The final order, and what each operation answers in it:", style="bold"),
+        *order(finals, _remark),
+        Text(),
+        _apologies(finals),
+        _states(history),
+        *verdict_lines(verdicts),
+        Text(),
+        Text.assemble(("Try next:  ", "bold"), "creek simulate --random-faults --seed 7"),
+    ]
+
+
+def _opening(history: History) -> list[Text]:
+    return [
+        Text(f"A bank on {len(history.members)} replicas. A client asks the one next to it (●):"),
+        Text.assemble(
+            ("  weak    ", "magenta"),
+            "one answer, at once, also when cut off from the other replicas; where",
+        ),
+        Text("          it stands in the order of all operations may still change"),
+        Text.assemble(
+            ("  strong  ", "cyan"),
+            "such an answer (",
+            ("tentative", "yellow"),
+            "), and another one (",
+            ("stable", "green"),
+            ") when a majority",
+        ),
+        Text("          has fixed the order for good"),
+        Text("An answer is the new balance of the account, or ✗ and why it was refused.", "dim"),
+    ]
+
+
+def _remark(final: Final) -> Text:
+    if not final.changed:
+        return Text("")
+    if final.request.strong:
+        return Text("its client waited", style="green")
+    return Text("an apology is due", style="red")
+
+
+def _apologies(finals: Sequence[Final]) -> Text:
+    weak = [each for each in finals if each.record and not each.request.strong]
+    strong = [each for each in finals if each.record and each.request.strong]
+    changed = sum(each.changed for each in weak)
+    held = sum(_stable_holds(each) for each in strong)
+    return Text(
+        f"  {changed} of {len(weak)} weak answers changed; {held} of {len(strong)} strong "
+        "operations got a stable one, which holds"
+    )
+
+
+def _stable_holds(final: Final) -> bool:
+    stable = final.record.stable if final.record is not None else None
+    return stable is not None and equal(stable.outcome, final.outcome)
+
+
+def _states(history: History) -> Text:
+    finals = history.finals
+    count = len({(each.first, each.committed, each.tentative, each.state) for each in finals})
+    if count > 1:
+        return Text.assemble(("✗ ", "red"), f"{len(finals)} replicas ended in {count} ways")
+    accounts = ", ".join(f"{_key(key)} has {value}" for key, value in finals[0].state)
+    return Text.assemble(
+        ("✓ ", "green"), f"all {len(finals)} replicas ended with this order: {accounts}"
+    )
+
+
+def _key(key: object) -> str:
+    return str(key[-1]) if isinstance(key, tuple) else str(key)

@@ -1,0 +1,101 @@
+"""The measures of a run as tables for people."""
+
+from rich.table import Table
+
+from creek.cli.measures import Latency, Measures
+from creek.cli.output import results
+
+_NOTHING = "-"
+
+
+def measures_table(measures: Measures) -> None:
+    console = results()
+    console.print(_latencies(measures))
+    console.print(_facts(measures))
+
+
+def _latencies(measures: Measures) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("latency in ms", min_width=18)
+    for name in ("answers", "mean", "p50", "p99"):
+        table.add_column(name, justify="right", min_width=9)
+    for label, latency in (
+        ("weak, tentative", measures.weak_tentative_ms),
+        ("strong, tentative", measures.strong_tentative_ms),
+        ("strong, stable", measures.strong_stable_ms),
+    ):
+        table.add_row(label, str(latency.answers if latency else 0), *_milliseconds(latency))
+    return table
+
+
+def _milliseconds(latency: Latency | None) -> tuple[str, str, str]:
+    if latency is None:
+        return _NOTHING, _NOTHING, _NOTHING
+    return f"{latency.mean:.2f}", f"{latency.p50:.2f}", f"{latency.p99:.2f}"
+
+
+def _facts(measures: Measures) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", min_width=18)
+    table.add_column()
+    for label, value in (
+        ("operations", f"{measures.weak} weak, {measures.strong} strong; {_fate(measures)}"),
+        ("throughput", _or_nothing(measures.throughput_tps, "{:.0f} operations per second")),
+        ("accuracy", _or_nothing(measures.accuracy, "{:.2%} of tentative answers were final")),
+        (
+            "execution ratio",
+            _or_nothing(measures.execution_ratio, "{:.3f}") + _executions(measures),
+        ),
+        ("cores busy", _or_nothing(measures.cpu_utilisation, "{:.2%}")),
+        ("network busy", _or_nothing(measures.network_utilisation, "{:.3%}") + _messages(measures)),
+        ("refused", _refused(measures)),
+        ("clocks ahead", _drift(measures)),
+        ("came to rest", _rest(measures)),
+        ("trace hash", measures.trace_hash),
+    ):
+        if value:
+            table.add_row(label, value)
+    return table
+
+
+def _or_nothing(value: float | None, form: str) -> str:
+    return _NOTHING if value is None else form.format(value)
+
+
+def _fate(measures: Measures) -> str:
+    lost = measures.weak + measures.strong - measures.answered
+    fates = [f"{measures.answered} answered"]
+    if lost:
+        fates.append(f"{lost} never")
+    if measures.gave_up:
+        fates.append(f"{measures.gave_up} times a client gave up")
+    if measures.unserved:
+        fates.append(f"{measures.unserved} found their replica down")
+    return ", ".join(fates)
+
+
+def _executions(measures: Measures) -> str:
+    return f" ({measures.executions} executions, {measures.rollbacks} rollbacks)"
+
+
+def _messages(measures: Measures) -> str:
+    return f" ({measures.messages} messages)"
+
+
+def _refused(measures: Measures) -> str:
+    reasons = [f"{count} {reason}" for reason, count in measures.refused.items()]
+    if measures.malformed:
+        reasons.append(f"{measures.malformed} malformed")
+    return ", ".join(reasons)
+
+
+def _drift(measures: Measures) -> str:
+    ahead = measures.drift_us.items()
+    return ", ".join(f"replica {replica} by {us / 1_000_000:.1f} s" for replica, us in ahead)
+
+
+def _rest(measures: Measures) -> str:
+    if measures.unsettled is not None:
+        return f"no: {measures.unsettled}"
+    after_ms = measures.simulated_ms - measures.duration_ms
+    return f"{after_ms:.0f} ms after clients stopped, {measures.committed} requests committed"

@@ -1,0 +1,29 @@
+"""Whole simulated runs, for properties that quantify over schedules."""
+
+from functools import cache
+
+from creek.checkers import Verdict, check_all
+from creek.datatypes import SAMPLES, named
+from creek.schemes.basic import BasicReplica
+from creek.simulation.cluster import Run, Simulation
+from creek.simulation.plan import scenario_from_seed
+
+SEEDS = range(24)
+"""With crashes, partitions, loss and the rest: each seed is another cluster on another bad day."""
+
+
+@cache
+def run(seed: int) -> Run:
+    scenario = scenario_from_seed(seed)
+    settings, datatype = scenario.protocol_settings(), named(scenario.datatype)
+
+    def make_replica(index: int) -> BasicReplica:
+        return BasicReplica(index, settings, datatype)
+
+    return Simulation(scenario, make_replica, SAMPLES[scenario.datatype]).run()
+
+
+@cache
+def verdicts(seed: int) -> dict[str, Verdict]:
+    """What each checker says of the seed's run."""
+    return {verdict.checker: verdict for verdict in check_all(run(seed).history)}

@@ -1,0 +1,274 @@
+"""Section 3.2: reliable broadcast."""
+
+import pytest
+
+from creek.checkers import Ok
+from creek.protocol.dots import Dot
+from creek.protocol.messages import Cast, Pull, Pulled, Summary
+from creek.protocol.request import Operation, Request
+from tests.paper.harness import EXECUTE, Cluster
+from tests.paper.schedules import SEEDS, run, verdicts
+
+# --- validity ----------------------------------------------------------------------------------
+
+
+def test_a_replica_delivers_what_it_casts_at_once() -> None:
+    """Validity: "if a correct replica RB-casts some message m, then the replica … delivers m"."""
+    cluster = Cluster(led=False)
+    id = cluster.weak(0, "append", "a")
+
+    assert cluster.tentative(0) == [id]
+    assert cluster.listed(0) == ["a"]
+
+
+def test_a_replica_that_comes_back_has_what_it_cast() -> None:
+    """Validity, where "correct" includes a replica that crashes and recovers from its disk."""
+    cluster = Cluster()
+    id = cluster.weak(1, "append", "a")
+    cluster.drop(Cast)
+    cluster.crash(1)
+    cluster.restart(1)
+    assert cluster.rb_delivered(1) == [id]
+
+    cluster.settle()
+
+    assert [cluster.listed(each) for each in cluster.members] == [["a"]] * 3
+
+
+# --- uniform integrity -------------------------------------------------------------------------
+
+
+def test_a_message_that_arrives_twice_is_delivered_once() -> None:
+    """Uniform integrity: "every process RB-delivers m at most once"."""
+    cluster = Cluster()
+    id = cluster.weak(1, "append", "a")
+    cluster.duplicate(Cast)
+
+    cluster.settle()
+
+    assert cluster.rb_delivered(0) == cluster.rb_delivered(2) == [id]
+    assert cluster.done[2] == [(EXECUTE, id)]
+
+
+def test_a_message_pushed_and_pulled_is_delivered_once() -> None:
+    """Uniform integrity, where both ways a message can come are taken."""
+    cluster = Cluster()
+    cluster.hold(Cast, to=2)
+    id = cluster.weak(1, "append", "a")
+    cluster.settle(4)
+    assert cluster.rb_delivered(2) == [id]
+
+    cluster.deliver(Cast, to=2)
+
+    assert cluster.rb_delivered(2) == [id]
+
+
+def test_a_message_that_was_delivered_before_a_crash_is_not_delivered_anew_by_peers() -> None:
+    """Uniform integrity across a restart: it is taken up from disk, once."""
+    cluster = Cluster()
+    id = cluster.weak(1, "append", "a")
+    cluster.duplicate(Cast)
+    cluster.deliver(Cast, to=0)
+    held = cluster.pending(Cast, to=2)
+    cluster.deliver(Cast, to=2)
+    cluster.crash(2)
+    cluster.restart(2)
+
+    cluster.inject(held[0].message, sender=1, to=2)
+    cluster.settle()
+
+    assert cluster.rb_delivered(2) == [id]
+
+
+@pytest.mark.parametrize("sender", [0, 2])
+def test_a_message_in_the_name_of_another_is_not_delivered(sender: int) -> None:
+    """Uniform integrity: "only if m was previously RB-cast", by the replica its id names."""
+    cluster = Cluster()
+    forged = Request(1, Dot(1, 1), Operation("append", ("forged",)), strong=False)
+
+    cluster.inject(Cast((forged,)), sender=sender, to=2 - sender)
+
+    assert cluster.tentative(2 - sender) == []
+    assert sum(cluster.refused(2 - sender).values()) == 1
+
+
+def test_another_message_under_a_known_id_is_not_delivered() -> None:
+    """Uniform integrity: what was cast under an identifier is one message."""
+    cluster = Cluster()
+    id = cluster.weak(1, "append", "genuine")
+    cluster.deliver(Cast)
+    other = Request(cluster.requests[id].timestamp, id, Operation("append", ("other",)), False)
+
+    cluster.inject(Cast((other,)), sender=1, to=2)
+
+    assert cluster.listed(2) == ["genuine"]
+    assert sum(cluster.refused(2).values()) == 1
+
+
+# --- agreement ---------------------------------------------------------------------------------
+
+
+def test_everyone_delivers_what_was_cast() -> None:
+    """Agreement: "then eventually all replicas RB-deliver m"."""
+    cluster = Cluster(5)
+    ids = [cluster.weak(each, "append", each) for each in cluster.members]
+
+    cluster.flush()
+
+    assert [cluster.tentative(each) for each in cluster.members] == [ids] * 5
+
+
+def test_a_sender_that_dies_halfway_leaves_its_message_to_all_or_to_none() -> None:
+    """Agreement: "even in case a faulty replica RB-casts some message m"."""
+    cluster = Cluster(5)
+    id = cluster.weak(0, "append", "a")
+    cluster.deliver(Cast, to=3)
+    cluster.drop(Cast)
+    cluster.crash(0)
+
+    cluster.settle()
+
+    assert [cluster.rb_delivered(each) for each in (1, 2, 3, 4)] == [[id]] * 4
+
+
+def test_a_message_that_reached_nobody_before_its_sender_died_is_delivered_by_nobody() -> None:
+    """Agreement binds once "a correct replica RB-delivers some message m", and not before."""
+    cluster = Cluster()
+    cluster.weak(0, "append", "a")
+    cluster.drop(Cast)
+    cluster.crash(0)
+
+    cluster.settle()
+
+    assert cluster.rb_delivered(1) == cluster.rb_delivered(2) == []
+
+
+def test_a_push_that_is_lost_is_made_up_for() -> None:
+    """Agreement over channels that lose: Section 3.2 assumes "reliable channels"."""
+    cluster = Cluster()
+    id = cluster.weak(1, "append", "a")
+    cluster.drop(Cast, to=2)
+    cluster.flush()
+    assert cluster.rb_delivered(2) == []
+
+    cluster.settle(4)
+
+    assert cluster.rb_delivered(2) == [id]
+
+
+@pytest.mark.parametrize("lost", [Summary, Pull, Pulled])
+def test_a_step_of_anti_entropy_that_is_lost_is_made_up_for(lost: type[object]) -> None:
+    """Agreement, when what makes up for a loss is lost as well."""
+    cluster = Cluster()
+    id = cluster.weak(1, "append", "a")
+    cluster.drop(Cast)
+    cluster.hold(lost)
+    cluster.settle(8)
+    assert cluster.rb_delivered(2) == []
+    cluster.drop(lost)
+    cluster.release()
+
+    cluster.settle(8)
+
+    assert cluster.rb_delivered(2) == [id]
+
+
+def test_a_message_is_pulled_from_whoever_has_it() -> None:
+    """Agreement does not hang on the sender: here it cannot speak to replica 2 any more."""
+    cluster = Cluster()
+    cluster.hold(sender=1, to=2)
+    id = cluster.weak(1, "append", "a")
+
+    cluster.settle(4)
+
+    assert cluster.rb_delivered(2) == [id]
+
+
+def test_a_hole_is_filled_and_nothing_beyond_it_is_forgotten() -> None:
+    """Agreement for each of several messages, the first of which was lost."""
+    cluster = Cluster()
+    ids = [cluster.weak(1, "append", each) for each in range(4)]
+    for missing in (ids[0], ids[2]):
+        cluster.drop(Cast, to=2, carrying=missing)
+    cluster.flush()
+
+    cluster.settle(4)
+
+    assert cluster.rb_delivered(2) == ids
+    assert cluster.listed(2) == [0, 1, 2, 3]
+
+
+def test_messages_of_one_replica_are_delivered_in_the_order_it_cast_them() -> None:
+    """Section 4.3 needs it: "the execution … respects the order in which each replica invokes"."""
+    cluster = Cluster()
+    first, second = (cluster.weak(1, "append", each) for each in "ab")
+
+    cluster.deliver(Cast, to=2, carrying=second)
+    assert cluster.rb_delivered(2) == []
+    cluster.deliver(Cast, to=2, carrying=first)
+
+    assert cluster.rb_delivered(2) == [first, second]
+
+
+def test_what_waits_for_an_earlier_message_survives_a_crash() -> None:
+    """Agreement: received and not yet delivered is on disk, too."""
+    cluster = Cluster()
+    first, second = (cluster.weak(1, "append", each) for each in "ab")
+    cluster.deliver(Cast, to=2, carrying=second)
+    cluster.crash(2)
+    cluster.restart(2)
+    cluster.hold(Pull, sender=2)
+
+    cluster.inject(Cast((cluster.requests[first],)), sender=1, to=2)
+
+    assert cluster.rb_delivered(2) == [first, second]
+
+
+def test_both_sides_of_a_partition_get_what_the_other_cast() -> None:
+    """Agreement after a partition heals."""
+    cluster = Cluster(4)
+    cluster.partition({0, 1}, {2, 3})
+    ids = {cluster.weak(each, "append", each) for each in cluster.members}
+    cluster.settle()
+    assert {len(cluster.tentative(each)) for each in cluster.members} == {2}
+
+    cluster.heal()
+    cluster.settle()
+
+    assert [set(cluster.tentative(each)) for each in cluster.members] == [ids] * 4
+
+
+def test_more_than_one_answer_can_hold_is_pulled_in_several() -> None:
+    """Agreement on however many messages were missed."""
+    cluster = Cluster(pull_limit=2)
+    ids = [cluster.weak(1, "append", each) for each in range(7)]
+    cluster.drop(Cast, to=2)
+
+    cluster.settle(4)
+
+    assert cluster.rb_delivered(2) == ids
+
+
+def test_who_was_away_for_too_long_gets_what_the_messages_did_instead() -> None:
+    """Agreement, where nobody keeps the messages any more: a snapshot stands for them."""
+    cluster = Cluster(checkpoint_every=4)
+    cluster.partition({0, 1}, {2})
+    for each in range(16):
+        cluster.weak(0, "append", each)
+        cluster.strong(1, "pop_first" if each % 2 else "length")
+        cluster.flush()
+    assert cluster.rb_delivered(2) == []
+
+    cluster.heal()
+    cluster.settle()
+
+    assert cluster.listed(2) == cluster.listed(0) == cluster.listed(1)
+    assert len({cluster.replicas[each].committed_length() for each in cluster.members}) == 1
+    assert len(cluster.rb_delivered(2)) < 32
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_on_every_schedule_all_three_properties_hold(seed: int) -> None:
+    """Section 3.2, (1)-(3), under loss, duplication, reordering, partitions and crashes."""
+    assert run(seed).unsettled is None
+    assert verdicts(seed)["reliable_broadcast"] == Ok("reliable_broadcast")

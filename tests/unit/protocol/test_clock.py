@@ -1,0 +1,47 @@
+"""The hybrid clock: strictly increasing, and never behind what was seen."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creek.protocol.clock import HybridClock
+
+DAY_US = 24 * 3600 * 1_000_000
+times = st.integers(0, 10**6)
+
+
+@given(st.lists(st.tuples(st.booleans(), times, times), max_size=30))
+def test_stamps_increase_whatever_the_wall_clock_does(steps: list[tuple[bool, int, int]]) -> None:
+    clock, seen = HybridClock(), [0]
+    for is_stamp, timestamp, now in steps:
+        if is_stamp:
+            stamp = clock.stamp(now)
+            assert stamp > max(seen)
+            assert stamp >= now
+            seen.append(stamp)
+        else:
+            ahead = clock.observe(timestamp, now)
+            assert ahead == max(0, timestamp - max(now, *seen))
+            seen.append(timestamp)
+        assert clock.last == max(seen)
+
+
+def test_a_stamp_follows_the_wall_clock_when_that_is_ahead() -> None:
+    clock = HybridClock()
+    assert clock.stamp(100) == 100
+    assert clock.stamp(100) == 101
+    assert clock.stamp(7) == 102
+    assert clock.stamp(500) == 500
+
+
+def test_a_clock_a_day_ahead_drags_the_others_along() -> None:
+    clock = HybridClock()
+    assert clock.observe(DAY_US + 10, 10) == DAY_US
+    assert clock.stamp(20) == DAY_US + 11
+    assert clock.observe(DAY_US + 15, 20) == 4, "only what is new is ahead"
+
+
+def test_a_timestamp_from_the_past_changes_nothing() -> None:
+    clock = HybridClock()
+    clock.stamp(50)
+    assert clock.observe(20, 60) == 0
+    assert clock.last == 50

@@ -1,0 +1,180 @@
+"""`committed · tentative` against the lists of lines 36-40 and 48-53, written out naively."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+
+from creek.protocol.dots import Dot, Dots
+from creek.protocol.order import Order
+from creek.protocol.request import Operation, OrderKey, Request
+from tests.unit.protocol.strategies import frozen_dots
+
+OPERATION = Operation("touch")
+
+
+class ListsOfThePaper:
+    def __init__(self) -> None:
+        self.committed: list[Request] = []
+        self.tentative: list[Request] = []
+
+    def adjust_tentative_order(self, r: Request) -> None:
+        previous = [x for x in self.tentative if x.key < r.key]
+        subsequent = [x for x in self.tentative if r.key < x.key]
+        self.tentative = [*previous, r, *subsequent]
+
+    def commit(self, r: Request) -> list[Request]:
+        assert r.context is not None
+        committed_ext = [x for x in self.tentative if x.id in r.context]
+        new_tentative = [x for x in self.tentative if x not in committed_ext and x != r]
+        self.committed = [*self.committed, *committed_ext, r]
+        self.tentative = new_tentative
+        return [*committed_ext, r]
+
+    def install(self, ids: Dots) -> list[Request]:
+        covered = [x for x in self.tentative if x.id in ids]
+        self.tentative = [x for x in self.tentative if x.id not in ids]
+        self.committed = [Request(0, id, OPERATION, False) for id in ids]
+        return covered
+
+
+def weak(timestamp: int, replica: int, event: int) -> Request:
+    return Request(timestamp, Dot(replica, event), OPERATION, False)
+
+
+def strong(timestamp: int, replica: int, event: int, context: Dots) -> Request:
+    return Request(timestamp, Dot(replica, event), OPERATION, True, context)
+
+
+def assert_same(order: Order, lists: ListsOfThePaper) -> None:
+    assert order.committed == lists.committed[order.first :]
+    assert order.length == len(lists.committed)
+    assert list(order.tentative()) == lists.tentative
+    assert order.tentative_length == len(lists.tentative)
+    assert set(order.committed_ids) == {each.id for each in lists.committed}
+    for each in lists.tentative:
+        assert order.find_tentative(each.id) is each
+
+
+def draw_request(draw: DrawFn, event: int, lists: ListsOfThePaper, is_strong: bool) -> Request:
+    timestamp, replica = draw(st.integers(0, 12)), draw(st.integers(0, 2))
+    if not is_strong:
+        return weak(timestamp, replica, event)
+    known = [each.id for each in lists.tentative if not each.strong]
+    context = draw(st.sets(st.sampled_from(known))) if known else set()
+    committed = [each.id for each in lists.committed]
+    return strong(timestamp, replica, event, frozen_dots([*committed, *sorted(context)]))
+
+
+@given(st.data())
+def test_every_step_leaves_the_lists_of_the_paper(data: st.DataObject) -> None:
+    order, lists = Order(), ListsOfThePaper()
+    steps = data.draw(
+        st.lists(
+            st.sampled_from(["weak", "weak", "strong", "commit", "commit", "sum up", "install"]),
+            max_size=25,
+        )
+    )
+    for event, step in enumerate(steps, 1):
+        strongs = [each for each in lists.tentative if each.strong]
+        if step in ("weak", "strong"):
+            request = data.draw(
+                st.composite(draw_request)(event, lists, step == "strong"), label="request"
+            )
+            order.insert(request)
+            lists.adjust_tentative_order(request)
+        elif step == "commit" and strongs:
+            request = data.draw(st.sampled_from(strongs))
+            assert order.commit(request) == lists.commit(request)
+        elif step == "sum up":
+            order.sum_up(data.draw(st.integers(order.first, order.length)))
+        elif step == "install":
+            known = [each.id for each in lists.tentative]
+            covered = data.draw(st.sets(st.sampled_from(known))) if known else set()
+            new = [Dot(3, event)] if data.draw(st.booleans()) else []
+            committed = [each.id for each in lists.committed]
+            ids = frozen_dots([*committed, *sorted(covered), *new])
+            installed = order.install(len(ids), ids)
+            assert sorted(installed, key=lambda each: each.id) == sorted(
+                lists.install(ids), key=lambda each: each.id
+            )
+            assert order.committed == []
+        assert_same(order, lists)
+
+
+def test_requests_stand_in_the_order_of_timestamps_then_identifiers() -> None:
+    order = Order()
+    requests = [weak(5, 1, 1), weak(5, 0, 2), weak(3, 2, 1), weak(5, 0, 1)]
+    for each in requests:
+        order.insert(each)
+    assert [each.id for each in order.tentative()] == [
+        Dot(2, 1),
+        Dot(0, 1),
+        Dot(0, 2),
+        Dot(1, 1),
+    ]
+
+
+def test_the_requests_after_a_key_leave_the_key_itself_out() -> None:
+    order = Order()
+    first, second, third = weak(1, 0, 1), weak(2, 0, 2), weak(3, 0, 3)
+    for each in (third, first, second):
+        order.insert(each)
+    assert list(order.tentative_after(None)) == [first, second, third]
+    assert list(order.tentative_after(first.key)) == [second, third]
+    assert list(order.tentative_after(OrderKey(2, Dot(0, 0)))) == [second, third]
+    assert list(order.tentative_after(third.key)) == []
+
+
+def test_a_commit_takes_its_context_along_in_tentative_order() -> None:
+    order = Order()
+    late, early, other = weak(9, 0, 1), weak(1, 1, 1), weak(2, 2, 1)
+    head = strong(5, 1, 2, Dots({0: (1, 2), 1: (1, 2)}))
+    for each in (late, early, other, head):
+        order.insert(each)
+    assert order.commit(head) == [early, late, head]
+    assert list(order.tentative()) == [other]
+
+
+def test_what_a_context_shares_with_committed_is_not_moved_again() -> None:
+    order = Order()
+    first = weak(1, 0, 1)
+    one, two = strong(2, 0, 2, Dots({0: (1, 2)})), strong(3, 0, 3, Dots({0: (1, 3)}))
+    for each in (first, one, two):
+        order.insert(each)
+    order.commit(one)
+    assert order.commit(two) == [two]
+    assert order.committed == [first, one, two]
+
+
+def test_a_summed_up_prefix_keeps_its_length_and_its_identifiers() -> None:
+    order = Order()
+    requests = [strong(each, 0, each, Dots()) for each in (1, 2, 3)]
+    for each in requests:
+        order.insert(each)
+        order.commit(each)
+    order.sum_up(2)
+    assert (order.first, order.length) == (2, 3)
+    assert order.committed == requests[2:]
+    assert order.committed_ids.covers(Dots({0: (1, 4)}))
+
+
+def test_a_request_is_inserted_once() -> None:
+    order = Order()
+    request = strong(1, 0, 1, Dots())
+    order.insert(request)
+    with pytest.raises(AssertionError):
+        order.insert(request)
+    order.commit(request)
+    with pytest.raises(AssertionError):
+        order.insert(request)
+
+
+def test_a_checkpoint_that_is_behind_is_not_installed() -> None:
+    order = Order()
+    request = strong(1, 0, 1, Dots())
+    order.insert(request)
+    order.commit(request)
+    with pytest.raises(AssertionError):
+        order.install(0, Dots())
+    assert order.committed == [request]

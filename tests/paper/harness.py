@@ -178,10 +178,8 @@ class Cluster:
         self.in_flight += [Envelope(each.sender, each.receiver, each.message) for each in chosen]
 
     def inject(self, message: Message, *, sender: int, to: int) -> None:
-        """Play a peer: deliver a message that no replica here has sent."""
-        envelope = Envelope(sender, to, message)
-        self.in_flight.append(envelope)
-        self._deliver(envelope)
+        """Play a peer, or a stranger: deliver a message that no replica here has sent."""
+        self._hand_over(message, sender, to)
 
     def hold(
         self,
@@ -204,6 +202,10 @@ class Cluster:
 
     def heal(self) -> None:
         self.partition(self.members)
+
+    def deliver_next(self) -> None:
+        """Deliver the one message that has been in flight for longest."""
+        self._deliver(self._deliverable()[0])
 
     def round(self) -> None:
         """One communication delay: deliver what is in flight now, and nothing it brings about."""
@@ -330,9 +332,12 @@ class Cluster:
         sender, receiver = envelope.sender, envelope.receiver
         linked = any(sender in group and receiver in group for group in self._groups)
         if receiver in self.replicas and linked:
-            message = decode_message(encode(envelope.message))
-            self.replicas[receiver].receive(message, sender, self.now_us)
-            self._carry_out(receiver)
+            self._hand_over(envelope.message, sender, receiver)
+
+    def _hand_over(self, message: Message, sender: int, receiver: int) -> None:
+        travelled = decode_message(encode(message))
+        self.replicas[receiver].receive(travelled, sender, self.now_us)
+        self._carry_out(receiver)
 
     def _carry_out(self, replica: int) -> None:
         self._take(replica)

@@ -139,7 +139,7 @@ def test_the_stable_response_takes_two_where_the_origin_leads(replicas: int) -> 
 
 @pytest.mark.parametrize("origin", [1, 2])
 def test_of_three_replicas_a_follower_needs_two_as_well(origin: int) -> None:
-    """Section 5: the leader's vote comes with the proposal; with the origin's that is a majority."""
+    """Section 5: the leader's vote comes with the proposal; the origin's makes a majority."""
     cluster = Cluster(3)
 
     assert delays_until_stable(cluster, cluster.strong(origin, "append", "a")) == 2

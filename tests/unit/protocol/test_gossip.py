@@ -1,0 +1,232 @@
+"""Reliable broadcast: delivered once, in each origin's order, and pulled when lost."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creek.protocol.dots import Dot, Dots
+from creek.protocol.effects import Effects, Outbox, Send
+from creek.protocol.gossip import NEVER_CAST, Gossip
+from creek.protocol.messages import Cast, Pull, Pulled, Received, Summary
+from creek.protocol.probes import Probe, Probes
+from creek.protocol.request import Operation, Request
+from creek.protocol.settings import Settings
+
+
+def request(replica: int, event: int, name: str = "touch") -> Request:
+    return Request(event, Dot(replica, event), Operation(name), False)
+
+
+class World:
+    """The gossip of replica 0 of three."""
+
+    def __init__(self, **settings: int) -> None:
+        self.settings = Settings(members=(0, 1, 2), **settings)
+        self.outbox, self.probes = Outbox(), Probes()
+        self.delivered: list[Request] = []
+        self.outdated: list[int] = []
+        self.refused: list[str] = []
+        self.gossip = Gossip(
+            0,
+            self.settings,
+            self.outbox,
+            self.probes,
+            self.delivered.append,
+            self.outdated.append,
+            self.refused.append,
+        )
+
+    def effects(self) -> Effects:
+        return self.outbox.take()
+
+    def cast(self, *requests: Request) -> None:
+        self.gossip.on_cast(Cast(requests))
+
+    def delivered_ids(self) -> list[Dot]:
+        return [each.id for each in self.delivered]
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_request_issued_here_is_on_disk_before_it_is_pushed_to_all(world: World) -> None:
+    world.gossip.cast(request(0, 1))
+    effects = world.effects()
+    assert effects.persist == (Received(request(0, 1)),)
+    assert effects.send == (Send((1, 2), Cast((request(0, 1),))),)
+    assert world.delivered == [], "its local delivery is the caller's"
+
+
+def test_a_request_is_delivered_at_most_once(world: World) -> None:
+    for _ in range(3):
+        world.cast(request(1, 1))
+    world.gossip.on_pulled(Pulled((request(1, 1),)), 2)
+    assert world.delivered_ids() == [Dot(1, 1)]
+    assert world.effects().persist == (Received(request(1, 1)),)
+    assert world.probes.counts[Probe.REQUEST_TWICE] == 3
+
+
+def test_a_request_that_came_early_is_held_back(world: World) -> None:
+    world.cast(request(1, 3), request(1, 2), request(2, 1))
+    assert world.delivered_ids() == [Dot(2, 1)]
+    assert [each.id for each in world.gossip.held_back()] == [Dot(1, 3), Dot(1, 2)]
+    world.cast(request(1, 1))
+    assert world.delivered_ids() == [Dot(2, 1), Dot(1, 1), Dot(1, 2), Dot(1, 3)]
+    assert world.gossip.held_back() == ()
+
+
+@given(st.lists(st.tuples(st.integers(1, 2), st.integers(1, 6)), max_size=30))
+def test_each_replicas_requests_are_delivered_in_its_order_once(
+    arrivals: list[tuple[int, int]],
+) -> None:
+    world = World()
+    for replica, event in arrivals:
+        world.cast(request(replica, event))
+    for replica in (1, 2):
+        delivered = [each.event for each in world.delivered_ids() if each.replica == replica]
+        assert delivered == list(range(1, len(delivered) + 1))
+        assert (replica, len(delivered) + 1) not in arrivals
+    assert set(world.gossip.received) == {Dot(*each) for each in arrivals}
+    assert set(world.gossip.delivered) == set(world.delivered_ids())
+    persisted = [each.request.id for each in world.effects().persist if isinstance(each, Received)]
+    assert sorted(persisted) == sorted({Dot(*each) for each in arrivals})
+
+
+def test_a_summary_tells_everything_received_at_every_round() -> None:
+    world = World(summary_ticks=2)
+    world.cast(request(1, 1), request(1, 3))
+    world.gossip.tick(1)
+    assert world.effects().send == ()
+    world.gossip.tick(2)
+    assert world.effects().send == (Send((1, 2), Summary(Dots({1: (1, 2, 3, 4)}))),)
+
+
+def test_what_a_peer_has_and_we_miss_is_pulled(world: World) -> None:
+    world.cast(request(1, 2))
+    world.gossip.on_summary(Summary(Dots({1: (1, 4), 2: (1, 2)})), 2)
+    assert world.effects().send == (Send((2,), Pull(Dots({1: (1, 2, 3, 4), 2: (1, 2)}))),)
+
+
+def test_a_peer_that_has_nothing_new_is_not_asked(world: World) -> None:
+    world.cast(request(1, 1), request(1, 2))
+    world.effects()
+    world.gossip.on_summary(Summary(Dots({1: (1, 2)})), 2)
+    assert world.effects().send == ()
+
+
+def test_no_two_peers_are_asked_for_the_same_request_in_one_round() -> None:
+    world = World(summary_ticks=1)
+    both = Summary(Dots({1: (1, 3)}))
+    world.gossip.on_summary(both, 1)
+    world.gossip.on_summary(both, 2)
+    assert [each.to for each in world.effects().send] == [(1,)]
+    world.gossip.tick(1)
+    world.effects()
+    world.gossip.on_summary(both, 2)
+    assert [each.to for each in world.effects().send] == [(2,)], "a new round asks again"
+
+
+def test_a_large_difference_is_pulled_piece_by_piece() -> None:
+    world = World(pull_limit=2)
+    world.gossip.on_summary(Summary(Dots({1: (1, 6)})), 1)
+    assert world.effects().send == (Send((1,), Pull(Dots({1: (1, 3)}))),)
+    world.gossip.on_pulled(Pulled((request(1, 1), request(1, 2))), 1)
+    assert world.effects().send == (Send((1,), Pull(Dots({1: (3, 5)}))),)
+    assert world.probes.counts[Probe.REQUEST_PULLED] == 2
+    assert world.probes.counts[Probe.PULL_CONTINUED] == 1
+
+
+def test_a_pull_is_answered_with_what_is_here_up_to_the_limit() -> None:
+    world = World(pull_limit=2)
+    for event in (1, 2, 3):
+        world.gossip.cast(request(0, event))
+    world.effects()
+    world.gossip.on_pull(Pull(Dots({0: (2, 4)})), 2)
+    assert world.effects().send == (Send((2,), Pulled((request(0, 2), request(0, 3)))),)
+    world.gossip.on_pull(Pull(Dots({0: (1, 4)})), 2)
+    assert world.effects().send == (Send((2,), Pulled((request(0, 1), request(0, 2)))),)
+    assert world.outdated == []
+
+
+def test_a_pull_of_what_was_never_cast_is_counted_and_not_answered(world: World) -> None:
+    world.gossip.on_pull(Pull(Dots({0: (1, 2**61)})), 2)
+    assert world.refused == [NEVER_CAST]
+    assert world.effects().send == ()
+    assert world.outdated == []
+
+
+def test_a_peer_that_pulls_what_is_forgotten_is_outdated(world: World) -> None:
+    world.gossip.cast(request(0, 1))
+    world.gossip.cast(request(0, 2))
+    world.effects()
+    world.gossip.forget(Dots({0: (1, 2)}))
+    world.gossip.on_pull(Pull(Dots({0: (1, 3)})), 1)
+    assert world.effects().send == (Send((1,), Pulled((request(0, 2),))),)
+    assert world.outdated == [1]
+
+
+def test_what_every_member_has_is_forgotten() -> None:
+    world = World(summary_ticks=1)
+    for event in (1, 2, 3):
+        world.gossip.cast(request(0, event))
+    world.gossip.on_summary(Summary(Dots({0: (1, 4)})), 1)
+    world.gossip.tick(1)
+    assert Probe.REQUESTS_FORGOTTEN not in world.probes.counts, "replica 2 has not spoken"
+    world.gossip.on_summary(Summary(Dots({0: (1, 2, 3, 4)})), 2)
+    world.gossip.tick(2)
+    assert world.probes.counts[Probe.REQUESTS_FORGOTTEN] == 1
+    world.effects()
+    world.gossip.on_pull(Pull(Dots({0: (1, 4)})), 2)
+    assert world.effects().send == (Send((2,), Pulled((request(0, 2), request(0, 3)))),)
+
+
+def test_forgetting_does_not_walk_what_peers_claim_to_have() -> None:
+    world = World(summary_ticks=1)
+    world.gossip.cast(request(0, 1))
+    for peer in (1, 2):
+        world.gossip.on_summary(Summary(Dots({0: (1, 2**61), 1: (1, 2**61)})), peer)
+    world.gossip.tick(1)
+    assert world.probes.counts[Probe.REQUESTS_FORGOTTEN] == 1
+
+
+def test_another_request_under_a_known_identifier_is_a_conflict(world: World) -> None:
+    world.cast(request(1, 1))
+    assert world.gossip.conflicts(request(1, 1, "other"))
+    assert not world.gossip.conflicts(request(1, 1))
+    assert not world.gossip.conflicts(request(1, 2))
+
+
+def test_a_checkpoint_brings_what_need_not_come_any_more(world: World) -> None:
+    world.cast(request(1, 3), request(1, 5), request(1, 6))
+    world.gossip.cover(Dots({1: (1, 5)}))
+    assert world.delivered_ids() == [Dot(1, 5), Dot(1, 6)], "what waited for it is delivered"
+    assert world.gossip.held_back() == ()
+    world.cast(request(1, 2))
+    assert world.delivered_ids() == [Dot(1, 5), Dot(1, 6)]
+
+
+def test_a_checkpoint_with_a_hole_leaves_the_hole_to_be_delivered(world: World) -> None:
+    world.gossip.cover(Dots({1: (1, 2, 3, 4)}))
+    world.cast(request(1, 4))
+    assert world.delivered == []
+    world.cast(request(1, 2))
+    assert world.delivered_ids() == [Dot(1, 2), Dot(1, 4)]
+
+
+def test_requests_from_disk_are_delivered_again_ones_own_too(world: World) -> None:
+    world.gossip.restore([request(1, 2), request(0, 1), request(1, 1), request(2, 2)])
+    assert world.delivered_ids() == [Dot(0, 1), Dot(1, 1), Dot(1, 2)]
+    assert [each.id for each in world.gossip.held_back()] == [Dot(2, 2)]
+    assert world.effects().persist == (), "they are on disk"
+    assert world.gossip.received.last(0) == 1
+
+
+def test_gossip_alone_is_silent() -> None:
+    outbox = Outbox()
+    settings = Settings(members=(0,), summary_ticks=1)
+    gossip = Gossip(0, settings, outbox, Probes(), lambda _: None, lambda _: None, lambda _: None)
+    gossip.cast(request(0, 1))
+    gossip.tick(1)
+    assert outbox.take().send == ()

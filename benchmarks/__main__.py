@@ -1,0 +1,86 @@
+"""The command: `python -m benchmarks [NAMES] [--quick] [--json FILE]`."""
+
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from benchmarks.registry import BENCHMARKS
+from benchmarks.result import Result
+from benchmarks.scale import FULL, QUICK, Scale
+
+STYLES = {"ok": "green", "missed": "bold red", "reported": "dim"}
+
+
+def measure(names: tuple[str, ...], scale: Scale) -> list[Result]:
+    chosen = [BENCHMARKS[name] for name in names or BENCHMARKS]
+    results: list[Result] = []
+    progress = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    with progress:
+        task = progress.add_task("", total=sum(each.results for each in chosen))
+        for benchmark in chosen:
+            progress.update(task, description=benchmark.name)
+            for result in benchmark.measure(scale):
+                results.append(result)
+                progress.advance(task)
+    return results
+
+
+def table(results: list[Result]) -> Table:
+    drawn = Table(show_lines=True)
+    drawn.add_column("what", ratio=1)
+    for heading in ("ratio", "bar"):
+        drawn.add_column(heading, justify="right", no_wrap=True)
+    drawn.add_column("verdict", no_wrap=True)
+    for result in results:
+        what = Text.assemble(result.what, "\n", (result.explanation, "dim"))
+        bar = "" if result.bar is None else f"≤ {result.bar:g} {result.unit}"
+        style = STYLES[result.verdict]
+        drawn.add_row(what, _number(result), bar, Text(result.verdict, style))
+    return drawn
+
+
+def _number(result: Result) -> str:
+    digits = 0 if result.value >= 100 else 2
+    return f"{result.value:,.{digits}f} {result.unit}"
+
+
+def plain(results: list[Result]) -> list[dict[str, object]]:
+    return [{**msgspec.structs.asdict(each), "verdict": each.verdict} for each in results]
+
+
+@click.command()
+@click.argument("names", nargs=-1, type=click.Choice(list(BENCHMARKS)))
+@click.option("--quick", is_flag=True, help="Smaller sizes: half a minute instead of minutes.")
+@click.option(
+    "--json", "json_path", type=click.Path(path_type=Path), help="Write the results there, too."
+)
+def main(names: tuple[str, ...], quick: bool, json_path: Path | None) -> None:
+    """Measure the costs that must hold. Exits with 1 when one does not.
+
+    Example: python -m benchmarks order heal --quick
+    """
+    results = measure(names, QUICK if quick else FULL)
+    Console().print(table(results))
+    if json_path is not None:
+        json_path.write_bytes(msgspec.json.format(msgspec.json.encode(plain(results))) + b"\n")
+    missed = [result.what for result in results if result.missed]
+    if missed:
+        click.echo(f"missed: {'; '.join(missed)}", err=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m benchmarks")

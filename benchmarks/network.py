@@ -1,0 +1,96 @@
+"""A cluster in one process: real replicas, messages in one queue, and nothing else.
+
+No simulator, no codec and no disk, so what is measured is the replicas. Messages are delivered in
+the order in which they were sent, at once, or never when they cross a partition. Protocol and
+execution are timed apart: messages go first, and tasks run when all is quiet. With `at_once` each
+message's tasks run before the next message, and all time is the protocol's.
+"""
+
+from collections import deque
+
+from benchmarks.measuring import Stopwatch
+from creek.datatypes.counter import COUNTER
+from creek.protocol.effects import Task, Work
+from creek.protocol.messages import Message
+from creek.protocol.request import Operation
+from creek.protocol.settings import Settings
+from creek.schemes.basic import BasicReplica
+
+TICK_US = 5_000
+
+
+class Cluster:
+    def __init__(self, settings: Settings, at_once: bool = False) -> None:
+        self.replicas = [BasicReplica(index, settings, COUNTER) for index in settings.members]
+        self.protocol = Stopwatch()
+        self.execution = Stopwatch()
+        self.executions = 0
+        self._at_once = at_once
+        self._now = 0
+        self._side = [0] * len(self.replicas)
+        self._queue: deque[tuple[int, int, Message]] = deque()
+        self._tasks: deque[tuple[BasicReplica, Task]] = deque()
+
+    def partition(self, side: tuple[int, ...]) -> None:
+        """From now on nothing gets from the replicas of `side` to the others, or back."""
+        for replica in side:
+            self._side[replica] = 1
+
+    def heal(self) -> None:
+        self._side = [0] * len(self.replicas)
+
+    def tick(self) -> None:
+        self._now += TICK_US
+        with self.protocol.running():
+            for replica in self.replicas:
+                replica.tick(self._now)
+                self._carry_out(replica)
+        self.settle()
+
+    def invoke(self, index: int, operation: Operation, strong: bool) -> None:
+        self._now += 1
+        replica = self.replicas[index]
+        with self.protocol.running():
+            replica.invoke(operation, strong, 0, self._now)
+            self._carry_out(replica)
+        self.settle()
+
+    def settle(self) -> None:
+        """Deliver and execute until there is nothing left to do."""
+        while self._queue or self._tasks:
+            with self.protocol.running():
+                self._deliver()
+            with self.execution.running():
+                self._execute()
+
+    def is_at_rest(self) -> bool:
+        lengths = {replica.committed_length() for replica in self.replicas}
+        return len(lengths) == 1 and all(
+            replica.idle() and not replica.tentative_ids() for replica in self.replicas
+        )
+
+    def _deliver(self) -> None:
+        queue, replicas = self._queue, self.replicas
+        while queue:
+            receiver, sender, message = queue.popleft()
+            replica = replicas[receiver]
+            replica.receive(message, sender, self._now)
+            self._carry_out(replica)
+            if self._at_once:
+                self._execute()
+
+    def _execute(self) -> None:
+        while self._tasks:
+            replica, task = self._tasks.popleft()
+            self.executions += task.work is Work.EXECUTE
+            replica.completed(task, replica.run(task), self._now)
+            self._carry_out(replica)
+
+    def _carry_out(self, replica: BasicReplica) -> None:
+        effects = replica.take_effects()
+        side, sender = self._side, replica.index
+        for send in effects.send:
+            for receiver in send.to:
+                if side[receiver] == side[sender]:
+                    self._queue.append((receiver, sender, send.message))
+        self._tasks.extend((replica, task) for task in effects.tasks)

@@ -1,0 +1,60 @@
+"""How much is measured. The sizes that the bars speak of are those of `FULL`."""
+
+import msgspec
+
+
+class Scale(msgspec.Struct, frozen=True, kw_only=True):
+    repeats: int
+    small: int = 100
+    """Tentative operations of the replica that is compared with."""
+    large: int
+    """Tentative operations of the replica that is measured."""
+    timed: int
+    """Operations timed at once."""
+    dots_small: int = 1_000
+    dots_large: int
+    heal_operations: int
+    """On each side of the partition."""
+    heal_repeats: int
+    late: int
+    """Executed operations that a late one comes in the middle of."""
+    simulated_us: int
+    seeds: int
+
+
+FULL = Scale(
+    repeats=7,
+    large=100_000,
+    timed=2_000,
+    dots_large=1_000_000,
+    heal_operations=20_000,
+    heal_repeats=2,
+    late=2_000,
+    simulated_us=1_000_000,
+    seeds=60,
+)
+QUICK = Scale(
+    repeats=3,
+    large=20_000,
+    timed=1_000,
+    dots_large=1_000_000,
+    heal_operations=2_000,
+    heal_repeats=2,
+    late=1_000,
+    simulated_us=300_000,
+    seeds=15,
+)
+TINY = Scale(
+    repeats=1,
+    small=20,
+    large=100,
+    timed=20,
+    dots_small=100,
+    dots_large=1_000,
+    heal_operations=60,
+    heal_repeats=1,
+    late=20,
+    simulated_us=20_000,
+    seeds=2,
+)
+"""To see that everything runs; the numbers mean nothing."""

@@ -1,0 +1,116 @@
+"""Requests, and replicas in the state that is to be measured.
+
+A request number i of a replica is its event i; timestamps leave room between any two for requests
+that come late. Nothing here is timed.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from creek.datatypes.counter import COUNTER
+from creek.protocol.dots import Dot, Dots
+from creek.protocol.effects import Task
+from creek.protocol.messages import Accept, Ballot, Cast, Vote
+from creek.protocol.request import Operation, Request
+from creek.protocol.settings import Settings
+from creek.schemes.basic import BasicReplica
+
+ME, WEAK, STRONG = 0, 1, 2
+"""The replica that is measured, and its peers: one issues weak requests, the other strong ones."""
+SETTINGS = Settings(members=(ME, WEAK, STRONG))
+BALLOT = Ballot(1, STRONG)
+GAP_US = 10
+INCREMENT = Operation("increment", (1,))
+CAST_AT_ONCE = 100
+SCATTER = 7919
+"""A prime: steps of it, round and round, reach every place."""
+
+
+def weak(event: int, timestamp: int) -> Request:
+    return Request(timestamp, Dot(WEAK, event), INCREMENT, False)
+
+
+def strong(event: int, timestamp: int, weak_before: int) -> Request:
+    """A strong request whose causal context is the first `weak_before` weak ones."""
+    context = Dots({WEAK: (1, weak_before + 1)} if weak_before else {})
+    return Request(timestamp, Dot(STRONG, event), INCREMENT, True, context)
+
+
+def weak_requests(count: int, start: int = 0) -> list[Request]:
+    return [weak(event, event * GAP_US) for event in range(start + 1, start + count + 1)]
+
+
+def mixed_requests(weak_per_strong: int) -> Iterator[Request]:
+    """For ever: some weak requests, then a strong one that has seen all weak ones before it."""
+    timestamp = weak_events = strong_events = 0
+    while True:
+        for _ in range(weak_per_strong):
+            weak_events, timestamp = weak_events + 1, timestamp + GAP_US
+            yield weak(weak_events, timestamp)
+        strong_events, timestamp = strong_events + 1, timestamp + GAP_US
+        yield strong(strong_events, timestamp, weak_events)
+
+
+def late_requests(count: int, first: int, last: int, scattered: bool = True) -> list[Request]:
+    """Weak requests of the replica `STRONG` with places between the weak requests number `first`
+    and `last`: anywhere, or one after the other as the healing of a partition brings them."""
+    places = last - first
+    return [
+        Request(
+            (first + (number * SCATTER % places if scattered else number * places // count))
+            * GAP_US
+            + GAP_US // 2,
+            Dot(STRONG, number + 1),
+            INCREMENT,
+            False,
+        )
+        for number in range(count)
+    ]
+
+
+# --- a replica and its inputs -----------------------------------------------------------------
+
+
+def new_replica() -> BasicReplica:
+    return BasicReplica(ME, SETTINGS, COUNTER)
+
+
+def deliver(replica: BasicReplica, requests: Iterable[Request]) -> None:
+    """By reliable broadcast, in few messages. What is handed out is not run."""
+    rest = iter(requests)
+    while some := tuple(islice(rest, CAST_AT_ONCE)):
+        for sender in (WEAK, STRONG):
+            mine = tuple(each for each in some if each.id.replica == sender)
+            if mine:
+                replica.receive(Cast(mine), sender, 0)
+
+
+def execute(replica: BasicReplica) -> int:
+    """Run tasks until there are none; how many there were."""
+    count = 0
+    while tasks := replica.take_effects().tasks:
+        for task in tasks:
+            run(replica, task)
+            count += 1
+    return count
+
+
+def run(replica: BasicReplica, task: Task) -> None:
+    replica.completed(task, replica.run(task), 0)
+
+
+def decide(replica: BasicReplica, instance: int, id: Dot) -> None:
+    """Let CAB decide on one identifier: the leader's proposal and its vote, and the vote here."""
+    replica.receive(Accept(BALLOT, instance, (id,)), STRONG, 0)
+    replica.receive(Vote(BALLOT, instance), STRONG, 0)
+
+
+def caught_up(requests: Iterable[Request]) -> BasicReplica:
+    """A replica that has delivered and executed `requests`, all of them tentative."""
+    replica = new_replica()
+    rest = iter(requests)
+    while some := tuple(islice(rest, CAST_AT_ONCE)):
+        # In batches, so that two peers' requests come in order and nothing is rolled back.
+        deliver(replica, some)
+        execute(replica)
+    return replica

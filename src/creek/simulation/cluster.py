@@ -10,10 +10,12 @@ No scheme is imported here: replicas come from a factory that the caller passes 
 """
 
 from collections.abc import Callable
-from typing import TypeAlias
+from random import Random
+from typing import Any, TypeAlias
 
 import msgspec
 
+from creek.errors import BadValue
 from creek.history.records import History
 from creek.protocol.messages import Message
 from creek.protocol.probes import Probe
@@ -91,9 +93,13 @@ class Simulation:
         self,
         scenario: Scenario,
         make_replica: MakeReplica,
-        sample: Sample,
+        sample: Sample | None = None,
         cost: Cost | None = None,
     ) -> None:
+        """`sample` draws what clients ask for; a scenario that is all script needs none."""
+        clients = scenario.clients
+        if sample is None and (clients.sessions or clients.rate_per_second):
+            raise BadValue("the scenario has clients, but there is no sample of what they ask for")
         self.scenario = scenario
         seed, replicas = scenario.seed, scenario.replicas
         self.heap = EventHeap()
@@ -105,7 +111,7 @@ class Simulation:
         self._unsettled: str | None = None
         self._settle_by_us = scenario.duration_us + scenario.settle_us
         self._clients = Clients(
-            self.heap, scenario.clients, replicas, seed, sample, self._client_invoke
+            self.heap, clients, replicas, seed, sample or _nothing, self._client_invoke
         )
         self.nodes = tuple(
             Node(
@@ -231,3 +237,7 @@ class Simulation:
                 torn=sum(disk.torn for disk in disks),
             ),
         )
+
+
+def _nothing(random: Random) -> tuple[str, tuple[Any, ...]]:
+    raise AssertionError("nobody asks")

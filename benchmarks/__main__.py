@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 import msgspec
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -39,7 +40,7 @@ def measure(names: tuple[str, ...], scale: Scale) -> list[Result]:
 
 
 def table(results: list[Result]) -> Table:
-    drawn = Table(show_lines=True)
+    drawn = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 1, 1), collapse_padding=True)
     drawn.add_column("what", ratio=1)
     for heading in ("ratio", "bar"):
         drawn.add_column(heading, justify="right", no_wrap=True)

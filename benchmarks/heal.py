@@ -1,8 +1,8 @@
 """Healing: two sides of a partition that both went on, and what it costs to bring them together.
 
-The same operations are run twice: with the partition and without; then all replicas are brought to
+The same operations are run twice, with the partition and without; then all replicas are brought to
 rest. In a cluster of three, two commit their operations meanwhile and the third can only speculate.
-In a cluster of four that is cut in half, nobody commits anything, and two long tentative lists meet.
+In a cluster of four that is cut in half, nobody commits anything: two long tentative lists meet.
 
 `basic` executes in the order of its list, so a partition makes it execute much again: Algorithm 2,
 not the protocol. It is kept apart, and reported.
@@ -46,28 +46,28 @@ NEVER = 1 << 40
 SPLITS = (
     Split(
         "2 | 1, by snapshot",
-        "of two replicas and one, which is then sent a snapshot if it missed enough",
+        "a third replica missed much",
         THREE,
         (100, 0),
         Settings(members=(0, 1, 2)),
     ),
     Split(
         "2 | 1, by pulling",
-        "of two replicas and one, without checkpoints, so that it pulls all that it missed",
+        "a third replica missed much, and there are no checkpoints to send it",
         THREE,
         (100, 0),
         Settings(members=(0, 1, 2), checkpoint_every=NEVER),
     ),
     Split(
         "2 | 2, weak",
-        "of two replicas each, where nobody commits",
+        "two halves could not commit",
         FOUR,
         (0, 0),
         Settings(members=(0, 1, 2, 3)),
     ),
     Split(
         "2 | 2, 1 in 100 strong",
-        "of two replicas each, where nobody commits and strong operations pile up",
+        "two halves could not commit and strong operations piled up",
         FOUR,
         (100, 100),
         Settings(members=(0, 1, 2, 3)),
@@ -143,9 +143,9 @@ def measure(scale: Scale) -> Iterator[Result]:
         best, base = _compare(split, scale.heal_operations, scale.heal_repeats, BAR)
         yield Result(
             what=f"heal {split.what}: the whole run",
-            explanation="What the protocol costs per operation, partition and healing included, "
-            f"with {scale.heal_operations:,} operations on each side {split.how}, against the same "
-            "operations without a partition.",
+            explanation=f"What the protocol costs per operation when {split.how}, with "
+            f"{scale.heal_operations:,} operations on each side, partition and healing included, "
+            "against the same without a partition.",
             value=best.protocol_ns / base.protocol_ns,
             bar=BAR,
         )

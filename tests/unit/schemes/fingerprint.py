@@ -13,7 +13,7 @@ from creek.execution.datatype import DataType
 UNSEEN = frozenset({"probes", "_probes", "refused", "_refused"})
 """What only counts, and what a refusal is meant to change."""
 
-_PLAIN = (int, str, bytes, float, tuple, type(None), msgspec.Struct, enum.Enum, DataType)
+_PLAIN = (int, str, bytes, float, tuple, type(None), msgspec.Struct, enum.Enum)
 
 
 def fingerprint(replica: object) -> dict[str, str]:
@@ -27,7 +27,7 @@ def _walk(path: str, value: Any, found: dict[str, str], seen: dict[int, str]) ->
     if isinstance(value, _PLAIN):
         found[path] = repr(value)
         return
-    if callable(value):
+    if callable(value) or isinstance(value, DataType):
         return
     if id(value) in seen:
         found[path] = f"the same as {seen[id(value)]}"

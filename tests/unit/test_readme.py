@@ -42,4 +42,4 @@ def test_every_command_it_names_has_a_help_page() -> None:
             check=False,
         )
         assert shown.returncode == 0, command
-        assert "Examples" in shown.stdout
+        assert "Example" in shown.stdout

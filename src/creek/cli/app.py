@@ -28,10 +28,10 @@ def command(context: click.Context) -> None:
 
     \b
     Examples:
-      creek simulate --story                  five replicas, a broken network, its healing
-      creek simulate --random-faults --seed 7 one run, measured and checked
-      creek fuzz --seeds 200                  look for a seed that breaks the protocol
-      creek check runs/one                    check a run that was kept
+      creek simulate --story                   five replicas, a broken network, its healing
+      creek simulate --random-faults --seed 7  one run, measured and checked
+      creek fuzz --seeds 200                   look for a seed that breaks the protocol
+      creek check runs/one                     check a run that was kept
 
     \b
     Exit codes:

@@ -11,7 +11,7 @@ from creek.cli.verdicts import all_legal, verdict_lines
 from creek.history import load, save_verdicts
 
 
-@click.command()
+@click.command(short_help="Check a run that was kept.")
 @click.argument("run_folder", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
 def check(run_folder: Path, as_json: bool) -> int:

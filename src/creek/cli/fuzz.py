@@ -17,7 +17,7 @@ from rich.text import Text
 
 from creek.checkers import rows
 from creek.cli.exits import FINE, ILLEGAL
-from creek.cli.output import complaints, results, show, show_json
+from creek.cli.output import complaints, program, results, show, show_json
 from creek.cli.scenario_text import scenario_lines
 from creek.simulation.fuzz import TWICE_EVERY, Finding, Score, campaign
 from creek.simulation.plan import scenario_from_seed
@@ -33,7 +33,7 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-@click.command()
+@click.command(short_help="Look for a seed that breaks the protocol.")
 @click.option("--seeds", type=click.IntRange(1), default=200, show_default=True, help="How many.")
 @click.option(
     "--from", "first", type=click.IntRange(0), default=0, show_default=True, metavar="SEED"
@@ -71,7 +71,7 @@ def fuzz(
 
 def replay_command(finding: Finding) -> str:
     scheme = "" if finding.scheme == "basic" else f" --scheme {finding.scheme}"
-    return f"creek simulate --replay {finding.seed}{scheme}"
+    return f"{program()} simulate --replay {finding.seed}{scheme}"
 
 
 def _watched(findings: Iterator[Finding], seeds: int, score: Score) -> Iterator[Finding]:

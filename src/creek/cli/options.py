@@ -19,8 +19,12 @@ from creek.simulation.workload import Invocation
 CALL_FORM = "'[strong] NAME [ARGUMENT ...] on REPLICA at TIME'"
 
 
+DURATION_US_MAX = 3_600_000_000
+"""An hour of simulated time: more than anybody waits for."""
+
+
 class Duration(click.ParamType[int]):
-    """A duration that is not negative, in microseconds."""
+    """A duration from nothing to an hour, in microseconds."""
 
     name = "duration"
 
@@ -28,9 +32,9 @@ class Duration(click.ParamType[int]):
         if isinstance(value, int):
             return value
         duration_us = parse_duration_us(value)
-        if duration_us < 0:
+        if not 0 <= duration_us <= DURATION_US_MAX:
             option = param.opts[0] if param is not None else "a duration"
-            raise BadValue(f"{option} is {value}: it must not be negative")
+            raise BadValue(f"{option} is {value}: it must be between 0s and 1h")
         return duration_us
 
 

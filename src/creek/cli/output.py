@@ -3,7 +3,11 @@
 Colours and progress bars appear on a terminal only. Piped output is plain and never wrapped.
 """
 
+import os
+import shutil
+import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -20,6 +24,14 @@ def results() -> Console:
 
 def complaints() -> Console:
     return _console(stderr=True)
+
+
+def program() -> str:
+    """How to call this command from where the user is: it may not be on the PATH."""
+    if shutil.which("creek") is not None:
+        return "creek"
+    called = Path(sys.argv[0])
+    return os.path.relpath(called) if called.name == "creek" else "python -m creek"
 
 
 def show(lines: Iterable[Text]) -> None:

@@ -26,6 +26,7 @@ from creek.history import save, save_verdicts
 from creek.schemes import registry
 from creek.simulation.cluster import Run
 from creek.simulation.fault_mix import fault_mix
+from creek.simulation.fault_text import duration_text
 from creek.simulation.fuzz import simulation_of
 from creek.simulation.plan import scenario_from_seed
 from creek.simulation.scenario import Scenario
@@ -52,7 +53,7 @@ _GIVEN_BY_A_SCENARIO = (
 )
 
 
-@click.command()
+@click.command(short_help="Run a simulated cluster once, measure and check it.")
 @click.option("--seed", default=0, show_default=True, help="All chance in the run comes from it.")
 @click.option("--scheme", default="basic", show_default=True, help="The replication scheme.")
 @click.option("--datatype", default="bank", show_default=True, help="What is replicated.")
@@ -179,6 +180,13 @@ def _scenario(context: click.Context, options: dict[str, Any]) -> Scenario:
     datatype = datatypes.named(options["datatype"])
     replicas, duration_us = options["replicas"], options["duration"]
     faults = read_faults(options["fault_file"], options["faults"])
+    script = tuple(parse_call(each, datatype) for each in options["calls"])
+    for what, each in (*(("fault", each) for each in faults), *(("call", each) for each in script)):
+        if each.at_us > duration_us:
+            raise UsageError(
+                f"a {what} at {duration_text(each.at_us)}, but the run ends at "
+                f"{duration_text(duration_us)}: give a longer --duration"
+            )
     if options["random_faults"]:
         mix = fault_mix(derive(seed, "plan", "faults"), replicas, duration_us)
         faults = tuple(sorted((*faults, *mix), key=lambda fault: fault.at_us))
@@ -190,7 +198,7 @@ def _scenario(context: click.Context, options: dict[str, Any]) -> Scenario:
         duration_us=duration_us,
         clients=_clients(options, replicas),
         faults=faults,
-        script=tuple(parse_call(each, datatype) for each in options["calls"]),
+        script=script,
     )
 
 

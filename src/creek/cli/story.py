@@ -10,6 +10,7 @@ from rich.text import Text
 
 from creek.checkers import Verdict
 from creek.cli.finals import Final, equal, final_order
+from creek.cli.output import program
 from creek.cli.timeline import order, timeline
 from creek.cli.verdicts import verdict_lines
 from creek.datatypes import named
@@ -69,7 +70,7 @@ def tell(history: History, verdicts: Sequence[Verdict]) -> list[Text]:
         _states(history),
         *verdict_lines(verdicts),
         Text(),
-        Text.assemble(("Try next:  ", "bold"), "creek simulate --random-faults --seed 7"),
+        Text.assemble(("Try next:  ", "bold"), f"{program()} simulate --random-faults --seed 7"),
     ]
 
 
@@ -98,24 +99,24 @@ def _remark(final: Final) -> Text:
     if not final.changed:
         return Text("")
     if final.request.strong:
-        return Text("its client waited", style="green")
-    return Text("an apology is due", style="red")
+        return Text("client waited", style="green")
+    return Text("apology due", style="red")
 
 
 def _apologies(finals: Sequence[Final]) -> Text:
     weak = [each for each in finals if each.record and not each.request.strong]
-    strong = [each for each in finals if each.record and each.request.strong]
-    changed = sum(each.changed for each in weak)
-    held = sum(_stable_holds(each) for each in strong)
+    stable = [each for each in finals if each.record and each.record.stable]
+    weak_changed = sum(each.changed for each in weak)
+    stable_changed = sum(_stable_changed(each) for each in stable)
     return Text(
-        f"  {changed} of {len(weak)} weak answers changed; {held} of {len(strong)} strong "
-        "operations got a stable one, which holds"
+        f"  {weak_changed} of {len(weak)} weak answers changed; "
+        f"{stable_changed} of {len(stable)} stable ones did"
     )
 
 
-def _stable_holds(final: Final) -> bool:
+def _stable_changed(final: Final) -> bool:
     stable = final.record.stable if final.record is not None else None
-    return stable is not None and equal(stable.outcome, final.outcome)
+    return stable is not None and not equal(stable.outcome, final.outcome)
 
 
 def _states(history: History) -> Text:

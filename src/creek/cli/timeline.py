@@ -63,33 +63,30 @@ def timeline(history: History) -> list[Text]:
 
 def order(finals: Sequence[Final], remark: Callable[[Final], Text]) -> list[Text]:
     """The final order, with when each operation was asked and what it was answered at first."""
-    asked = sorted(
-        (each.record for each in finals if each.record is not None),
-        key=lambda record: record.invoked_us,
-    )
-    nth = {record.id: number for number, record in enumerate(asked, start=1)}
-    pairs = [(each.request.operation, each.first) for each in finals]
-    call_width, first_width = _widths(pairs)
-    last_width = max((len(outcome_text(each.outcome)) for each in finals), default=0)
-    first_width, last_width = max(first_width, 5), max(last_width, 7)
-    lines = [
-        Text(
-            f"final  asked  {'':6} {'operation':{call_width}}  {'first':{first_width}}  finally",
-            style="dim",
-        )
-    ]
+    records = [each.record for each in finals if each.record is not None]
+    records.sort(key=lambda record: record.invoked_us)
+    asked = {record.id: number for number, record in enumerate(records, start=1)}
+    call_width = _widths((each.request.operation, each.first) for each in finals).call
+    first_width = max([5, *(len(_first(each)) for each in finals)])
+    last_width = max([7, *(len(outcome_text(each.outcome)) for each in finals)])
+    columns = f"{'operation':{call_width}}  {'first':{first_width}}  finally"
+    lines = [Text(f"final asked  {'':6} {columns}", style="dim")]
     for each in finals:
-        first = "" if each.first is None else outcome_text(each.first.outcome)
-        place = nth.get(each.request.id, "")
-        line = Text(f"{each.place + 1:>5}  {place:>5}  ")
+        first = _first(each)
+        line = Text(f"{each.place + 1:>5} {asked.get(each.request.id, ''):>5}  ")
         line.append_text(_strength(each.request.strong))
         line.append(f" {call_text(each.request.operation):{call_width}}  ")
-        line.append(f"{first:{first_width}}  ", style="strike dim" if each.changed else "")
+        line.append(first, style="strike dim" if each.changed else "")
+        line.append(" " * (first_width - len(first) + 2))
         line.append(f"{outcome_text(each.outcome):{last_width}}  ")
         line.append_text(remark(each))
         line.rstrip()
         lines.append(line)
     return lines
+
+
+def _first(final: Final) -> str:
+    return "" if final.first is None else outcome_text(final.first.outcome)
 
 
 def _heading(at_us: int, text: str) -> Text:

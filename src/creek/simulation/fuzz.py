@@ -32,7 +32,7 @@ FUZZ_EVENTS_MAX = 2_000_000
 TWICE_EVERY = 50
 """One seed in so many is run a second time, to see whether it is the same run."""
 
-_CHUNK = 8
+_CHUNK = 4
 _CHUNKS_AHEAD = 4
 """Per worker: enough to keep it busy, few enough to stop soon."""
 

@@ -1,0 +1,79 @@
+"""The fuzzer on the real protocol, and the fuzzer itself."""
+
+from itertools import islice
+
+import pytest
+
+from creek.errors import BadValue, UnknownName
+from creek.protocol.probes import Probe
+from creek.simulation.fuzz import Score, campaign, examine
+
+SEEDS = 150
+SHARDS = 10
+"""So that several processes of pytest share them."""
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_no_seed_breaks_basic(shard: int) -> None:
+    each = SEEDS // SHARDS
+    for finding in campaign(range(shard * each, shard * each + each)):
+        assert not finding.failed, f"seed {finding.seed}: {finding.describe()}"
+
+
+def test_a_seed_always_gives_the_same_finding() -> None:
+    assert examine(12) == examine(12)
+
+
+def test_jobs_change_neither_the_findings_nor_their_order() -> None:
+    seeds = range(40, 52)
+
+    assert list(campaign(seeds, jobs=2)) == list(campaign(seeds, jobs=1))
+
+
+def test_every_so_many_seeds_are_run_twice() -> None:
+    findings = list(campaign(range(6), twice_every=3))
+
+    again = [each.seed for each in findings if each.trace_hash_again is not None]
+    assert again == [0, 3]
+    assert all(each.repeatable for each in findings)
+
+
+def test_a_campaign_can_be_left_early() -> None:
+    findings = campaign(range(1000), jobs=2)
+
+    assert [each.seed for each in islice(findings, 2)] == [0, 1]
+    findings.close()  # type: ignore[attr-defined]
+
+
+def test_a_run_that_never_rests_fails() -> None:
+    finding = examine(1, events_max=1000)
+
+    assert finding.failed
+    assert not finding.settled
+    assert "did not come to rest: stopped after 1000 events" in finding.describe()
+
+
+def test_a_score_sums_up_and_hashes_in_order() -> None:
+    findings = list(campaign(range(4)))
+    forward, backward = Score(), Score()
+    for finding in findings:
+        forward.add(finding)
+    for finding in reversed(findings):
+        backward.add(finding)
+
+    assert forward.seeds == 4
+    assert forward.probes == backward.probes
+    assert forward.probes[Probe.ROLLED_BACK] > 0
+    assert forward.probes.keys() == set(Probe)
+    assert forward.trace_hash != backward.trace_hash
+
+
+def test_mistakes_are_refused_before_anything_runs() -> None:
+    with pytest.raises(UnknownName, match="unknown scheme 'best'"):
+        campaign(range(3), scheme="best")
+    with pytest.raises(UnknownName, match="unknown scheme 'best'"):
+        examine(1, scheme="best")
+    with pytest.raises(BadValue, match="0 jobs"):
+        campaign(range(3), jobs=0)
+    with pytest.raises(BadValue, match="every 0 seeds"):
+        campaign(range(3), twice_every=0)

@@ -1,0 +1,98 @@
+"""A user's mistake is one line that says what is wrong and what is allowed, and exit code 2."""
+
+from pathlib import Path
+
+import pytest
+
+from creek.cli import main
+
+MISTAKES = {
+    "simulate --datatype queue": "unknown data type 'queue': known are register, counter, list",
+    "simulate --scheme best": "unknown scheme 'best': known are basic",
+    "fuzz --scheme best": "unknown scheme 'best': known are basic",
+    "simulate --colour": "No such option '--colour'",
+    "dream": "No such command 'dream'",
+    "simulate loud": "unexpected extra argument (loud)",
+    "simulate --replicas 0": "0 is not in the range 1<=x<=99",
+    "simulate --replicas few": "'few' is not a valid integer",
+    "simulate --duration -5s": "--duration is -5s: it must be between 0s and 1h",
+    "simulate --duration 5": "'5' is not a duration: write a number and us, ms, s, m, h or d",
+    "simulate --duration 2h": "it must be between 0s and 1h",
+    "simulate --think -1ms": "--think is -1ms",
+    "simulate --strong-share 1.5": "--strong-share is 1.5: it must be between 0 and 1",
+    "simulate --strong-share nan": "--strong-share is nan: it must be between 0 and 1",
+    "simulate --load 0": "--load is 0.0: it must be above 0",
+    "simulate --load 9 --sessions 2": "--load and --sessions exclude each other",
+    "simulate --fault 'crash 5 at 1ms'": "names replica 5, which does not exist: replicas are 0 to",
+    "simulate --fault 'explode 1 at 1ms'": "unknown fault 'explode': known are crash",
+    "simulate --fault 'crash 1 at noon'": "'noon' is not a duration",
+    "simulate --fault 'crash 1 at 3s'": "a fault at 3s, but the run ends at 2s",
+    "simulate --call 'opne ann on 0 at 1ms'": "unknown operation of bank 'opne': known are accrue",
+    "simulate --call 'open on 0 at 1ms'": "cannot take 0 arguments",
+    "simulate --call 'open ann on 5 at 1ms'": "replica 5, which does not exist",
+    "simulate --call 'open ann'": "is not a call: write '[strong] NAME",
+    "simulate --call 'open ann on 0 at 3s'": "a call at 3s, but the run ends at 2s",
+    "simulate --story --replicas 3": "--story brings its own scenario: --replicas cannot change it",
+    "simulate --replay 1 --seed 2": "--replay brings its own scenario: --seed cannot change it",
+    "simulate --faults nowhere.txt": "File 'nowhere.txt' does not exist",
+    "fuzz --seeds 0": "0 is not in the range x>=1",
+    "fuzz --from -1": "-1 is not in the range x>=0",
+    "fuzz --jobs 0": "0 is not in the range 1<=x<=256",
+    "check": "Missing argument 'RUN_FOLDER'",
+    "check nowhere": "nowhere is not a run folder: it has no config.json",
+}
+
+
+def words(line: str) -> list[str]:
+    parts = line.split("'")
+    return [word for at, part in enumerate(parts) for word in ([part] if at % 2 else part.split())]
+
+
+@pytest.mark.parametrize("line", MISTAKES)
+def test_a_mistake_is_one_line_and_exit_code_2(
+    line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(words(line))
+
+    shown = capsys.readouterr()
+    assert code == 2
+    assert shown.out == ""
+    assert shown.err.startswith("creek: ")
+    assert shown.err.count("\n") == 1
+    assert MISTAKES[line] in shown.err
+
+
+def test_a_file_of_faults_is_read_with_comments_and_its_mistakes_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, bad = tmp_path / "good.txt", tmp_path / "bad.txt"
+    good.write_text("# a bad day\ncrash 1 at 10ms  # the first\n\nrestart 1 at 50ms\n")
+    bad.write_text("crash 9 at 10ms\n")
+
+    assert main(["simulate", "--duration", "100ms", "--faults", str(good)]) == 0
+    assert "crash 1 at 10ms; restart 1 at 50ms" in capsys.readouterr().out
+    assert main(["simulate", "--faults", str(bad)]) == 2
+    assert "replica 9, which does not exist" in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_text_is_a_mistake(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "faults.txt"
+    path.write_bytes(b"\xff\xfe\x00")
+
+    assert main(["simulate", "--faults", str(path)]) == 2
+    assert capsys.readouterr().err.startswith(f"creek: cannot read the faults in {path}")
+
+
+def test_help_has_an_example_and_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    for line in ("", "--help", "simulate --help", "fuzz --help", "check --help"):
+        assert main(line.split()) == 0
+        assert "Example" in capsys.readouterr().out
+    main(["--help"])
+    assert "Exit codes" in capsys.readouterr().out
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("creek 0.")

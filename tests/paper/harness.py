@@ -40,6 +40,8 @@ EXECUTE, ROLLBACK = Work.EXECUTE, Work.ROLLBACK
 NEVER = 10**9
 DELIVERIES_MAX = 100_000
 """More than this in one `flush` is a conversation without an end."""
+TASKS_MAX = 10_000
+"""More than this after one input is work without an end."""
 
 
 class Envelope(msgspec.Struct, frozen=True, eq=False):
@@ -345,8 +347,11 @@ class Cluster:
             self._work(replica)
 
     def _work(self, replica: int) -> None:
+        count = 0
         while self.tasks[replica]:
             self.step(replica)
+            count += 1
+            assert count < TASKS_MAX, "the replica does not stop working"
 
     def _take(self, replica: int) -> None:
         taken = self.replicas[replica].take_effects()

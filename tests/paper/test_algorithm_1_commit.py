@@ -1,5 +1,6 @@
 """Algorithm 1, lines 48-57: `commit`."""
 
+from creek.protocol.effects import Installed
 from creek.protocol.messages import Cast, Vote
 from tests.paper.harness import EXECUTE, ROLLBACK, STABLE, TENTATIVE, Cluster
 
@@ -202,6 +203,23 @@ def test_the_stable_response_leaves_once() -> None:
     cluster.settle()
 
     assert [kind for kind, _ in cluster.answers(id)].count(STABLE) == 1
+
+
+def test_a_stable_response_that_left_with_the_commit_does_not_come_again_from_a_snapshot() -> None:
+    """Line 57: nobody waits any more, so nobody is told what the others computed."""
+    cluster = Cluster(checkpoint_every=4)
+    id = cluster.strong(2, "append", "a")
+    cluster.flush()
+    cluster.partition({0, 1}, {2})
+    for _ in range(16):
+        cluster.strong(0, "length")
+        cluster.flush()
+    cluster.heal()
+
+    cluster.settle()
+
+    assert [type(each) for each in cluster.events[2]].count(Installed) == 1
+    assert cluster.answers(id) == [(TENTATIVE, 1), (STABLE, 1)]
 
 
 def test_a_strong_request_that_knew_of_nothing_is_committed_alone() -> None:

@@ -103,8 +103,8 @@ def test_without_a_majority_nobody_decides(replicas: int, crashed: int) -> None:
         assert decisions(cluster, replica) == []
 
 
-def test_an_instance_that_nobody_can_vote_for_does_not_stand_in_the_way_for_ever() -> None:
-    """Termination: where eventual stable evaluation fails for a value, another is decided."""
+def test_a_proposal_whose_messages_died_with_the_leader_does_not_stand_in_the_way() -> None:
+    """Termination: the others could not vote for it, so nobody knows of it any more."""
     cluster = Cluster(3)
     lost = cluster.strong(0, "append", "lost")
     cluster.drop(Cast)
@@ -112,10 +112,34 @@ def test_an_instance_that_nobody_can_vote_for_does_not_stand_in_the_way_for_ever
     cluster.crash(0)
     id = cluster.strong(1, "append", "a")
 
-    cluster.settle(120)
+    cluster.settle()
 
     assert cluster.cab_delivered(1) == cluster.cab_delivered(2) == [id]
     assert lost not in cluster.tentative(1)
+
+
+def test_an_instance_that_nobody_can_vote_for_does_not_stand_in_the_way_for_ever() -> None:
+    """Termination: where eventual stable evaluation fails for a value, another is decided."""
+    cluster = Cluster(3)
+    lost = cluster.strong(0, "append", "lost")
+    cluster.drop()
+    cluster.crash(0)
+    cluster.hold(Prepare)
+    cluster.settle()
+    prepare = cluster.pending(Prepare, sender=1, to=2)[0].message
+    assert isinstance(prepare, Prepare)
+    cluster.drop(Prepare)
+    cluster.release()
+    # The dead leader's last word: it had accepted what nobody else will ever receive.
+    last_word = Promise(prepare.ballot, 0, (AcceptedValue(0, Ballot(1, 0), (lost,)),))
+    cluster.inject(last_word, sender=0, to=1)
+    id = cluster.strong(1, "append", "a")
+    cluster.settle(20)
+    assert cluster.cab_delivered(1) == []
+
+    cluster.settle(60)
+
+    assert cluster.cab_delivered(1) == cluster.cab_delivered(2) == [id]
 
 
 # --- uniform validity --------------------------------------------------------------------------

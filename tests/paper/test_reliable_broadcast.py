@@ -4,7 +4,7 @@ import pytest
 
 from creek.checkers import Ok
 from creek.protocol.dots import Dot
-from creek.protocol.messages import Cast, Pull, Pulled, Summary
+from creek.protocol.messages import Cast, Pull, Pulled, Received, Summary
 from creek.protocol.request import Operation, Request
 from tests.paper.harness import EXECUTE, Cluster
 from tests.paper.schedules import SEEDS, run, verdicts
@@ -48,6 +48,7 @@ def test_a_message_that_arrives_twice_is_delivered_once() -> None:
 
     assert cluster.rb_delivered(0) == cluster.rb_delivered(2) == [id]
     assert cluster.done[2] == [(EXECUTE, id)]
+    assert cluster.on_disk(2, Received) == [Received(cluster.requests[id])]
 
 
 def test_a_message_pushed_and_pulled_is_delivered_once() -> None:

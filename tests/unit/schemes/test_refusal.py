@@ -1,0 +1,600 @@
+"""Wrong messages, thrown at replicas in the middle of real work: counted, and nothing else changes.
+
+"Nothing else" is meant literally: a fingerprint of every attribute of the replica is taken before
+and after.
+"""
+
+import copy
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from random import Random
+from types import FrameType
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from creek.errors import MalformedMessage
+from creek.protocol import admission
+from creek.protocol.dots import Dot, Dots
+from creek.protocol.effects import Effects, Kind
+from creek.protocol.messages import (
+    Accept,
+    AcceptedValue,
+    Ballot,
+    Cast,
+    CatchUp,
+    Checkpoint,
+    Decisions,
+    Heartbeat,
+    Message,
+    Prepare,
+    Progress,
+    Promise,
+    Promised,
+    Pull,
+    Pulled,
+    Reject,
+    Snapshot,
+    Summary,
+    Vote,
+    decode_message,
+    encode,
+)
+from creek.protocol.omega import NO_BALLOT
+from creek.protocol.paxos.acceptor import BALLOT_FROM_THE_PAST
+from creek.protocol.paxos.leader import Phase
+from creek.protocol.request import Operation, Outcome, Request
+from creek.schemes.basic import BasicReplica
+from tests.unit.protocol import strategies as good
+from tests.unit.schemes.bench import Bench
+from tests.unit.schemes.busy import busy_bench
+from tests.unit.schemes.fingerprint import fingerprint
+
+HUGE = 2**61
+LAST = admission.LIMIT - 1
+SEEDS = range(12)
+NOTHING = Effects()
+
+
+@cache
+def busy(seed: int) -> Bench:
+    """Shared by the tests that change nothing."""
+    return busy_bench(seed)
+
+
+def test_the_replicas_really_are_in_the_middle_of_work() -> None:
+    replicas = [busy(seed)[index] for seed in SEEDS for index in range(3)]
+    assert any(each._to_be_rolled_back for each in replicas)
+    assert any(each._running is not None for each in replicas)
+    assert any(each._awaiting for each in replicas)
+    assert any(each._order.first for each in replicas)
+    broadcasts = [each._broadcasts for each in replicas]
+    assert any(each.gossip.held_back() for each in broadcasts)
+    assert any(each.cab._blocked for each in broadcasts)
+    assert any(each.cab.acceptor._deferred for each in broadcasts)
+    assert any(each.cab.acceptor.accepted for each in broadcasts)
+    assert {each.cab.leader.phase for each in broadcasts} == set(Phase)
+
+
+# --- wrong messages, drawn ----------------------------------------------------------------------
+
+outside = st.sampled_from((3, 4, 99, -1, 2**62))
+"""Not a member."""
+too_large = st.integers(admission.LIMIT, 2**64 - 1)
+negative = st.integers(-(2**63), -1)
+out_of_range = too_large | negative
+counters = st.integers(0, 30)
+members = st.integers(0, 2)
+operations = st.just(Operation("put", ("a", 1)))
+
+ids = st.builds(Dot, members, st.integers(1, 40))
+batches = st.lists(ids, unique=True, max_size=3).map(tuple)
+wrong_ids = (
+    st.builds(Dot, outside, counters)
+    | st.builds(Dot, members, st.integers(-5, 0))
+    | st.builds(Dot, members, too_large)
+)
+wrong_ranges = (
+    st.just(())
+    | st.lists(counters, min_size=1, max_size=5).filter(lambda each: len(each) % 2 == 1)
+    | st.tuples(st.integers(-5, 0), counters)
+    | st.tuples(counters, counters).filter(lambda each: each[0] >= each[1])
+    | st.tuples(st.integers(1, 5), too_large)
+    | st.just((1, 4, 3, 9))
+).map(tuple)
+wrong_dots = st.builds(lambda replica, ranges: Dots({replica: ranges}), members, wrong_ranges) | (
+    st.builds(lambda replica: Dots({0: (1, 2), replica: (1, 2)}), outside)
+)
+ballots = st.builds(Ballot, st.integers(1, 9), members)
+wrong_ballots = (
+    st.builds(Ballot, st.integers(1, 9), outside)
+    | st.builds(Ballot, out_of_range, members)
+    | st.just(Ballot(0, 1))
+)
+wrong_batches = st.builds(lambda id, batch: (*batch, id), wrong_ids, batches) | st.builds(
+    lambda id, batch: (id, *batch, id), ids, batches
+)
+
+
+def request(
+    id: Dot, timestamp: int = 1, strong: bool = False, context: Dots | None = None
+) -> Request:
+    return Request(timestamp, id, Operation("put", ("a", 1)), strong, context)
+
+
+def own_future(id: Dot, reach: int) -> Request:
+    return request(id, strong=True, context=Dots({id.replica: (1, id.event + 1 + reach)}))
+
+
+wrong_requests = (
+    st.builds(request, wrong_ids)
+    | st.builds(request, ids, out_of_range)
+    | st.builds(lambda id: request(id, strong=True), ids)
+    | st.builds(lambda id: request(id, context=Dots()), ids)
+    | st.builds(lambda id, dots: request(id, strong=True, context=dots), ids, wrong_dots)
+    | st.builds(own_future, ids, st.integers(0, 3))
+)
+
+
+def wrong_checkpoint(
+    instance: int = 10**6,
+    length: int = 30,
+    ids: Dots = Dots({0: (1, 11), 1: (1, 11), 2: (1, 11)}),  # noqa: B008 - immutable
+    timestamp: int = 1,
+    outcomes: tuple[tuple[Dot, Outcome], ...] = (),
+) -> Snapshot:
+    return Snapshot(Checkpoint(instance, length, ids, timestamp, (), outcomes))
+
+
+wrong_snapshots = (
+    st.builds(wrong_checkpoint, instance=out_of_range)
+    | st.builds(wrong_checkpoint, length=st.integers(0, 29) | st.integers(31, 99) | negative)
+    | st.builds(wrong_checkpoint, ids=wrong_dots)
+    | st.builds(wrong_checkpoint, timestamp=out_of_range)
+    | st.builds(
+        wrong_checkpoint,
+        outcomes=st.builds(lambda id: ((id, Outcome(1)),), st.builds(Dot, members, st.just(11))),
+    )
+)
+
+
+def contradicting_promise(ballot: Ballot, decided: int, kind: int, batch: Any) -> Promise:
+    above = Ballot(ballot.round + 1, 0)
+    fine = AcceptedValue(decided + 1, ballot, batch)
+    wrong: AcceptedValue = [
+        fine,
+        AcceptedValue(decided - 1, ballot, batch),
+        AcceptedValue(decided + 2, above, batch),
+        AcceptedValue(decided + 8 * 4, ballot, batch),
+        AcceptedValue(decided + HUGE, ballot, batch),
+        AcceptedValue(decided, NO_BALLOT, batch),
+    ][kind]
+    return Promise(ballot, decided, (fine, wrong))
+
+
+wrong_promises = (
+    st.builds(contradicting_promise, ballots, st.integers(1, 30), st.integers(0, 5), batches)
+    | st.builds(Promise, wrong_ballots, counters, st.just(()))
+    | st.builds(Promise, ballots, out_of_range, st.just(()))
+    | st.builds(
+        lambda ballot, at, batch: Promise(ballot, at, (AcceptedValue(at, ballot, batch),)),
+        ballots,
+        counters,
+        wrong_batches,
+    )
+)
+
+
+def wrong_from(sender: int) -> st.SearchStrategy[Message]:
+    """Messages that this member never sends."""
+    other = st.sampled_from([each for each in range(3) if each != sender])
+    foreign = st.builds(Ballot, st.integers(1, 9), other)
+    owned = st.builds(Ballot, st.integers(1, 9), st.just(sender))
+    wrong: list[st.SearchStrategy[Message]] = [
+        st.builds(lambda each: Cast((each,)), wrong_requests),
+        st.builds(lambda replica: Cast((request(Dot(replica, 1)),)), other),
+        st.builds(lambda each: Pulled((each,)), wrong_requests),
+        st.builds(Summary, wrong_dots),
+        st.builds(Pull, wrong_dots),
+        st.builds(Heartbeat, wrong_ballots, members, st.just((0, 1, 2))),
+        st.builds(Heartbeat, ballots, outside, st.just((0, 1, 2))),
+        st.builds(lambda ballot, each: Heartbeat(ballot, 0, (0, each)), ballots, outside),
+        st.builds(lambda ballot, each: Heartbeat(ballot, 0, (each, each)), ballots, members),
+        st.builds(Prepare, foreign | wrong_ballots, counters),
+        st.builds(Prepare, owned, out_of_range),
+        st.builds(Accept, foreign | wrong_ballots, counters, batches),
+        st.builds(Accept, owned, out_of_range, batches),
+        st.builds(Accept, owned, counters, wrong_batches),
+        wrong_promises,
+        st.builds(Vote, wrong_ballots, counters),
+        st.builds(Vote, ballots, out_of_range),
+        st.builds(Reject, wrong_ballots | st.just(NO_BALLOT)),
+        st.builds(Progress, out_of_range),
+        st.builds(CatchUp, out_of_range),
+        st.builds(Decisions, out_of_range, st.lists(batches, max_size=2).map(tuple)),
+        st.builds(lambda first, batch: Decisions(first, ((), batch)), counters, wrong_batches),
+        wrong_snapshots,
+    ]
+    return st.one_of(wrong)
+
+
+def assert_refused(replica: BasicReplica, sender: int, message: Message) -> None:
+    refused = sum(replica.refused.values())
+    replica.receive(message, sender, replica._broadcasts._now)
+    assert sum(replica.refused.values()) == refused + 1, message
+    assert replica.take_effects() == NOTHING, message
+
+
+@pytest.mark.parametrize("index", range(3))
+@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_a_wrong_message_is_counted_and_changes_nothing(index: int, data: st.DataObject) -> None:
+    replica = busy(data.draw(st.sampled_from(SEEDS)))[index]
+    sender = data.draw(st.sampled_from([each for each in range(3) if each != index]))
+    before = fingerprint(replica)
+    for message in data.draw(st.lists(wrong_from(sender), min_size=10, max_size=20)):
+        assert_refused(replica, sender, message)
+    assert fingerprint(replica) == before
+
+
+@pytest.mark.parametrize("index", range(3))
+@settings(max_examples=10)
+@given(wrong=st.lists(good.messages, min_size=10, max_size=20), seed=st.sampled_from(SEEDS))
+def test_a_stranger_changes_nothing_whatever_it_sends(
+    index: int, wrong: list[Message], seed: int
+) -> None:
+    replica = busy(seed)[index]
+    before = fingerprint(replica)
+    for sender in (3, -1, index):
+        for message in wrong:
+            assert_refused(replica, sender, message)
+    assert fingerprint(replica) == before
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_identifier_is_not_reused(seed: int) -> None:
+    for index, replica in busy(seed).replicas.items():
+        before = fingerprint(replica)
+        for known in replica._broadcasts.gossip._kept.values():
+            if known.id.replica == index:
+                continue
+            others = [
+                Request(
+                    known.timestamp + 1, known.id, known.operation, known.strong, known.context
+                ),
+                Request(known.timestamp, known.id, Operation("noop"), known.strong, known.context),
+                Request(known.timestamp, known.id, known.operation, True, Dots())
+                if not known.strong
+                else Request(known.timestamp, known.id, known.operation, False),
+            ]
+            for other in others:
+                assert_refused(replica, known.id.replica, Cast((other,)))
+                assert_refused(replica, (index + 1) % 3, Pulled((other,)))
+        assert fingerprint(replica) == before
+        assert replica.refused[admission.ID_REUSED] > 0
+
+
+# --- messages that are only late ----------------------------------------------------------------
+
+SOFT = (
+    "._broadcasts.cab._omega._last",
+    "._broadcasts.cab._omega._heard_at",
+    "._broadcasts.gossip._known",
+    "._broadcasts.gossip._asked",
+    "._broadcasts._snapshot_sent_at",
+)
+"""What peers said last, and when they were answered: a late word is a word."""
+
+
+def lasting(found: dict[str, str]) -> dict[str, str]:
+    return {path: value for path, value in found.items() if not path.startswith(SOFT)}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_message_that_comes_too_late_is_at_most_answered(seed: int) -> None:
+    bench = busy_bench(seed, crashes=False)
+    for index in list(bench.holding):
+        bench.run_held(index)
+    bench.settle(600)
+    for replica in bench.replicas.values():
+        before = lasting(fingerprint(replica))
+        for sender, receiver, message in bench.sent:
+            if receiver == replica.index:
+                replica.receive(message, sender, replica._broadcasts._now)
+                effects = replica.take_effects()
+                assert effects == Effects(send=effects.send), message
+        assert lasting(fingerprint(replica)) == before
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_ballot_from_the_past_is_counted_and_told_what_is_promised(seed: int) -> None:
+    for index, replica in busy(seed).replicas.items():
+        acceptor, learner = replica._broadcasts.cab.acceptor, replica._broadcasts.cab.learner
+        sender = (index + 1) % 3
+        past = Ballot(acceptor.promised.round - 1, sender)
+        if past.round < 1:
+            continue
+        before = fingerprint(replica)
+        for message in (Prepare(past, 0), Accept(past, learner.first_undecided, (Dot(0, 1),))):
+            refused = replica.refused.get(BALLOT_FROM_THE_PAST, 0)
+            replica.receive(message, sender, replica._broadcasts._now)
+            assert replica.refused[BALLOT_FROM_THE_PAST] == refused + 1
+            (send,) = replica.take_effects().send
+            assert (send.to, send.message) == ((sender,), Reject(acceptor.promised))
+        after = fingerprint(replica)
+        # A learner may count votes of any ballot: a majority in the past has decided.
+        changed = {path for path in before | after if before.get(path) != after.get(path)}
+        assert all(path.startswith("._broadcasts.cab.learner._tallies") for path in changed)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_pull_of_what_was_never_cast_changes_nothing(seed: int) -> None:
+    for index, replica in busy(seed).replicas.items():
+        refused = sum(replica.refused.values())
+        before = lasting(fingerprint(replica))
+        everything = Dots(dict.fromkeys(range(3), (1, HUGE)))
+        replica.receive(Pull(everything), (index + 1) % 3, replica._broadcasts._now)
+        effects = replica.take_effects()
+        assert effects == Effects(send=effects.send)
+        assert lasting(fingerprint(replica)) == before
+        assert sum(replica.refused.values()) == refused + 1
+
+
+# --- real messages with wrong bytes -------------------------------------------------------------
+
+
+def mutated(data: bytes, random: Random) -> bytes:
+    changed = bytearray(data)
+    for _ in range(random.choice((1, 1, 1, 2, 4))):
+        at = random.randrange(len(changed))
+        kind = random.randrange(4)
+        if kind == 0:
+            changed[at] = random.randrange(256)
+        elif kind == 1:
+            changed[at] ^= 1 << random.randrange(8)
+        elif kind == 2 and len(changed) > 1:
+            del changed[at]
+        else:
+            changed.insert(at, random.randrange(256))
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_real_messages_with_wrong_bytes_break_nothing(seed: int) -> None:
+    """Most are no message, many are refused; the few that could be real must not crash it."""
+    bench, random = busy(seed), Random(seed)
+    counts = {"malformed": 0, "refused": 0, "admitted": 0}
+    prints = {index: fingerprint(replica) for index, replica in bench.replicas.items()}
+    for _ in range(600):
+        sender, receiver, message = random.choice(bench.sent)
+        try:
+            wrong = decode_message(mutated(encode(message), random))
+        except MalformedMessage:
+            counts["malformed"] += 1
+            continue
+        replica = bench[receiver]
+        settings = bench.settings
+        if admission.problem(wrong, sender, settings) is None:
+            replica = copy.deepcopy(replica)
+            with at_most(5):
+                replica.receive(wrong, sender, replica._broadcasts._now)
+            counts["admitted"] += 1
+        else:
+            assert_refused(replica, sender, wrong)
+            counts["refused"] += 1
+    assert all(counts.values()), counts
+    assert {each: fingerprint(bench[each]) for each in range(3)} == prints
+
+
+# --- single wrong messages that need a closer look ----------------------------------------------
+
+
+@contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Raise TimeoutError in whatever takes longer."""
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        raise TimeoutError(f"more than {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def working_bench() -> Bench:
+    """Replica 1 leads; six requests are committed everywhere, three weak ones are tentative."""
+    bench = Bench(3)
+    bench.tick(12)
+    for index in range(3):
+        bench.invoke(index, "put", "a", index)
+        bench.invoke(index, "put", "b", index, strong=True)
+    bench.deliver()
+    bench.tick(2)
+    for index in range(3):
+        bench.invoke(index, "put", "c", index)
+    bench.deliver()
+    assert [bench[index].leader() for index in range(3)] == [1, 1, 1]
+    assert [bench[index].committed_length() for index in range(3)] == [6, 6, 6]
+    return bench
+
+
+BALLOT = Ballot(2, 1)
+"""In which replica 1 leads the working bench."""
+NEXT = 3
+"""The first undecided instance of the working bench."""
+COMMITTED = Dots(dict.fromkeys(range(3), (1, 3)))
+WEAK = Dot(2, 3)
+NEVER_CAST = Dot(2, 99)
+"""By replica 2, which is the one that is told of it."""
+
+
+def checkpoint(length: int, ids: Dots, **others: Any) -> Snapshot:
+    fields: dict[str, Any] = {"instance": NEXT + 5, "timestamp": 1, "state": (), "outcomes": ()}
+    return Snapshot(Checkpoint(length=length, ids=ids, **(fields | others)))
+
+
+def open_question(what: str) -> Any:
+    return pytest.mark.xfail(reason=what)
+
+
+CLOSER: dict[str, tuple[Message, str | None]] = {
+    "a snapshot that is shorter than what is committed": (
+        checkpoint(0, Dots()),
+        "AssertionError in Order.install",
+    ),
+    "a snapshot that lacks what is committed": (
+        checkpoint(100, Dots({1: (1, 101)})),
+        "it is installed, and this replica's committed operations are gone",
+    ),
+    "a snapshot with more dots than a length can count": (
+        checkpoint(5, Dots(dict.fromkeys(range(3), (1, LAST)))),
+        "OverflowError: len() of the dots",
+    ),
+    "a snapshot of 2**61 requests": (
+        checkpoint(HUGE + 3, Dots({0: (1, HUGE), 1: (1, 3), 2: (1, 3)})),
+        "Order.install walks all its dots",
+    ),
+    "a snapshot that holds a register twice": (
+        checkpoint(6, COMMITTED, state=(("a", 1), ("a", 2))),
+        "it is installed",
+    ),
+    "a snapshot with an operation of ours that we never cast": (
+        checkpoint(7, Dots({0: (1, 3), 1: (1, 3), 2: (1, 3, 99, 100)})),
+        "it is installed, and our next event number jumps",
+    ),
+    "a request of ours that we never cast": (
+        Pulled((request(Dot(2, 4)),)),
+        "it is taken for one that we issued",
+    ),
+    "a request of ours from the far future": (
+        Pulled((request(Dot(2, LAST)),)),
+        "our next event number is beyond the limit: no peer takes our requests any more",
+    ),
+    "a context with a request of ours that we never cast": (
+        Cast((request(Dot(1, 4), 9, True, Dots({2: (1, 100)})),)),
+        "it can never become stable",
+    ),
+    "a summary of requests of ours that we never cast": (
+        Summary(Dots({2: (1, 100)})),
+        "it is pulled, round after round",
+    ),
+    "a proposal of a request of ours that we never cast": (
+        Accept(BALLOT, NEXT, (NEVER_CAST,)),
+        "the vote waits for ever",
+    ),
+    "a decision for a request of ours that we never cast": (
+        Decisions(NEXT, ((NEVER_CAST,),)),
+        "delivery waits for ever",
+    ),
+    "a proposal of a weak request": (Accept(BALLOT, NEXT, (WEAK,)), "the vote waits for ever"),
+    "a decision for a weak request": (
+        Decisions(NEXT, ((WEAK,),)),
+        "delivery waits until a strong request takes the weak one along",
+    ),
+    "two requests under one identifier": (
+        Cast((request(Dot(1, 4), 7), request(Dot(1, 4), 8))),
+        "the first one is taken",
+    ),
+    "a proposal that contradicts an earlier one of its ballot": (
+        Accept(BALLOT, NEXT + 1, (Dot(1, 2),)),
+        "the learner believes the second, the acceptor has voted for the first",
+    ),
+    "a record": (Promised(BALLOT), "AssertionError from assert_never"),  # type: ignore[dict-item]
+    "nothing": (None, "AssertionError from assert_never"),  # type: ignore[dict-item]
+}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        pytest.param(message, marks=[] if open_ is None else open_question(open_), id=name)
+        for name, (message, open_) in CLOSER.items()
+    ],
+)
+def test_what_this_replica_can_know_to_be_wrong_is_refused(message: Message) -> None:
+    bench = working_bench()
+    replica = bench[2]
+    bench.receive(2, 1, Accept(BALLOT, NEXT + 1, (Dot(0, 2),)))
+    before = fingerprint(replica)
+    with at_most(0.5):
+        assert_refused(replica, 1, message)
+    assert fingerprint(replica) == before
+
+
+FAR: dict[str, Message] = {
+    "an accept": Accept(BALLOT, HUGE, (Dot(0, 2),)),
+    "a vote": Vote(BALLOT, HUGE),
+    "decisions": Decisions(HUGE, ((Dot(0, 2),),)),
+    "a catch-up": CatchUp(HUGE),
+    "a promise that nobody asked for": Promise(Ballot(9, 2), HUGE, ()),
+}
+
+
+@pytest.mark.parametrize("message", FAR.values(), ids=FAR.keys())
+def test_nothing_is_kept_of_an_instance_too_far_ahead(message: Message) -> None:
+    replica = working_bench()[2]
+    before = fingerprint(replica)
+    replica.receive(message, 1, replica._broadcasts._now)
+    assert replica.take_effects() == NOTHING
+    assert fingerprint(replica) == before
+
+
+LIES: dict[str, tuple[Message, str | None]] = {
+    "a summary of everything there could be": (
+        Summary(Dots({0: (1, HUGE), 1: (1, HUGE), 2: (1, HUGE)})),
+        None,
+    ),
+    "progress without end": (Progress(HUGE), None),
+    "a ballot of the far future": (Heartbeat(Ballot(HUGE, 1), 1, (0, 1, 2)), None),
+    "a timestamp of the far future": (Pulled((request(Dot(0, 4), HUGE),)), None),
+    "a rejection with the last ballot": (
+        Reject(Ballot(LAST, 1)),
+        "the next ballot is refused by everyone",
+    ),
+    "a heartbeat with the last ballot": (
+        Heartbeat(Ballot(LAST, 1), 1, (0, 1, 2)),
+        "the next ballot is refused by everyone",
+    ),
+    "a prepare with the last ballot": (
+        Prepare(Ballot(LAST, 1), 0),
+        "the next ballot is refused by everyone",
+    ),
+    "the last timestamp": (
+        Cast((request(Dot(1, 4), LAST),)),
+        "the next timestamp is refused by everyone",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        pytest.param(message, marks=[] if open_ is None else open_question(open_), id=name)
+        for name, (message, open_) in LIES.items()
+    ],
+)
+def test_a_lie_that_cannot_be_known_for_one_costs_nobody_liveness(message: Message) -> None:
+    bench = working_bench()
+    if isinstance(message, Cast | Pulled):  # as if it had been cast, so that all hear of it
+        (told,) = message.requests
+        message = Cast((told,))
+        for index in range(3):
+            if index != told.id.replica:
+                bench.receive(index, told.id.replica, message)
+        bench.crash(told.id.replica)
+    else:
+        bench.receive(2, 1, message)
+    with at_most(20):
+        bench.tick(20)
+        ids = [bench.invoke(each, "put", "d", 1, strong=True) for each in sorted(bench.replicas)]
+        bench.tick(200)
+    for id in ids:
+        assert Kind.STABLE in [kind for kind, _ in bench.answers_to(id)]

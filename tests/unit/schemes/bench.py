@@ -8,7 +8,6 @@ from collections import deque
 from typing import Any
 
 from creek.datatypes.kv import KV
-from creek.execution.datatype import DataType
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Event, Kind, Response, Task
 from creek.protocol.messages import (
@@ -29,9 +28,8 @@ class NotAtRest(Exception):
 
 
 class Bench:
-    def __init__(self, size: int = 3, datatype: DataType = KV, **settings: int) -> None:
+    def __init__(self, size: int = 3, **settings: int) -> None:
         self.settings = Settings(members=tuple(range(size)), **settings)
-        self.datatype = datatype
         self.now = 1_000_000
         self.skew_us: dict[int, int] = {}
         self.replicas: dict[int, BasicReplica] = {}
@@ -46,7 +44,7 @@ class Bench:
         self.holding: dict[int, list[Task]] = {}
         """Replicas whose tasks wait, with their tasks."""
         for index in range(size):
-            self.replicas[index] = BasicReplica(index, self.settings, datatype)
+            self.replicas[index] = BasicReplica(index, self.settings, KV)
 
     def __getitem__(self, index: int) -> BasicReplica:
         return self.replicas[index]
@@ -89,7 +87,7 @@ class Bench:
         self.holding.pop(index, None)
 
     def restart(self, index: int) -> None:
-        replica = BasicReplica(index, self.settings, self.datatype)
+        replica = BasicReplica(index, self.settings, KV)
         self.replicas[index] = replica
         replica.recover(self.records(index))
         self.carry_out(index)
@@ -159,3 +157,12 @@ class Bench:
                 return
             self.tick()
         raise NotAtRest(f"after {ticks} ticks")
+
+
+def leading_bench(size: int = 3, **settings: int) -> Bench:
+    """A cluster that has agreed on replica 1, and has nothing to do."""
+    bench = Bench(size, **settings)
+    bench.tick(12)
+    leaders = {bench[index].leader() for index in range(size)}
+    assert leaders == {1}
+    return bench

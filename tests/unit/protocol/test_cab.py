@@ -26,7 +26,7 @@ from creek.protocol.paxos.leader import Phase
 from creek.protocol.probes import Probe, Probes
 from creek.protocol.settings import Settings
 from tests.unit.protocol.strategies import frozen_dots
-from tests.unit.schemes.bench import Bench, NotAtRest
+from tests.unit.schemes.bench import Bench, NotAtRest, leading_bench
 
 A, B, DEPENDENCY = Dot(1, 1), Dot(2, 1), Dot(2, 9)
 THEIRS = Ballot(1, 1)
@@ -325,9 +325,7 @@ def test_a_replica_alone_decides_alone() -> None:
 def bench_with_a_leader_far_ahead() -> Bench:
     """Replica 1 leads three. Its first instance cannot be voted for by the others, who miss what
     it depends on, while replica 0 keeps asking for strong operations that can be decided."""
-    bench = Bench(3, window=2)
-    bench.tick(12)
-    assert bench[0].leader() == 1
+    bench = leading_bench(1, window=2)
     bench.invoke(1, "put", "lost", 1)
     bench.network.clear()
     bench.invoke(1, "put", "blocked", 1, strong=True)

@@ -159,10 +159,13 @@ class Bench:
         raise NotAtRest(f"after {ticks} ticks")
 
 
-def leading_bench(size: int = 3, **settings: int) -> Bench:
-    """A cluster that has agreed on replica 1, and has nothing to do."""
-    bench = Bench(size, **settings)
+def leading_bench(leader: int = 1, **settings: int) -> Bench:
+    """Three replicas that have agreed on the leader, and have nothing to do."""
+    bench = Bench(3, **settings)
+    bench.isolate(*(each for each in range(3) if each < leader))
+    bench.tick(60)
+    bench.cut.clear()
     bench.tick(12)
-    leaders = {bench[index].leader() for index in range(size)}
-    assert leaders == {1}
+    assert [bench[each].leader() for each in range(3)] == [leader] * 3
+    bench.sent.clear()
     return bench

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ SEEDS = (1, 5, 8, 13, 21)
 PRINT = "from tests.unit.schemes.test_determinism import *; print(traces())"
 
 
+@cache
 def traces() -> list[str]:
     """The trace hashes of a few simulations, and the fingerprints of a few replicas."""
     found = []

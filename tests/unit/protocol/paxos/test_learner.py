@@ -196,9 +196,9 @@ def test_a_peer_that_asks_for_what_is_forgotten_is_not_answered_with_decisions(
 
 
 def test_a_learner_asks_whoever_is_ahead_when_nothing_was_decided_for_a_while(world: World) -> None:
-    world.learner.on_progress(2, 3)
-    world.learner.on_progress(3, 7)
-    world.learner.on_progress(4, 7)
+    world.learner.on_progress(2, 3, 0)
+    world.learner.on_progress(3, 7, 0)
+    world.learner.on_progress(4, 7, 0)
     world.learner.ask_if_stalled()
     assert world.outbox.take().send == (), "it has only just looked"
     world.learner.ask_if_stalled()
@@ -208,24 +208,25 @@ def test_a_learner_asks_whoever_is_ahead_when_nothing_was_decided_for_a_while(wo
 
 def test_a_learner_that_is_ahead_asks_nobody(world: World) -> None:
     world.decide(0, X)
-    world.learner.on_progress(2, 1)
+    world.learner.on_progress(2, 1, 0)
     for _ in range(3):
         world.learner.ask_if_stalled()
     assert world.outbox.take().send == ()
 
 
 def test_a_learner_that_caught_up_in_part_asks_for_more(world: World) -> None:
-    world.learner.on_progress(2, 5)
+    world.learner.on_progress(2, 5, 0)
     assert world.learner.on_decisions(2, 0, (X, Y)) == [0, 1]
     (send,) = world.outbox.take().send
     assert (send.to, send.message) == ((2,), CatchUp(2))
 
 
 def test_progress_never_goes_back(world: World) -> None:
-    world.learner.on_progress(2, 5)
-    world.learner.on_progress(2, 3)
+    world.learner.on_progress(2, 5, 4)
+    world.learner.on_progress(2, 3, 2)
     assert world.learner.progress_of(2) == 5
-    assert world.learner.progress_of(3) == 0
+    assert world.learner.settled_by(2) == 4
+    assert world.learner.progress_of(3) == world.learner.settled_by(3) == 0
 
 
 def test_a_decision_is_kept_until_everyone_delivered_it_and_we_need_it_no_more(
@@ -235,10 +236,10 @@ def test_a_decision_is_kept_until_everyone_delivered_it_and_we_need_it_no_more(
         world.decide(instance, ())
     world.deliver()
     for peer, progress in ((1, 3), (2, 2), (3, 3)):
-        world.learner.on_progress(peer, progress)
+        world.learner.on_progress(peer, progress, 0)
     world.learner.forget_delivered_by_all(3)
     assert list(world.learner.decided) == [0, 1, 2], "nothing is known of replica 4"
-    world.learner.on_progress(4, 3)
+    world.learner.on_progress(4, 3, 0)
     world.learner.forget_delivered_by_all(1)
     assert list(world.learner.decided) == [1, 2]
     world.learner.forget_delivered_by_all(3)

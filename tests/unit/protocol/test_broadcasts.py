@@ -1,0 +1,333 @@
+"""The two broadcasts as one machine: routing, the image on disk, snapshots, refusals, drift."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from creek.protocol.admission import ID_REUSED, STRANGER
+from creek.protocol.broadcasts import Broadcasts
+from creek.protocol.dots import Dot, Dots, DotSet
+from creek.protocol.effects import Effects
+from creek.protocol.messages import (
+    Accept,
+    Accepted,
+    AcceptedValue,
+    Ballot,
+    Cast,
+    CatchUp,
+    Checkpoint,
+    Decided,
+    Decisions,
+    Heartbeat,
+    Image,
+    Message,
+    Prepare,
+    Progress,
+    Promise,
+    Promised,
+    Pull,
+    Pulled,
+    Received,
+    Record,
+    Reject,
+    Snapshot,
+    Summary,
+    Vote,
+)
+from creek.protocol.probes import Probe
+from creek.protocol.request import Operation, Request
+from creek.protocol.settings import Settings
+
+THEIRS = Ballot(1, 1)
+
+
+def request(replica: int, event: int, timestamp: int = 10, strong: bool = False) -> Request:
+    context = Dots() if strong else None
+    return Request(timestamp, Dot(replica, event), Operation("touch"), strong, context)
+
+
+def checkpoint(instance: int, ids: Dots, timestamp: int = 50) -> Checkpoint:
+    return Checkpoint(instance, len(ids), ids, timestamp, (), ())
+
+
+class Scheme:
+    """A scheme that writes down what it is told, and commits what is CAB-delivered."""
+
+    def __init__(self) -> None:
+        self.requests: dict[Dot, Request] = {}
+        self.committed: list[Dot] = []
+        self.installed: list[Checkpoint] = []
+        self.settled = checkpoint(0, Dots())
+
+    def rb_deliver(self, request: Request) -> None:
+        self.requests[request.id] = request
+
+    def cab_deliver(self, id: Dot, instance: int) -> None:
+        self.committed.append(id)
+
+    def missing_dependency(self, id: Dot) -> Dot | None:
+        return None if id in self.requests else id
+
+    def is_committed(self, id: Dot) -> bool:
+        return id in self.committed
+
+    def checkpoint(self) -> Checkpoint:
+        return self.settled
+
+    def settled_instance(self) -> int:
+        return self.settled.instance
+
+    def live_requests(self) -> Iterator[Request]:
+        yield from self.requests.values()
+
+    def install(self, checkpoint: Checkpoint) -> None:
+        self.installed.append(checkpoint)
+
+
+class World:
+    """The broadcasts of replica 0 of three."""
+
+    def __init__(self, **settings: int) -> None:
+        self.settings = Settings(members=(0, 1, 2), **settings)
+        self.scheme = Scheme()
+        self.broadcasts = Broadcasts(0, self.settings, self.scheme)
+
+    def receive(self, message: Message, sender: int = 1, now: int = 10) -> Effects:
+        self.broadcasts.receive(message, sender, now)
+        self.broadcasts.settle()
+        return self.broadcasts.outbox.take()
+
+    def tick(self, times: int = 1) -> list[Message]:
+        for _ in range(times):
+            self.broadcasts.tick(10)
+        return [each.message for each in self.broadcasts.outbox.take().send]
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_every_kind_of_message_finds_its_machine(world: World) -> None:
+    broadcasts = world.broadcasts
+    world.receive(Cast((request(1, 1, strong=True),)))
+    assert Dot(1, 1) in broadcasts.gossip.delivered
+    world.receive(Summary(Dots({1: (1, 3)})))
+    assert broadcasts.gossip._known[1] == Dots({1: (1, 3)})
+    (send,) = world.receive(Pull(Dots({1: (1, 2)}))).send
+    assert send.message == Pulled((request(1, 1, strong=True),))
+    world.receive(Pulled((request(2, 1),)))
+    assert Dot(2, 1) in broadcasts.gossip.delivered
+    world.receive(Heartbeat(THEIRS, 1, (0, 1, 2)))
+    assert broadcasts.omega.greatest_ballot == THEIRS
+    (send,) = world.receive(Prepare(THEIRS, 0)).send
+    assert send.message == Promise(THEIRS, 0, ())
+    (send,) = world.receive(Accept(THEIRS, 0, (Dot(1, 1),))).send
+    assert send.message == Vote(THEIRS, 0)
+    world.receive(Vote(THEIRS, 0))
+    assert world.scheme.committed == [Dot(1, 1)]
+    world.receive(Progress(1))
+    assert broadcasts.cab.learner.progress_of(1) == 1
+    (send,) = world.receive(CatchUp(0)).send
+    assert send.message == Decisions(0, ((Dot(1, 1),),))
+    world.receive(Decisions(1, ((),)))
+    assert broadcasts.cab.learner.delivered == 2
+    world.receive(Reject(Ballot(7, 2)))
+    assert broadcasts.omega.greatest_ballot == Ballot(7, 2)
+    world.receive(Snapshot(checkpoint(5, Dots({1: (1, 2)}))))
+    assert [each.instance for each in world.scheme.installed] == [5]
+    assert broadcasts.refused == {}
+
+
+@pytest.mark.parametrize("sender", [0, 3])
+def test_a_message_from_oneself_or_a_stranger_is_refused(world: World, sender: int) -> None:
+    assert world.receive(Vote(THEIRS, 0), sender) == Effects()
+    assert world.broadcasts.refused == {STRANGER: 1}
+
+
+def test_refusals_are_counted_by_reason(world: World) -> None:
+    world.receive(Cast((request(1, 1),)))
+    for _ in range(3):
+        world.receive(Cast((request(1, 1, timestamp=11),)))
+    world.receive(Vote(THEIRS, 0), 9)
+    assert world.broadcasts.refused == {ID_REUSED: 3, STRANGER: 1}
+
+
+def test_identifiers_are_counted_from_what_was_issued_here(world: World) -> None:
+    assert world.broadcasts.next_id() == Dot(0, 1)
+    world.broadcasts.rb_cast(request(0, 1))
+    assert world.broadcasts.next_id() == Dot(0, 2)
+
+
+# --- drift ----------------------------------------------------------------------------------------
+
+
+def test_a_clock_far_ahead_is_reported_and_its_request_delivered() -> None:
+    world = World(drift_limit_us=100)
+    world.receive(Cast((request(1, 1, timestamp=10 + 101),)))
+    assert world.broadcasts.drift_us == {1: 101}
+    assert Dot(1, 1) in world.scheme.requests
+    assert world.broadcasts.refused == {}
+    assert world.broadcasts.clock.last == 111
+
+
+def test_a_clock_within_the_limit_is_not_reported() -> None:
+    world = World(drift_limit_us=100)
+    world.receive(Cast((request(1, 1, timestamp=110),)))
+    assert world.broadcasts.drift_us == {}
+
+
+def test_the_worst_drift_is_kept() -> None:
+    world = World(drift_limit_us=100)
+    for event, timestamp in ((1, 1_000), (2, 5_000), (3, 5_200)):
+        world.receive(Cast((request(1, event, timestamp),)))
+    assert world.broadcasts.drift_us == {1: 4_000}
+    assert world.broadcasts.probes.counts[Probe.CLOCK_AHEAD] == 3
+
+
+# --- the image ------------------------------------------------------------------------------------
+
+
+def test_an_image_holds_all_that_must_survive(world: World) -> None:
+    world.receive(Cast((request(1, 1, strong=True), request(1, 3))))
+    world.receive(Accept(THEIRS, 1, (Dot(1, 1),)))
+    world.receive(Decisions(2, ((),)))
+    world.broadcasts.compact(checkpoint(0, Dots(), timestamp=0))
+    (image,) = world.broadcasts.outbox.take().persist
+    assert image == Image(
+        checkpoint(0, Dots(), timestamp=0),
+        THEIRS,
+        (AcceptedValue(1, THEIRS, (Dot(1, 1),)),),
+        ((2, ()),),
+        (request(1, 1, strong=True), request(1, 3)),
+    )
+
+
+def test_what_the_checkpoint_before_the_last_held_is_forgotten(world: World) -> None:
+    for event in (1, 2):
+        world.receive(Cast((request(1, event, strong=True),)))
+        world.receive(Decisions(event - 1, ((Dot(1, event),),)))
+    gossip, learner = world.broadcasts.gossip, world.broadcasts.cab.learner
+    world.broadcasts.compact(checkpoint(1, Dots({1: (1, 2)})))
+    assert set(gossip._kept) == {Dot(1, 1), Dot(1, 2)}
+    assert list(learner.decided) == [0, 1]
+    world.broadcasts.compact(checkpoint(2, Dots({1: (1, 3)})))
+    assert set(gossip._kept) == {Dot(1, 2)}
+    assert list(learner.decided) == [1]
+
+
+RECORDS: tuple[Record, ...] = (
+    Received(request(1, 1, strong=True)),
+    Promised(Ballot(1, 1)),
+    Accepted(AcceptedValue(0, Ballot(1, 1), (Dot(1, 1),))),
+    Received(request(2, 2)),
+    Decided(0, (Dot(1, 1),)),
+    Accepted(AcceptedValue(1, Ballot(1, 1), ())),
+    Received(request(0, 1)),
+    Promised(Ballot(3, 2)),
+    Accepted(AcceptedValue(1, Ballot(3, 2), (Dot(0, 9),))),
+)
+
+
+def recovered(records: tuple[Record, ...]) -> World:
+    world = World()
+    world.broadcasts.recover(records)
+    return world
+
+
+def test_records_bring_everything_back() -> None:
+    world = recovered(RECORDS)
+    broadcasts = world.broadcasts
+    assert set(world.scheme.requests) == {Dot(1, 1), Dot(0, 1)}
+    assert [each.id for each in broadcasts.gossip.held_back()] == [Dot(2, 2)]
+    assert world.scheme.committed == [Dot(1, 1)]
+    assert broadcasts.cab.acceptor.promised == Ballot(3, 2)
+    assert broadcasts.cab.acceptor.accepted == {1: AcceptedValue(1, Ballot(3, 2), (Dot(0, 9),))}
+    assert broadcasts.omega.greatest_ballot == Ballot(3, 2)
+    assert broadcasts.next_id() == Dot(0, 2)
+    assert broadcasts.outbox.take() == Effects()
+
+
+@pytest.mark.parametrize("length", range(len(RECORDS) + 1))
+def test_an_image_in_the_middle_brings_back_the_same(length: int) -> None:
+    before = recovered(RECORDS[:length])
+    before.broadcasts.compact(checkpoint(0, Dots(), timestamp=0))
+    (image,) = before.broadcasts.outbox.take().persist
+    with_image = recovered((*RECORDS[:2], image, *RECORDS[length:]))
+    without = recovered(RECORDS)
+    for one, other in zip(essentials(with_image), essentials(without), strict=True):
+        assert one == other
+
+
+def essentials(world: World) -> tuple[object, ...]:
+    broadcasts = world.broadcasts
+    return (
+        set(broadcasts.gossip.received),
+        set(broadcasts.gossip.delivered),
+        set(broadcasts.gossip._kept),
+        broadcasts.cab.acceptor.promised,
+        broadcasts.cab.acceptor.accepted,
+        broadcasts.cab.learner.decided,
+        broadcasts.cab.learner.delivered,
+        world.scheme.committed,
+        broadcasts.clock.last,
+    )
+
+
+def test_an_image_with_a_checkpoint_is_installed_before_what_comes_after_it() -> None:
+    image = Image(
+        checkpoint(4, Dots({1: (1, 3)})),
+        Ballot(2, 1),
+        (),
+        ((4, (Dot(1, 3),)),),
+        (request(1, 3, strong=True),),
+    )
+    world = recovered((image, Received(request(1, 4))))
+    assert world.scheme.installed == [image.checkpoint]
+    assert world.scheme.committed == [Dot(1, 3)]
+    assert set(world.scheme.requests) == {Dot(1, 3), Dot(1, 4)}
+    assert world.broadcasts.clock.last == 50
+    assert world.broadcasts.cab.learner.delivered == 5
+
+
+# --- snapshots ------------------------------------------------------------------------------------
+
+
+def test_a_snapshot_is_installed_and_on_disk_at_once(world: World) -> None:
+    world.receive(Cast((request(1, 3),)))
+    snapshot = checkpoint(7, Dots({1: (1, 3), 2: (1, 9)}))
+    effects = world.receive(Snapshot(snapshot))
+    assert world.scheme.installed == [snapshot]
+    (image,) = effects.persist
+    assert isinstance(image, Image)
+    assert image.checkpoint == snapshot
+    assert set(world.scheme.requests) == {Dot(1, 3)}, "what waited for its dots is delivered"
+    assert world.broadcasts.clock.last == 50
+    assert world.broadcasts.gossip.received.covers(DotSet([Dot(2, 8), Dot(1, 3)]))
+
+
+def test_a_snapshot_of_what_is_delivered_here_is_ignored(world: World) -> None:
+    world.receive(Decisions(0, ((), ())))
+    for instance in (0, 1, 2):
+        world.receive(Snapshot(checkpoint(instance, Dots())))
+    assert world.scheme.installed == []
+
+
+def test_a_peer_that_lags_too_far_gets_a_snapshot_but_not_at_every_question() -> None:
+    world = World(retry_ticks=3)
+    world.receive(Snapshot(checkpoint(7, Dots({1: (1, 3)}))))
+    world.scheme.settled = checkpoint(7, Dots({1: (1, 3)}))
+    answers = []
+    for _ in range(6):
+        world.tick()
+        answers.append([each.message for each in world.receive(CatchUp(0), 2).send])
+    snapshot = [Snapshot(world.scheme.settled)]
+    assert answers == [snapshot, [], [], snapshot, [], []]
+    (send,) = world.receive(Pull(Dots({1: (1, 2)})), 1).send
+    assert send.message == snapshot[0], "another peer is another matter"
+
+
+def test_an_idle_replica_speaks_at_every_beat_of_its_settings() -> None:
+    world = World(heartbeat_ticks=2, summary_ticks=4)
+    kinds = [[type(each) for each in world.tick()] for _ in range(4)]
+    assert kinds == [[], [Heartbeat, Progress], [], [Heartbeat, Summary, Progress]]

@@ -66,10 +66,10 @@ SPLITS = (
         Settings(members=(0, 1, 2, 3)),
     ),
     Split(
-        "2 | 2, 1 in 100 strong",
+        "2 | 2, 1 in 10 strong",
         "two halves could not commit and strong operations piled up",
         FOUR,
-        (100, 100),
+        (10, 10),
         Settings(members=(0, 1, 2, 3)),
     ),
 )
@@ -97,7 +97,7 @@ def run(split: Split, operations: int, partitioned: bool, at_once: bool = False)
             for number in range(first, min(first + PER_TICK, operations)):
                 for side, every in zip(split.sides, split.strong_every, strict=True):
                     strong = every > 0 and number % every == every - 1
-                    cluster.invoke(side[number % len(side)], INCREMENT, strong)
+                    cluster.invoke(side[number // 3 % len(side)], INCREMENT, strong)
             cluster.tick()
         healed_ns = cluster.protocol.ns
         cluster.heal()

@@ -21,6 +21,7 @@ from creek.protocol.messages import (
     Reject,
     Vote,
 )
+from creek.protocol.messages import Cast as CastMessage
 from creek.protocol.omega import Omega
 from creek.protocol.paxos.leader import Phase
 from creek.protocol.probes import Probe, Probes
@@ -358,3 +359,66 @@ def test_what_a_leader_far_ahead_accepted_does_not_keep_another_from_leading() -
     bench.crash(2)
     bench.cut.clear()
     bench.settle()
+
+
+# --- what only a replica that is gone for good knew -----------------------------------------------
+
+
+def deliver_if(bench: Bench, kept: Callable[[int, int, Message], bool]) -> None:
+    """Deliver what is kept, lose the rest."""
+    while bench.network:
+        sender, receiver, message = bench.network.popleft()
+        if kept(sender, receiver, message):
+            bench.receive(receiver, sender, message)
+
+
+@pytest.mark.xfail(raises=NotAtRest, reason="the promise of the dead one keeps others waiting")
+def test_a_decision_that_only_a_dead_replica_knew_is_made_again() -> None:
+    """Replica 1 decides, promises that it has, and dies before it can tell what."""
+    bench = leading_bench(1)
+    bench.invoke(1, "put", "a", 1, strong=True)
+    deliver_if(bench, lambda _, receiver, message: receiver == 1 or not isinstance(message, Vote))
+    assert [len(bench[index].committed_ids()) for index in range(3)] == [0, 1, 0]
+    bench.isolate(1)
+    while not any(isinstance(message, Prepare) for _, _, message in bench.network):
+        bench.deliver()
+        bench.beat()
+    bench.cut.clear()
+    deliver_if(
+        bench,
+        lambda sender, receiver, message: (
+            (isinstance(message, Prepare) and receiver == 1)
+            or (isinstance(message, Promise) and sender == 1)
+        ),
+    )
+    bench.crash(1)
+    bench.settle()
+    assert bench[0].state() == {"a": 1}
+
+
+@pytest.mark.xfail(raises=NotAtRest, reason="it asks only who was furthest ahead, dead or not")
+@pytest.mark.parametrize("behind", [0, 2])
+def test_whoever_is_behind_does_not_wait_for_a_dead_replica_for_ever(behind: int) -> None:
+    """It heard that replica 1 is furthest ahead, but only the other one is there to be asked."""
+    bench = leading_bench(1)
+
+    def heard(_: int, receiver: int, message: Message) -> bool:
+        return receiver != behind or isinstance(message, CastMessage)
+
+    for number in range(5):
+        bench.invoke(1, "put", "a", number, strong=True)
+        deliver_if(bench, heard)
+    bench.invoke(1, "put", "a", "last", strong=True)
+    deliver_if(
+        bench,
+        lambda sender, receiver, message: (
+            heard(sender, receiver, message) and (receiver == 1 or not isinstance(message, Vote))
+        ),
+    )
+    assert bench[1].committed_length() == 6
+    assert bench[2 - behind].committed_length() == 5
+    assert bench[behind].committed_length() == 0
+    bench.receive(behind, 1, Progress(6))
+    bench.crash(1)
+    bench.settle()
+    assert bench[behind].state() == {"a": "last"}

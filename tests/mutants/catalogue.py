@@ -1,0 +1,632 @@
+"""Deliberate faults of the protocol: each breaks one rule, and the fuzzer must notice.
+
+A mutant is one or more edits of the source, applied to a copy of it. A fuzzer that lets one of them
+pass within the stated number of seeds has lost an eye. Mutants that no run can tell from the
+original are not listed: proposing before the predicate holds, say, is wasteful and not wrong.
+"""
+
+from typing import NamedTuple
+
+
+class Edit(NamedTuple):
+    file: str
+    """Relative to the package."""
+    before: str
+    """Occurs exactly once in the file."""
+    after: str
+
+
+class Mutant(NamedTuple):
+    name: str
+    rule: str
+    """The rule that it breaks."""
+    seeds: int
+    """It must be caught by a seed below."""
+    edits: tuple[Edit, ...]
+
+
+BASIC = "schemes/basic.py"
+UNDO = "execution/undo.py"
+BROADCASTS = "protocol/broadcasts.py"
+CAB = "protocol/cab.py"
+CLOCK = "protocol/clock.py"
+DOTS = "protocol/dots.py"
+GOSSIP = "protocol/gossip.py"
+OMEGA = "protocol/omega.py"
+ORDER = "protocol/order.py"
+REQUEST = "protocol/request.py"
+ACCEPTOR = "protocol/paxos/acceptor.py"
+LEADER = "protocol/paxos/leader.py"
+LEARNER = "protocol/paxos/learner.py"
+
+MUTANTS: tuple[Mutant, ...] = (
+    # --- acceptor: never against a promise, never what it cannot vouch for -----------------------
+    Mutant(
+        "accept_below_promise",
+        "an acceptor never votes below the ballot it promised",
+        100,
+        (Edit(ACCEPTOR, "if message.ballot < self.promised:", "if False:"),),
+    ),
+    Mutant(
+        "promise_taken_back",
+        "an acceptor never promises a lower ballot than before",
+        800,
+        (
+            Edit(
+                ACCEPTOR,
+                "if prepare.ballot < self.promised:\n            return None",
+                "if prepare.ballot < self.promised:\n            self.promised = NO_BALLOT",
+            ),
+        ),
+    ),
+    Mutant(
+        "promise_hides_a_value",
+        "a promise tells of every value that was accepted",
+        300,
+        (Edit(ACCEPTOR, "if each >= first)", "if each > first)"),),
+    ),
+    Mutant(
+        "deferred_vote_of_old_ballot",
+        "a deferred vote is void once a higher ballot is promised",
+        800,
+        (Edit(ACCEPTOR, "if deferred.ballot < self.promised:", "if False:"),),
+    ),
+    Mutant(
+        "deferred_vote_dropped",
+        "a vote that must wait for its predicate is deferred, not dropped",
+        150,
+        (
+            Edit(
+                ACCEPTOR,
+                "self._deferred[message.instance] = message\n                self._probes",
+                "self._probes",
+            ),
+        ),
+    ),
+    # --- learner ---------------------------------------------------------------------------------
+    Mutant(
+        "majority_of_votes_off_by_one",
+        "a batch is decided by the votes of a majority",
+        100,
+        (Edit(LEARNER, "< self._settings.majority:", "< self._settings.majority - 1:"),),
+    ),
+    Mutant(
+        "votes_of_ballots_added_up",
+        "the votes that decide a batch are votes in one ballot",
+        40,
+        (
+            Edit(
+                LEARNER,
+                "if ballot not in ballots:",
+                "ballot = Ballot(1, 0)\n        if ballot not in ballots:",
+            ),
+        ),
+    ),
+    Mutant(
+        "decisions_under_other_numbers",
+        "one batch is decided in an instance, wherever one asks",
+        20,
+        (Edit(LEARNER, "Decisions(first, batches)", "Decisions(first + 1, batches)"),),
+    ),
+    Mutant(
+        "never_catches_up",
+        "agreement: what one replica CAB-delivers, all correct ones deliver",
+        20,
+        (Edit(LEARNER, "if stalled and ahead is not None and", "if False and"),),
+    ),
+    # --- leader ----------------------------------------------------------------------------------
+    Mutant(
+        "majority_of_promises_off_by_one",
+        "a leader proposes once a majority promised its ballot",
+        450,
+        (Edit(LEADER, ">= self._settings.majority", ">= self._settings.majority - 1"),),
+    ),
+    Mutant(
+        "accepted_values_not_recovered",
+        "a new leader proposes again what may have been decided",
+        200,
+        (Edit(LEADER, "elif instance in recovered:", "elif False:"),),
+    ),
+    Mutant(
+        "gap_not_filled",
+        "a new leader closes the gaps between what it recovers",
+        700,
+        (Edit(LEADER, "self._propose(instance, ())", "pass"),),
+    ),
+    Mutant(
+        "recovered_instance_used_again",
+        "a leader proposes one batch in an instance of its ballot",
+        20,
+        (Edit(LEADER, "self._next_instance = end", "self._next_instance = start"),),
+    ),
+    Mutant(
+        "accept_never_repeated",
+        "validity: a lost proposal is made again until it is decided",
+        150,
+        (
+            Edit(
+                LEADER,
+                "self._send(self._peers, Accept(self.ballot, instance, flight.batch))",
+                "pass",
+            ),
+        ),
+    ),
+    Mutant(
+        "prepare_never_repeated",
+        "validity: a lost prepare is repeated until a majority promised",
+        200,
+        (Edit(LEADER, "self._send(waiting_for, self._prepare)", "pass"),),
+    ),
+    # --- conditional atomic broadcast ------------------------------------------------------------
+    Mutant(
+        "deliver_before_predicate",
+        "Section 3.3: m is CAB-delivered only if q(m) holds",
+        20,
+        (
+            Edit(
+                CAB,
+                "if missing is not None:\n            self._probes.hit(Probe.DELIVERY_DEFERRED)",
+                "if False:\n            self._probes.hit(Probe.DELIVERY_DEFERRED)",
+            ),
+        ),
+    ),
+    Mutant(
+        "predicate_without_context",
+        "lines 10-14: checkDep asks for the whole causal context",
+        70,
+        (
+            Edit(
+                BASIC,
+                "return self._causal_context.first_missing(request.context)",
+                "return None",
+            ),
+        ),
+    ),
+    Mutant(
+        "cab_delivers_twice",
+        "Section 3.3: m is CAB-delivered at most once",
+        100,
+        (Edit(CAB, "if self._is_delivered(id):", "if False:"),),
+    ),
+    Mutant(
+        "weak_arrival_wakes_nobody",
+        "validity: a predicate that has become true is noticed",
+        70,
+        (
+            Edit(
+                BASIC,
+                "self._broadcasts.arrived(request.id)",
+                "self._broadcasts.arrived(request.id) if request.strong else None",
+            ),
+        ),
+    ),
+    Mutant(
+        "commit_wakes_nobody",
+        "validity: a predicate waits for strong requests of the context too",
+        40,
+        (
+            Edit(
+                BASIC,
+                "self._commit(request)\n        self._broadcasts.arrived(id)",
+                "self._commit(request)",
+            ),
+        ),
+    ),
+    Mutant(
+        "new_leader_forgets_offers",
+        "validity: what was CAB-cast before a leader leads is proposed too",
+        20,
+        (
+            Edit(
+                CAB,
+                "self.leader.start(self.learner.first_undecided, self._ready)",
+                "self.leader.start(self.learner.first_undecided, ())",
+            ),
+        ),
+    ),
+    # --- Ω ---------------------------------------------------------------------------------------
+    Mutant(
+        "everybody_trusts_itself",
+        "Section 3.4: eventually all trust the same leader",
+        20,
+        (
+            Edit(OMEGA, "self.leader = next(able, None)", "self.leader = self._index"),
+            Edit(
+                OMEGA,
+                "if owner is not None and self._is_able(owner):",
+                "if owner == self._index:",
+            ),
+        ),
+    ),
+    # --- reliable broadcast ----------------------------------------------------------------------
+    Mutant(
+        "no_anti_entropy",
+        "Section 3.2, agreement: what one replica has, all get",
+        20,
+        (Edit(GOSSIP, "Summary(self.received.freeze())", "Summary(Dots())"),),
+    ),
+    Mutant(
+        "anti_entropy_skips_holes",
+        "agreement: also what is missing between others",
+        20,
+        (
+            Edit(
+                GOSSIP,
+                "self.received.missing(known)",
+                """Dots(
+                    {
+                        replica: (self.received.last(replica) + 1, ranges[-1])
+                        for replica, ranges in known.ranges.items()
+                        if self.received.last(replica) + 1 < ranges[-1]
+                    }
+                )""",
+            ),
+        ),
+    ),
+    Mutant(
+        "delivered_out_of_order",
+        "the requests of one replica are delivered in its order",
+        20,
+        (
+            Edit(
+                GOSSIP,
+                "if not self._deliver_from(request.id.replica):",
+                "self.delivered.add(request.id)\n"
+                "        self._deliver(self._held_back.pop(request.id))\n"
+                "        if False:",
+            ),
+        ),
+    ),
+    Mutant(
+        "held_back_dropped",
+        "what arrives early is held back, not dropped",
+        20,
+        (
+            Edit(
+                GOSSIP,
+                "self._probes.hit(Probe.REQUEST_HELD_BACK)",
+                "del self._held_back[request.id]",
+            ),
+        ),
+    ),
+    Mutant(
+        "rb_delivers_twice",
+        "Section 3.2, uniform integrity: at most once",
+        20,
+        (Edit(GOSSIP, "self._probes.hit(Probe.REQUEST_TWICE)", "self._deliver(request)"),),
+    ),
+    Mutant(
+        "requests_forgotten_too_early",
+        "a request is kept until every member has it",
+        30,
+        (Edit(GOSSIP, "everywhere = min(everywhere, ranges[1]", "everywhere = max(0, ranges[1]"),),
+    ),
+    Mutant(
+        "own_request_not_persisted",
+        "a request is on disk before its cast leaves",
+        60,
+        (
+            Edit(
+                GOSSIP,
+                "self._outbox.records.append(Received(request))\n        if self._peers:",
+                "if self._peers:",
+            ),
+        ),
+    ),
+    Mutant(
+        "received_request_not_persisted",
+        "a request is on disk before anybody hears that it is here",
+        200,
+        (
+            Edit(
+                GOSSIP,
+                "self._outbox.records.append(Received(request))\n        if not self._deliver",
+                "if not self._deliver",
+            ),
+        ),
+    ),
+    Mutant(
+        "event_numbers_from_memory",
+        "line 16: an event number is never used twice, after a restart neither",
+        30,
+        (
+            Edit(BROADCASTS, "self._now = 0", "self._now = 0\n        self._issued = 0"),
+            Edit(
+                BROADCASTS,
+                "return Dot(self.index, self.gossip.received.last(self.index) + 1)",
+                "self._issued += 1\n        return Dot(self.index, self._issued)",
+            ),
+        ),
+    ),
+    # --- images, checkpoints and snapshots -------------------------------------------------------
+    Mutant(
+        "image_forgets_tentative",
+        "an image holds every request that its checkpoint does not",
+        100,
+        (Edit(BASIC, "yield from self._order.tentative()", "yield from ()"),),
+    ),
+    Mutant(
+        "image_forgets_committed",
+        "an image holds what was committed after its checkpoint",
+        250,
+        (Edit(BASIC, "yield from islice(self._order.committed,", "yield from islice((),"),),
+    ),
+    Mutant(
+        "image_forgets_decisions",
+        "an image holds the decisions after its checkpoint",
+        350,
+        (Edit(BROADCASTS, "accepted, decided, requests)\n", "accepted, (), requests)\n"),),
+    ),
+    Mutant(
+        "snapshot_not_told_to_gossip",
+        "what a checkpoint covers is not delivered again",
+        100,
+        (Edit(BROADCASTS, "self.gossip.cover(checkpoint.ids)", "pass"),),
+    ),
+    Mutant(
+        "checkpoint_one_instance_too_far",
+        "a checkpoint holds what the instances below its own delivered: all of it",
+        30,
+        (
+            Edit(
+                BASIC,
+                "instance=self._settled.instance,",
+                "instance=self._settled.instance + 1,",
+            ),
+        ),
+    ),
+    Mutant(
+        "checkpoint_one_instance_too_near",
+        "a checkpoint holds what the instances below its own delivered: no more",
+        20,
+        (
+            Edit(
+                BASIC,
+                "instance=self._settled.instance,",
+                "instance=max(0, self._settled.instance - 1),",
+            ),
+        ),
+    ),
+    Mutant(
+        "checkpoint_of_speculative_state",
+        "a checkpoint holds the committed state, nothing tentative",
+        500,
+        (Edit(BASIC, "self._state.committed_state().items()", "self._state.items()"),),
+    ),
+    Mutant(
+        "old_snapshot_installed",
+        "committed only grows: a checkpoint of the past changes nothing",
+        500,
+        (
+            Edit(
+                BROADCASTS,
+                "if checkpoint.instance <= self.cab.learner.delivered:",
+                "if False:",
+            ),
+        ),
+    ),
+    Mutant(
+        "snapshot_without_outcomes",
+        "line 73: a strong operation gets its stable answer, from a snapshot if need be",
+        500,
+        (
+            Edit(
+                BASIC,
+                "(id, outcome) for untold in self._untold.values()",
+                "(id, outcome) for untold in ()",
+            ),
+        ),
+    ),
+    Mutant(
+        "outcome_of_another_request",
+        "the answer that comes with a snapshot is that of its request",
+        500,
+        (
+            Edit(
+                BASIC,
+                "for id, outcome in checkpoint.outcomes:",
+                "for (id, _), (_, outcome) in zip("
+                "checkpoint.outcomes, reversed(checkpoint.outcomes)):",
+            ),
+        ),
+    ),
+    Mutant(
+        "stale_execution_after_snapshot",
+        "an execution that began before a snapshot was installed is void",
+        150,
+        (
+            Edit(
+                BASIC,
+                "self._running = None\n        self._boundaries.clear()",
+                "self._boundaries.clear()",
+            ),
+        ),
+    ),
+    # --- order, clock and causal context ---------------------------------------------------------
+    Mutant(
+        "clock_goes_back",
+        "timestamps of a replica grow (line 17), or program order is lost",
+        100,
+        (Edit(CLOCK, "self.last = max(self.last + 1, now)", "self.last = now"),),
+    ),
+    Mutant(
+        "order_by_identifier",
+        "line 3: requests are ordered by their timestamps",
+        20,
+        (Edit(REQUEST, "OrderKey(self.timestamp, self.id)", "OrderKey(0, self.id)"),),
+    ),
+    Mutant(
+        "context_with_uncommitted_strong",
+        "lines 22 and 30: only weak requests enter the causal context on arrival",
+        20,
+        (
+            Edit(
+                BASIC,
+                "if not request.strong:\n            self._causal_context.add(request.id)",
+                "self._causal_context.add(request.id)\n        if not request.strong:",
+            ),
+        ),
+    ),
+    Mutant(
+        "context_without_committed_strong",
+        "line 34: a CAB-delivered request enters the causal context",
+        20,
+        (Edit(BASIC, "self._causal_context.add(id)", "pass"),),
+    ),
+    Mutant(
+        "context_without_tentative",
+        "line 19: only tentative requests that come later are left out",
+        20,
+        (
+            Edit(
+                BASIC,
+                "without(each.id for each in later)",
+                "without(\n                each.id\n                for each in"
+                " (later if operation is NOOP else self._order.tentative())\n            )",
+            ),
+        ),
+    ),
+    Mutant(
+        "commit_in_order_of_identifiers",
+        "lines 49-50: committedExt keeps the order of tentative",
+        20,
+        (Edit(ORDER, "for id in unstable), key=_key)", "for id in unstable))"),),
+    ),
+    Mutant(
+        "commit_leaves_one_behind",
+        "line 49: committedExt is all of the context that is tentative",
+        20,
+        (
+            Edit(
+                ORDER,
+                "for id in unstable), key=_key)",
+                "for id in unstable), key=_key)[len(unstable) > 1 :]",
+            ),
+        ),
+    ),
+    Mutant(
+        "commit_before_its_context",
+        "line 50: committed is committed · committedExt · [r]",
+        20,
+        (Edit(ORDER, "moved.append(request)", "moved.insert(0, request)"),),
+    ),
+    Mutant(
+        "commit_takes_all_earlier",
+        "line 49: committedExt is nothing but the context",
+        20,
+        (
+            Edit(
+                ORDER,
+                "(self._tentative[id] for id in unstable)",
+                "(each for each in self._tentative.values()"
+                " if not each.strong and each.key < request.key)",
+            ),
+        ),
+    ),
+    # --- execution -------------------------------------------------------------------------------
+    Mutant(
+        "commit_rolls_nothing_back",
+        "lines 42-47: what was executed in another order is rolled back",
+        20,
+        (Edit(BASIC, "if in_order < len(moved):", "if False:"),),
+    ),
+    Mutant(
+        "overtaken_execution_installed",
+        "line 62: a request is executed after all that comes before it",
+        40,
+        (
+            Edit(
+                BASIC,
+                "elif self._to_be_rolled_back or self._next_to_execute() is not task.request:",
+                "elif False:",
+            ),
+        ),
+    ),
+    Mutant(
+        "undone_in_forward_order",
+        "line 45: toBeRolledBack is reversed, the newest comes first",
+        20,
+        (
+            Edit(BASIC, ".extend(reversed(out_of_order))", ".extend(out_of_order)"),
+            Edit(
+                UNDO,
+                "_, undo_map = self.undo_log.popitem()",
+                "undo_map = self.undo_log.pop(request.id)",
+            ),
+            Edit(UNDO, "assert newest == request.id,", "assert newest,"),
+        ),
+    ),
+    Mutant(
+        "absent_undone_as_none",
+        "Algorithm 2, line 10: ⊥ is undone as ⊥",
+        20,
+        (Edit(UNDO, "undo_map[key] = self.read(key)", "undo_map[key] = self.db.get(key)"),),
+    ),
+    Mutant(
+        "one_write_undone",
+        "Algorithm 2, lines 17-18: every register of the undo map is restored",
+        30,
+        (
+            Edit(
+                UNDO,
+                "for key, value in undo_map.items():  # lines 17-18",
+                "for key, value in list(undo_map.items())[:1]:",
+            ),
+        ),
+    ),
+    # --- answers ---------------------------------------------------------------------------------
+    Mutant(
+        "stable_though_reordered",
+        "lines 55-57: the tentative answer is stable only if the order matched",
+        20,
+        (
+            Edit(
+                BASIC,
+                "if awaiting is not None and at + len(moved) <= len(self._executed):",
+                "if awaiting is not None and awaiting.outcome is not None:",
+            ),
+        ),
+    ),
+    Mutant(
+        "stable_is_the_first_tentative",
+        "line 70: the last tentative response is kept",
+        20,
+        (
+            Edit(
+                BASIC,
+                "awaiting.outcome = outcome\n",
+                "awaiting.outcome = awaiting.outcome or outcome\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "stable_before_committed",
+        "line 72: a response is stable once the request is on committed",
+        20,
+        (
+            Edit(
+                BASIC,
+                "elif len(self._executed) >= len(self._order.committed):",
+                "elif len(self._executed) > len(self._order.committed):",
+            ),
+        ),
+    ),
+    Mutant(
+        "weak_answered_again",
+        "lines 66-68: a weak operation is answered once",
+        20,
+        (
+            Edit(
+                BASIC,
+                "# line 67\n                del self._awaiting[head.id]",
+                "# line 67, and again",
+            ),
+        ),
+    ),
+    Mutant(
+        "no_strong_noop",
+        "Section 4.4: weak requests stabilise without a client's strong one",
+        20,
+        (Edit(BASIC, "if self._unstable and self._ticks", "if False and self._ticks"),),
+    ),
+)

@@ -1,0 +1,59 @@
+"""Runs the fuzzer on the copy of the package in a folder: `examiner.py FOLDER SEEDS`.
+
+A process of its own, with FOLDER on PYTHONPATH, so that nothing of the unpatched package is loaded.
+It examines seed 0, 1, 2, … and prints one line of JSON for each, until a seed fails or all passed.
+"""
+
+import json
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+
+from creek import __file__ as package_file
+from creek.simulation.fuzz import Finding, examine
+
+SEED_S_MAX = 120
+"""A replica that loops for ever inside one step does not even reach the simulator's own limit."""
+
+
+def main(folder: Path, seeds: int) -> None:
+    loaded = Path(package_file).resolve()
+    if not loaded.is_relative_to(folder.resolve()):
+        sys.exit(f"creek was loaded from {loaded.parent}, not from the copy in {folder}")
+    signal.signal(signal.SIGALRM, _too_long)
+    for seed in range(seeds):
+        signal.alarm(SEED_S_MAX)
+        finding = examine(seed)
+        signal.alarm(0)
+        found = caught_by(finding)
+        print(json.dumps({"seed": seed, "caught_by": found}), flush=True)
+        if found is not None:
+            return
+
+
+def caught_by(finding: Finding) -> str | None:
+    """The first checker that says Illegal; when the run did not settle, one that says more."""
+    if not finding.failed:
+        return None
+    if finding.crash is not None:
+        return f"raised {_raised(finding.crash)}"
+    names = [each.checker for each in finding.illegal]
+    if finding.unsettled is not None:
+        names = [name for name in names if name != "convergence"]
+        return names[0] if names else "did not settle"
+    return names[0] if names else "not repeatable"
+
+
+def _raised(crash: str) -> str:
+    """The name of the exception, from the last line of its traceback that has one."""
+    lines = [line for line in crash.splitlines() if line[:1].isalpha()]
+    return lines[-1].split(":")[0]
+
+
+def _too_long(_number: int, _frame: FrameType | None) -> None:
+    raise TimeoutError(f"a seed took more than {SEED_S_MAX} s")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -18,6 +18,7 @@ nor which store it runs against.
 
 import inspect
 import re
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
@@ -30,6 +31,8 @@ from creek.protocol.request import NOOP, Operation, Outcome, Request
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 ERROR_LENGTH_MAX = 1000
+RECURSION_MAX = 1000
+"""How deep an operation may recurse, wherever the replica stands itself when it runs it."""
 _MEMORY_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
@@ -90,6 +93,8 @@ class DataType:
         declaration = self._declared.get(operation.name)
         readonly = declaration is not None and declaration.readonly
         transaction = Transaction(request, view, readonly)
+        recursion_limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(_stack_depth() + RECURSION_MAX)
         try:
             if declaration is None:
                 declaration = self._find(operation.name)  # raises
@@ -97,10 +102,12 @@ class DataType:
             value = declaration.function(transaction, *handed_out(operation.arguments))
             refuse_uncarriable(value, f"the answer of '{operation.name}'")
             outcome = Outcome(value)
-        except MemoryError:
-            raise  # this machine's trouble, not the operation's answer: others may well succeed
-        except Exception as error:  # noqa: BLE001 - whatever it raises is its answer
+        except KeyboardInterrupt:
+            raise  # the person at this machine, not the operation
+        except BaseException as error:  # noqa: BLE001 - whatever it raises is its answer
             outcome = Outcome(error=error_text(error))
+        finally:
+            sys.setrecursionlimit(recursion_limit)
         return transaction.close(outcome)
 
     def sequential(self) -> Sequential:
@@ -154,7 +161,16 @@ _PLAIN = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEY
 _BY_POSITION = (*_PLAIN, inspect.Parameter.VAR_POSITIONAL)
 
 
-def error_text(error: Exception) -> str:
+def _stack_depth() -> int:
+    depth = 0
+    frame = sys._getframe()
+    while (caller := frame.f_back) is not None:
+        frame = caller
+        depth += 1
+    return depth
+
+
+def error_text(error: BaseException) -> str:
     """`TypeName: message`, the same in every process: without addresses, valid Unicode, bounded."""
     kind = type(error).__name__
     if isinstance(error, RecursionError):

@@ -1,8 +1,8 @@
 """Algorithm 2: the registers of one replica, with a log to undo any operation not yet committed.
 
 Rules: requests are rolled back newest first; a register that was absent before a request is absent
-after its rollback; the log holds only the tentative requests (Section 4.2), once `truncate` was
-told which ones are committed. Must not know why a request is executed or rolled back.
+after its rollback; the log holds only what may still be rolled back (Section 4.2), once `truncate`
+was told of the rest. Must not know why a request is executed or rolled back.
 """
 
 from collections import OrderedDict

@@ -1,11 +1,12 @@
 """What is refused at the door: messages that no correct member of this cluster can have sent.
 
-`problem` is pure. A message with a problem is counted by the replica and changes nothing. Messages
-that are merely late, such as a ballot from the past, are correct: the protocol answers them.
+`problem` knows the cluster, `contradiction` also what this replica knows. A message that is refused
+is counted and changes nothing. Messages that are merely late, such as a ballot from the past, are
+correct: the protocol answers them.
 """
 
-from collections.abc import Iterable
-from typing import assert_never
+from collections.abc import Iterable, Iterator
+from typing import Protocol, assert_never, get_args
 
 from creek.protocol.dots import Dot, Dots
 from creek.protocol.messages import (
@@ -45,13 +46,132 @@ BAD_BATCH = "a batch that no leader can propose"
 BAD_CHECKPOINT = "a checkpoint that contradicts itself"
 NOT_YOURS = "in the name of another replica"
 ID_REUSED = "another request under an identifier we know"
+NOT_OURS = "a request in our name that we never issued"
+TOO_FAR = "a ballot or timestamp that nobody can have reached"
+WEAK_PROPOSED = "a weak request, proposed as if it were strong"
+CONTRADICTION = "another batch in the same ballot"
+
+BALLOT_LEAP_MAX = 2**32
+"""How many elections a replica may have missed."""
+TIMESTAMP_PLAUSIBLE = 2**61
+TIMESTAMP_LEAP_MAX = 2**50
+"""A clock may be wrong by millennia; beyond that, timestamps may only go on from known ones."""
 
 
-def problem(message: Message, sender: int, settings: Settings) -> str | None:
-    """Why this message is refused, or None."""
-    members = settings.members
-    if sender not in members:
+class Knowledge(Protocol):
+    """What a replica knows, as far as messages can contradict it."""
+
+    index: int
+
+    def last_event(self) -> int:
+        """The number of the last request issued here."""
+
+    def greatest_round(self) -> int: ...
+
+    def greatest_timestamp(self) -> int: ...
+
+    def is_weak(self, id: Dot) -> bool:
+        """Is it known, and known to be weak?"""
+
+    def conflicts(self, request: Request) -> bool:
+        """Is another request known by the same identifier?"""
+
+    def contradicts(self, ballot: Ballot, instance: int, batch: Batch) -> bool:
+        """Is another batch known of the same ballot?"""
+
+    def may_install(self, checkpoint: Checkpoint) -> bool:
+        """Does it hold all that is committed here?"""
+
+
+def problem(message: object, sender: int, settings: Settings) -> str | None:
+    """Why this message is refused by everyone, or None."""
+    if sender not in settings.members:
         return STRANGER
+    if not isinstance(message, get_args(Message)):
+        return OTHER_TYPE
+    return _malformed(message, sender, settings)
+
+
+def contradiction(message: Message, knowledge: Knowledge) -> str | None:
+    """Why this well-formed message is refused by a replica that knows what it knows, or None."""
+    if _ballot_of(message).round > knowledge.greatest_round() + BALLOT_LEAP_MAX:
+        return TOO_FAR
+    reached = max(TIMESTAMP_PLAUSIBLE, knowledge.greatest_timestamp() + TIMESTAMP_LEAP_MAX)
+    if _timestamp_of(message) > reached:
+        return TOO_FAR
+    if _last_named(message, knowledge.index) > knowledge.last_event():
+        return NOT_OURS
+    match message:
+        case Cast(requests=requests) | Pulled(requests=requests):
+            contents = {request.id: request for request in requests}
+            if any(contents[each.id] != each or knowledge.conflicts(each) for each in requests):
+                return ID_REUSED
+        case Accept(ballot=ballot, instance=instance, batch=batch):
+            if any(map(knowledge.is_weak, batch)):
+                return WEAK_PROPOSED
+            if knowledge.contradicts(ballot, instance, batch):
+                return CONTRADICTION
+        case Decisions(batches=batches):
+            if any(knowledge.is_weak(id) for batch in batches for id in batch):
+                return WEAK_PROPOSED
+        case Snapshot(checkpoint=checkpoint):
+            if not knowledge.may_install(checkpoint):
+                return BAD_CHECKPOINT
+        case _:
+            pass
+    return None
+
+
+def _ballot_of(message: Message) -> Ballot:
+    match message:
+        case Heartbeat() | Prepare() | Promise() | Accept() | Vote():
+            return message.ballot
+        case Reject():
+            return message.promised
+        case _:
+            return Ballot(0, 0)
+
+
+def _timestamp_of(message: Message) -> int:
+    match message:
+        case Cast(requests=requests) | Pulled(requests=requests):
+            return max((request.timestamp for request in requests), default=0)
+        case Snapshot(checkpoint=checkpoint):
+            return checkpoint.timestamp
+        case _:
+            return 0
+
+
+def _last_named(message: Message, replica: int) -> int:
+    """The greatest event number of `replica` that the message names."""
+    return max(_events_of(message, replica), default=0)
+
+
+def _events_of(message: Message, replica: int) -> Iterator[int]:
+    match message:
+        case Cast(requests=requests) | Pulled(requests=requests):
+            for request in requests:
+                if request.id.replica == replica:
+                    yield request.id.event
+                if request.context is not None:
+                    yield request.context.last(replica)
+        case Summary(received=dots):
+            yield dots.last(replica)
+        case Snapshot(checkpoint=checkpoint):
+            yield checkpoint.ids.last(replica)
+        case Accept(batch=batch):
+            yield from (id.event for id in batch if id.replica == replica)
+        case Decisions(batches=batches):
+            yield from (id.event for batch in batches for id in batch if id.replica == replica)
+        case Promise(accepted=accepted):
+            ids = (id for value in accepted for id in value.batch)
+            yield from (id.event for id in ids if id.replica == replica)
+        case _:
+            pass
+
+
+def _malformed(message: Message, sender: int, settings: Settings) -> str | None:
+    members = settings.members
     match message:
         case Cast(requests=requests):
             if any(request.id.replica != sender for request in requests):
@@ -77,8 +197,10 @@ def problem(message: Message, sender: int, settings: Settings) -> str | None:
             return _ballot(ballot, members) or _instance(instance)
         case Reject(promised=ballot):
             return _ballot(ballot, members)
-        case Progress(delivered=instance) | CatchUp(first=instance):
+        case CatchUp(first=instance):
             return _instance(instance)
+        case Progress(delivered=delivered, settled=settled):
+            return _instance(delivered) or (None if 0 <= settled <= delivered else BAD_INSTANCE)
         case Decisions(first=instance, batches=batches):
             return _instance(instance) or _first(_batch(batch, members) for batch in batches)
         case Snapshot(checkpoint=checkpoint):
@@ -155,7 +277,9 @@ def _promise(message: Promise, settings: Settings) -> str | None:
 
 
 def _checkpoint(checkpoint: Checkpoint, members: tuple[int, ...]) -> str | None:
-    if _dots(checkpoint.ids, members) is not None or len(checkpoint.ids) != checkpoint.length:
+    if _dots(checkpoint.ids, members) is not None or checkpoint.ids.count() != checkpoint.length:
+        return BAD_CHECKPOINT
+    if len({key for key, _ in checkpoint.state}) < len(checkpoint.state):
         return BAD_CHECKPOINT
     if _instance(checkpoint.instance) is not None or not 0 <= checkpoint.timestamp < LIMIT:
         return BAD_CHECKPOINT

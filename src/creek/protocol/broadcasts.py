@@ -5,7 +5,7 @@ are too far behind. It orders and delivers; what that means is the scheme's affa
 """
 
 from collections.abc import Iterable
-from typing import Protocol, assert_never
+from typing import NamedTuple, Protocol, assert_never
 
 from creek.protocol import admission
 from creek.protocol.cab import ConditionalAtomicBroadcast
@@ -17,6 +17,7 @@ from creek.protocol.messages import (
     Accept,
     Accepted,
     AcceptedValue,
+    Ballot,
     Cast,
     CatchUp,
     Checkpoint,
@@ -56,6 +57,12 @@ class Application(Protocol):
 
     def is_committed(self, id: Dot) -> bool: ...
 
+    def is_weak(self, id: Dot) -> bool:
+        """Is it known to be weak? It may forget that when the request is committed."""
+
+    def may_install(self, checkpoint: Checkpoint) -> bool:
+        """Does it hold everything that is committed here?"""
+
     def settled_instance(self) -> int:
         """The instance of what `checkpoint` would answer."""
 
@@ -67,6 +74,12 @@ class Application(Protocol):
 
     def install(self, checkpoint: Checkpoint) -> None:
         """Let the checkpoint take the place of everything it holds."""
+
+
+class _Sent(NamedTuple):
+    instance: int
+    at: int
+    wait: int
 
 
 class Broadcasts:
@@ -84,7 +97,8 @@ class Broadcasts:
         self._now = 0
         self._image: Checkpoint | None = None
         """The checkpoint of the last image on disk."""
-        self._snapshot_sent_at: dict[int, int] = {}
+        self._snapshots: dict[int, _Sent] = {}
+        """The last one sent to each peer."""
 
         self.omega = Omega(index, settings, self.outbox, self.probes)
         self.gossip = Gossip(
@@ -93,7 +107,6 @@ class Broadcasts:
             self.outbox,
             self.probes,
             self._rb_deliver,
-            self._send_snapshot,
             self._refuse,
         )
         self.cab = ConditionalAtomicBroadcast(
@@ -110,7 +123,7 @@ class Broadcasts:
         )
 
     def next_id(self) -> Dot:
-        return Dot(self.index, self.gossip.received.last(self.index) + 1)
+        return Dot(self.index, self.last_event() + 1)
 
     def rb_cast(self, request: Request) -> None:
         self.gossip.cast(request)
@@ -236,12 +249,18 @@ class Broadcasts:
     # --- snapshots ----------------------------------------------------------------------------
 
     def _send_snapshot(self, peer: int) -> None:
-        last = self._snapshot_sent_at.get(peer)
-        if last is not None and self._ticks - last < self.settings.retry_ticks:
-            return
-        self._snapshot_sent_at[peer] = self._ticks
+        """A snapshot may be large and its link slow: not again before it arrived, or after ever
+        longer waiting."""
+        last = self._snapshots.get(peer)
+        wait = self.settings.retry_ticks
+        if last is not None and self.cab.learner.progress_of(peer) < last.instance:
+            if self._ticks - last.at < last.wait:
+                return
+            wait = last.wait * 2
+        checkpoint = self._application.checkpoint()
+        self._snapshots[peer] = _Sent(checkpoint.instance, self._ticks, wait)
         self.probes.hit(Probe.SNAPSHOT_SENT)
-        self.outbox.sends.append(Send((peer,), Snapshot(self._application.checkpoint())))
+        self.outbox.sends.append(Send((peer,), Snapshot(checkpoint)))
 
     def _on_snapshot(self, checkpoint: Checkpoint) -> None:
         if checkpoint.instance <= self.cab.learner.delivered:
@@ -265,10 +284,33 @@ class Broadcasts:
         if sender == self.index:
             return admission.STRANGER
         found = admission.problem(message, sender, self.settings)
-        requests = message.requests if isinstance(message, Cast | Pulled) else ()
-        if found is None and any(self.gossip.conflicts(request) for request in requests):
-            return admission.ID_REUSED
-        return found
+        return admission.contradiction(message, self) if found is None else found
+
+    # --- what messages are held against (`admission.Knowledge`) ----------------------------------
+
+    def last_event(self) -> int:
+        return self.gossip.received.last(self.index)
+
+    def greatest_round(self) -> int:
+        return self.omega.greatest_ballot.round
+
+    def greatest_timestamp(self) -> int:
+        return self.clock.last
+
+    def is_weak(self, id: Dot) -> bool:
+        return self._application.is_weak(id)
+
+    def conflicts(self, request: Request) -> bool:
+        return self.gossip.conflicts(request)
+
+    def contradicts(self, ballot: Ballot, instance: int, batch: Batch) -> bool:
+        return self.cab.learner.contradicts(ballot, instance, batch)
+
+    def may_install(self, checkpoint: Checkpoint) -> bool:
+        """One that is not ahead of us is late, not wrong: `_on_snapshot` lets it pass by."""
+        if checkpoint.instance <= self.cab.learner.delivered:
+            return True
+        return self._application.may_install(checkpoint)
 
     def _rb_deliver(self, request: Request) -> None:
         ahead = self.clock.observe(request.timestamp, self._now)

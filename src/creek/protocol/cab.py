@@ -86,7 +86,7 @@ class ConditionalAtomicBroadcast:
         )
         self._ready: dict[Dot, None] = {}
         """Strong requests whose predicate holds and that are not delivered: for whoever leads."""
-        self._blocked: dict[Dot, list[tuple[_Blocked, int | Dot]]] = {}
+        self._blocked: dict[Dot, dict[tuple[_Blocked, int | Dot], None]] = {}
         self._woken: deque[tuple[_Blocked, int | Dot]] = deque()
         self._delivery_blocked = False
 
@@ -114,7 +114,11 @@ class ConditionalAtomicBroadcast:
         while progress:
             while self._woken:
                 self._resume(*self._woken.popleft())
-            progress = self._deliver_next() or self.leader.pump()
+            progress = (
+                self._deliver_next()
+                or self._lead_if_informed()
+                or self.leader.pump(self.learner.first_undecided)
+            )
 
     def tick(self, ticks: int, settled: int) -> None:
         """`settled`: the instance below which a checkpoint could stand for all decisions."""
@@ -122,8 +126,8 @@ class ConditionalAtomicBroadcast:
         if self.leader.tick(ticks) or out_of_office:
             self._campaign()
         if ticks % self._settings.heartbeat_ticks == 0 and self._peers:
-            self._outbox.sends.append(Send(self._peers, Progress(self.learner.delivered)))
-            self.learner.ask_if_stalled()
+            self._outbox.sends.append(Send(self._peers, Progress(self.learner.delivered, settled)))
+            self.learner.ask_if_stalled(ticks, self._delivery_blocked)
             self.learner.forget_delivered_by_all(settled)
 
     # --- messages -----------------------------------------------------------------------------
@@ -133,13 +137,18 @@ class ConditionalAtomicBroadcast:
         self.acceptor.on_prepare(message, sender, self.learner.first_undecided)
 
     def on_promise(self, message: Promise, sender: int) -> None:
-        if self.leader.on_promise(message, sender):
-            self.leader.start(self.learner.first_undecided, self._ready)
+        self.leader.on_promise(message, sender)
+        if self.leader.is_promised():
+            decided, best_informed = self.leader.best_informed()
+            if decided > self.learner.first_undecided:
+                self._probes.hit(Probe.PROMISE_TELLS_DECIDED)
+                self.learner.ask(best_informed, self.learner.first_undecided)
 
     def on_accept(self, message: Accept, sender: int) -> None:
         self._observe(message.ballot)
         if self.learner.is_decided(message.instance):
-            self.learner.on_catch_up(sender, message.instance)
+            if not self.learner.tell(sender, message.instance):
+                self._outdated(sender)
             return
         if self.learner.is_too_far(message.instance):
             return
@@ -156,7 +165,7 @@ class ConditionalAtomicBroadcast:
         self._observe(message.promised)
 
     def on_progress(self, message: Progress, sender: int) -> None:
-        self.learner.on_progress(sender, message.delivered)
+        self.learner.on_progress(sender, message.delivered, message.settled)
 
     def on_catch_up(self, message: CatchUp, sender: int) -> None:
         if not self.learner.on_catch_up(sender, message.first):
@@ -205,6 +214,15 @@ class ConditionalAtomicBroadcast:
         assert promise is not None, "no ballot is greater than the one just made"
         self.on_promise(promise, self._index)
 
+    def _lead_if_informed(self) -> bool:
+        """Lead once a majority promised and no decision is unknown here that is known there."""
+        if not self.leader.is_promised():
+            return False
+        if self.learner.first_undecided < self.leader.best_informed()[0]:
+            return False
+        self.leader.start(self.learner.first_undecided, self._ready)
+        return True
+
     def _observe(self, ballot: Ballot) -> None:
         self._omega.observe(ballot)
         self.leader.outbid(ballot)
@@ -236,6 +254,7 @@ class ConditionalAtomicBroadcast:
         if self._is_delivered(id):
             self._probes.hit(Probe.DELIVERED_TWICE_AVOIDED)
             self.learner.deliver_next()
+            self.leader.delivered(id)
             return True
         missing = self._missing(id)
         if missing is not None:
@@ -251,7 +270,7 @@ class ConditionalAtomicBroadcast:
         return True
 
     def _block(self, missing: Dot, kind: _Blocked, what: int | Dot) -> None:
-        self._blocked.setdefault(missing, []).append((kind, what))
+        self._blocked.setdefault(missing, {})[kind, what] = None
 
     def _resume(self, kind: _Blocked, what: int | Dot) -> None:
         if kind is _Blocked.DELIVERY:

@@ -2,7 +2,7 @@
 
 A *dot* is the pair (replica, event number) that identifies a request. Replicas number their events
 1, 2, 3, …, so a set of dots is, per replica, a few runs of consecutive numbers: one run and no more
-when nothing is missing. Every operation here costs O(replicas + holes), never O(dots).
+when nothing is missing. Every set operation costs O(replicas + holes), never O(dots).
 
 `Dots` is an immutable value that travels in messages; `DotSet` is the growing set a replica keeps.
 Both hold, per replica, a flat ascending sequence `start, end, start, end, …` of half-open ranges
@@ -41,6 +41,18 @@ class Dots(msgspec.Struct, frozen=True, array_like=True):
 
     def __len__(self) -> int:
         return _count(self.ranges)
+
+    def count(self) -> int:
+        """Like `len`, but without its limit: a peer may claim any number."""
+        return _count(self.ranges)
+
+    def last(self, replica: int) -> int:
+        """The greatest event number of `replica` in the set; 0 when there is none."""
+        return _last(self.ranges.get(replica))
+
+    def contiguous(self, replica: int) -> int:
+        """The event number up to which nothing of `replica` is missing; 0 without the first."""
+        return _contiguous(self.ranges.get(replica))
 
     def take(self, limit: int) -> "Dots":
         """The first `limit` dots, in order of replica and event."""
@@ -132,21 +144,17 @@ class DotSet:
             self.ranges[replica] = _union(mine, ranges) if mine else list(ranges)
 
     def contiguous(self, replica: int) -> int:
-        """The event number up to which nothing of `replica` is missing; 0 without the first."""
-        ranges = self.ranges.get(replica)
-        return ranges[1] - 1 if ranges and ranges[0] == 1 else 0
+        return _contiguous(self.ranges.get(replica))
 
     def last(self, replica: int) -> int:
-        """The greatest event number of `replica` in the set; 0 when there is none."""
-        ranges = self.ranges.get(replica)
-        return ranges[-1] - 1 if ranges else 0
+        return _last(self.ranges.get(replica))
 
     def covers(self, other: "Dots | DotSet") -> bool:
         """Is `other` a subset of this set?"""
         return self.first_missing(other) is None
 
     def first_missing(self, other: "Dots | DotSet") -> Dot | None:
-        """Some dot of `other` that is not in this set: always the same one for the same sets."""
+        """Some dot of `other` that is not in this set, or None."""
         for replica, ranges in other.ranges.items():
             mine = self.ranges.get(replica)
             if mine is None:
@@ -195,6 +203,14 @@ def intersection(sets: Iterable["Dots | DotSet"]) -> Dots:
 
 def _holds(ranges: Sequence[int], event: int) -> bool:
     return bisect_right(ranges, event) % 2 == 1
+
+
+def _last(ranges: Sequence[int] | None) -> int:
+    return ranges[-1] - 1 if ranges else 0
+
+
+def _contiguous(ranges: Sequence[int] | None) -> int:
+    return ranges[1] - 1 if ranges and ranges[0] == 1 else 0
 
 
 def _dots(replica: int, ranges: Sequence[int]) -> Iterator[Dot]:

@@ -6,10 +6,10 @@ and a healed partition are all the same case.
 
 Rules kept here:
 - a request is delivered at most once, and each replica's requests in the order it issued them: one
-  that arrives early is held back;
+  that arrives early is held back, and so is one whose causal context is not here yet;
 - a request is on disk before anything that depends on it leaves;
-- a request is forgotten once every member has it or a checkpoint covers it, not before. A peer that
-  pulls a forgotten one needs a snapshot.
+- a request is forgotten once every member has it or a checkpoint covers it, not before. Who still
+  misses it cannot deliver what was decided about it, and gets a snapshot by asking for that.
 
 Nothing here looks into a request, or knows what delivering one means.
 """
@@ -34,29 +34,31 @@ class Gossip:
         outbox: Outbox,
         probes: Probes,
         deliver: Callable[[Request], None],
-        outdated: Callable[[int], None],
         refuse: Callable[[str], None],
     ) -> None:
-        """`outdated(peer)`: it misses what is no longer kept. `refuse` counts what was refused."""
+        """`refuse` counts what was refused."""
         self._peers = settings.peers(index)
         self._index = index
         self._settings = settings
         self._outbox = outbox
         self._probes = probes
         self._deliver = deliver
-        self._outdated = outdated
         self._refuse = refuse
 
         self.received = DotSet()
         self.delivered = DotSet()
         self._held_back: dict[Dot, Request] = {}
+        self._waiting: dict[Dot, dict[int, None]] = {}
+        """Whose next request is held back until this one is delivered."""
         self._kept: dict[Dot, Request] = {}
         self._forgotten: dict[int, int] = {}
         """Per replica, the event number up to which `_kept` was cleared."""
         self._known: dict[int, Dots] = {}
         """What each peer last said it has received."""
-        self._asked = DotSet()
-        """Pulled in this round: no two peers are asked for the same request."""
+        self._asked: dict[int, DotSet] = {}
+        """What each peer was asked for in this round: nobody else is asked for the same."""
+        self._asked_before: dict[int, DotSet] = {}
+        """In the round before: if it did not come, it is somebody else's turn."""
 
     def cast(self, request: Request) -> None:
         """RB-cast a request issued here; its local delivery is the caller's (lines 22-24)."""
@@ -68,9 +70,10 @@ class Gossip:
             self._outbox.sends.append(Send(self._peers, Cast((request,))))
 
     def tick(self, ticks: int) -> None:
+        if ticks % self._settings.retry_ticks == 0:
+            self._asked, self._asked_before = {}, self._asked
         if ticks % self._settings.summary_ticks:
             return
-        self._asked.clear()
         self._forget_what_everyone_has()
         if self._peers:
             self._outbox.sends.append(Send(self._peers, Summary(self.received.freeze())))
@@ -92,7 +95,6 @@ class Gossip:
             self._outbox.sends.append(Send((sender,), Pulled(found)))
         if len(found) < len(here):
             self._probes.hit(Probe.PULL_OUTDATED)
-            self._outdated(sender)
 
     def on_pulled(self, message: Pulled, sender: int) -> None:
         for request in message.requests:
@@ -112,7 +114,10 @@ class Gossip:
         self.delivered.update(ids)
         for id in [id for id in self._held_back if id in ids]:
             del self._held_back[id]
-        for replica in sorted(self._settings.members):
+        self._waiting.clear()
+        for replica in self._settings.members:
+            forgotten = self._forgotten.get(replica, 0)
+            self._forgotten[replica] = max(forgotten, ids.contiguous(replica))
             self._deliver_from(replica)
 
     def forget(self, ids: Dots) -> None:
@@ -130,7 +135,7 @@ class Gossip:
             if self.received.add(request.id):
                 self._kept[request.id] = request
                 self._held_back[request.id] = request
-        for replica in sorted(self._settings.members):
+        for replica in self._settings.members:
             self._deliver_from(replica)
 
     def _receive(self, request: Request) -> bool:
@@ -149,21 +154,35 @@ class Gossip:
         progress = False
         while True:
             next_id = Dot(replica, self.delivered.contiguous(replica) + 1)
-            request = self._held_back.pop(next_id, None)
-            if request is None:
+            request = self._held_back.get(next_id)
+            if request is None or self._waits_for_context(request):
                 return progress
+            del self._held_back[next_id]
             self.delivered.add(next_id)
             self._deliver(request)
             progress = True
+            for waiting in self._waiting.pop(next_id, ()):
+                self._deliver_from(waiting)
+
+    def _waits_for_context(self, request: Request) -> bool:
+        missing = self.delivered.first_missing(request.context) if request.context else None
+        if missing is None:
+            return False
+        self._probes.hit(Probe.REQUEST_AHEAD_OF_CONTEXT)
+        self._waiting.setdefault(missing, {})[request.id.replica] = None
+        return True
 
     def _pull(self, peer: int) -> bool:
         known = self._known.get(peer)
         if known is None:
             return False
-        wanted = self._asked.missing(self.received.missing(known)).take(self._settings.pull_limit)
+        wanted = self.received.missing(known)
+        for asked in (*self._asked.values(), self._asked_before.get(peer, DotSet())):
+            wanted = asked.missing(wanted)
+        wanted = wanted.take(self._settings.pull_limit)
         if not wanted.ranges:
             return False
-        self._asked.update(wanted)
+        self._asked.setdefault(peer, DotSet()).update(wanted)
         self._outbox.sends.append(Send((peer,), Pull(wanted)))
         return True
 
@@ -173,8 +192,7 @@ class Gossip:
         for replica in self._settings.members:
             everywhere = self.delivered.contiguous(replica)
             for known in self._known.values():
-                ranges = known.ranges.get(replica, ())
-                everywhere = min(everywhere, ranges[1] - 1 if ranges and ranges[0] == 1 else 0)
+                everywhere = min(everywhere, known.contiguous(replica))
             for event in range(self._forgotten.get(replica, 0) + 1, everywhere + 1):
                 if self._kept.pop(Dot(replica, event), None) is not None:
                     self._probes.hit(Probe.REQUESTS_FORGOTTEN)

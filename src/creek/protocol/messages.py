@@ -134,9 +134,11 @@ class Reject(msgspec.Struct, frozen=True, array_like=True, tag=34):
 
 
 class Progress(msgspec.Struct, frozen=True, array_like=True, tag=35):
-    """Every instance below `delivered` has been delivered by the sender."""
+    """Every instance below `delivered` has been delivered by the sender, and whatever those below
+    `settled` delivered has been executed there."""
 
     delivered: int
+    settled: int = 0
 
 
 class CatchUp(msgspec.Struct, frozen=True, array_like=True, tag=36):
@@ -226,6 +228,9 @@ _message_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Mes
 _record_decoder: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Record)
 
 
+_NOT_OURS = (msgspec.DecodeError, ValueError, OverflowError, RecursionError)
+
+
 def encode(item: Message | Record) -> bytes:
     return _encoder.encode(item)
 
@@ -233,12 +238,12 @@ def encode(item: Message | Record) -> bytes:
 def decode_message(data: bytes) -> Message:
     try:
         return _message_decoder.decode(data)
-    except (msgspec.DecodeError, ValueError, OverflowError) as error:
+    except _NOT_OURS as error:
         raise MalformedMessage(str(error)) from error
 
 
 def decode_record(data: bytes) -> Record:
     try:
         return _record_decoder.decode(data)
-    except (msgspec.DecodeError, ValueError, OverflowError) as error:
+    except _NOT_OURS as error:
         raise MalformedMessage(str(error)) from error

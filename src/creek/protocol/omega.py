@@ -3,10 +3,10 @@
 Replicas send heartbeats and suspect who is silent for too long; a suspicion that proves wrong makes
 the next one slower. Time is counted in ticks, never read off a clock.
 
-Whoever owns the greatest ballot keeps the lead as long as it hears a majority and is heard; only
-then does the least able replica take over. A heartbeat tells whom its sender hears, so a replica
-that can speak but not hear is no leader; and whom it trusts, so a replica that lost its link to the
-leader alone follows the majority instead of challenging it.
+Whoever owns the greatest ballot keeps the lead as long as it is *able*: it hears a majority, and a
+majority hears it. Otherwise the least of those that are able takes over. A heartbeat tells whom its
+sender hears, so everybody can tell who is able; and whom it trusts, so a replica that lost its link
+to the leader alone follows the majority instead of challenging it.
 """
 
 from creek.protocol.effects import Outbox, Send
@@ -15,6 +15,8 @@ from creek.protocol.probes import Probe, Probes
 from creek.protocol.settings import Settings
 
 NO_BALLOT = Ballot(0, 0)
+CALM_HEARTBEATS = 100
+"""Heartbeats in time, after which a replica is trusted a tick less."""
 
 
 class Omega:
@@ -30,6 +32,7 @@ class Omega:
         self._ticks = 0
         self._last: dict[int, Heartbeat] = {}
         self._heard_at: dict[int, int] = {}
+        self._calm = dict.fromkeys(self._peers, 0)
         self._patience = dict.fromkeys(self._peers, settings.suspect_ticks)
 
     def tick(self, ticks: int) -> None:
@@ -40,10 +43,7 @@ class Omega:
             self._outbox.sends.append(Send(self._peers, heartbeat))
 
     def on_heartbeat(self, message: Heartbeat, sender: int) -> None:
-        if sender in self._heard_at and not self._is_heard(sender):
-            self._probes.hit(Probe.SUSPECTED_WRONGLY)
-            patience = self._patience[sender] * 3 // 2
-            self._patience[sender] = min(patience, self._settings.suspect_ticks_max)
+        self._learn_patience(sender)
         self._heard_at[sender] = self._ticks
         self._last[sender] = message
         self.observe(message.ballot)
@@ -70,6 +70,19 @@ class Omega:
         """The leader, if we trust it for what we hear ourselves."""
         return self.leader if self.leader is not None and self._is_able(self.leader) else None
 
+    def _learn_patience(self, peer: int) -> None:
+        """More of it with each suspicion that was wrong; less, slowly, while there are none."""
+        if peer in self._heard_at and not self._is_heard(peer):
+            self._probes.hit(Probe.SUSPECTED_WRONGLY)
+            patience = self._patience[peer] * 3 // 2
+            self._patience[peer] = min(patience, self._settings.suspect_ticks_max)
+            self._calm[peer] = 0
+            return
+        self._calm[peer] += 1
+        if self._calm[peer] == CALM_HEARTBEATS:
+            self._calm[peer] = 0
+            self._patience[peer] = max(self._patience[peer] - 1, self._settings.suspect_ticks)
+
     def _is_heard(self, replica: int) -> bool:
         if replica == self._index:
             return True
@@ -80,11 +93,15 @@ class Omega:
         return tuple(each for each in self._settings.members if self._is_heard(each))
 
     def _is_able(self, replica: int) -> bool:
-        """Is it heard here, and does it hear a majority?"""
-        if not self._is_heard(replica):
+        """Is it heard here, does it hear a majority, and does a majority hear it?"""
+        if not self._is_heard(replica) or len(self._hears(replica)) < self._settings.majority:
             return False
-        hears = self._heard() if replica == self._index else self._last[replica].hears
-        return len(hears) >= self._settings.majority
+        hearing = sum(replica in self._hears(each) for each in self._heard())
+        return hearing >= self._settings.majority
+
+    def _hears(self, replica: int) -> tuple[int, ...]:
+        """Whom it hears, by its own last word."""
+        return self._heard() if replica == self._index else self._last[replica].hears
 
     def _is_trusted_by_majority(self, owner: int) -> bool:
         if owner == self._index:

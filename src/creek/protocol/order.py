@@ -77,16 +77,18 @@ class Order:
         del self.committed[: length - self.first]
         self.first = length
 
+    def may_install(self, length: int, ids: Dots) -> bool:
+        """Does it hold everything that is committed here?"""
+        return length >= self.length and _covers(ids, self.committed_ids)
+
     def install(self, length: int, ids: Dots) -> list[Request]:
         """Let a checkpoint take the place of the first `length` requests, which `ids` names.
 
         It must reach beyond what is committed here. Answers with the tentative requests that it
         covers, in no order that means anything.
         """
-        assert length >= self.length
-        covered = [
-            self._tentative[id] for id in self.committed_ids.missing(ids) if id in self._tentative
-        ]
+        assert self.may_install(length, ids)
+        covered = [request for id, request in self._tentative.items() if id in ids]
         for each in covered:
             del self._tentative[each.id]
             self._keys.remove(each.key)
@@ -94,6 +96,12 @@ class Order:
         self.first = length
         self.committed_ids.update(ids)
         return covered
+
+
+def _covers(ids: Dots, others: DotSet) -> bool:
+    mine = DotSet()
+    mine.update(ids)
+    return mine.covers(others)
 
 
 def _key(request: Request) -> OrderKey:

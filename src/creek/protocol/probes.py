@@ -12,6 +12,7 @@ class Probe(enum.Enum):
 
     REQUEST_TWICE = "a request arrived that was here already"
     REQUEST_HELD_BACK = "a request waited for an earlier one of the same replica"
+    REQUEST_AHEAD_OF_CONTEXT = "a strong request waited for its causal context"
     REQUEST_PULLED = "anti-entropy brought a request"
     PULL_CONTINUED = "one answer to a pull was not enough"
     PULL_OUTDATED = "a peer pulled what is no longer kept"
@@ -30,6 +31,7 @@ class Probe(enum.Enum):
     DECIDED_BEFORE_LEADING = "a new leader found an instance decided after an undecided one"
     GAP_FILLED = "a new leader closed a gap with an empty batch"
     STUCK_INSTANCE = "a leader gave up on a batch that nobody could vote for"
+    UNINFORMED = "a leader gave up on decisions that only a silent replica knows"
     WINDOW_FULL = "a strong request waited for a place in the pipeline"
     PROMISE_TELLS_DECIDED = "a new leader learned that older instances are decided"
 

@@ -3,6 +3,8 @@ never read off a clock, so that a clock that jumps cannot start an election."""
 
 import msgspec
 
+from creek.errors import BadValue
+
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     members: tuple[int, ...]
@@ -12,7 +14,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Between two heartbeats."""
     suspect_ticks: int = 10
     """Without a heartbeat until a replica is suspected; grows when the suspicion was wrong."""
-    suspect_ticks_max: int = 80
+    suspect_ticks_max: int = 2000
 
     summary_ticks: int = 4
     """Between two rounds of anti-entropy."""
@@ -20,9 +22,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Requests in one answer to `Pull`."""
 
     retry_ticks: int = 8
-    """Until an unanswered `Prepare` or `Accept` is sent again."""
+    """Until what was not answered is asked again."""
     stuck_ticks: int = 48
-    """Until a leader gives up on an instance that nobody can vote for, and prepares anew."""
+    """Until a leader gives up on what only a silent replica could tell, and prepares anew."""
     window: int = 32
     """Instances of consensus under way at once."""
     batch_limit: int = 512
@@ -36,6 +38,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Committed requests between two checkpoints."""
     drift_limit_us: int = 500_000
     """How far ahead of the local clock a request may be stamped before it is reported."""
+
+    def __post_init__(self) -> None:
+        if not self.members or list(self.members) != sorted(set(self.members)):
+            raise BadValue(f"members are different and ascending, not {self.members}")
+        for name in self.__struct_fields__:
+            if name != "members" and getattr(self, name) < 1:
+                raise BadValue(f"{name} is {getattr(self, name)}: it must be at least 1")
 
     @property
     def majority(self) -> int:

@@ -134,15 +134,16 @@ class BasicReplica:
 
     def completed(self, task: Task, execution: Execution, now: int) -> None:
         """The transitions of lines 58-61 and 62-76: they take their time, and happen at its end."""
-        if self._running is None or self._running.number != task.number:
+        running = self._running
+        if running is None or running.number != task.number:
             return  # handed out before a checkpoint was installed
         self._running = None
-        if task.work is Work.ROLLBACK:
-            self._rollback(task.request)
-        elif self._to_be_rolled_back or self._next_to_execute() is not task.request:
+        if running.work is Work.ROLLBACK:
+            self._rollback(running.request)
+        elif self._to_be_rolled_back or self._next_to_execute() is not running.request:
             self.probes.hit(Probe.EXECUTION_OVERTAKEN)
         else:
-            self._execute(task.request, execution)
+            self._execute(running.request, execution)
         self._proceed()
 
     def take_effects(self) -> Effects:
@@ -161,6 +162,13 @@ class BasicReplica:
 
     def is_committed(self, id: Dot) -> bool:
         return id in self._order.committed_ids
+
+    def is_weak(self, id: Dot) -> bool:
+        request = self._order.find_tentative(id)
+        return request is not None and not request.strong
+
+    def may_install(self, checkpoint: Checkpoint) -> bool:
+        return self._order.may_install(checkpoint.length, checkpoint.ids)
 
     def rb_deliver(self, request: Request) -> None:
         """Lines 26-31. Requests issued here do not come this way (lines 27-28), but for those that
@@ -260,14 +268,12 @@ class BasicReplica:
         moved = self._order.commit(request)
         for index, each in enumerate(moved, self._order.length - len(moved)):
             self._outbox.events.append(Committed(each.id, index))
-        executed = islice(self._executed, at, None)
-        in_order = 0
-        for before, after in zip(executed, moved, strict=False):
-            if before is not after:
+        kept = at
+        for each in moved:
+            if kept >= len(self._executed) or self._executed[kept] is not each:
+                self._adjust_execution(min(kept, len(self._executed)))
                 break
-            in_order += 1
-        if in_order < len(moved):
-            self._adjust_execution(min(at + in_order, len(self._executed)))
+            kept += 1
         awaiting = self._awaiting.get(request.id)
         if awaiting is not None and at + len(moved) <= len(self._executed):
             assert awaiting.outcome is not None, "an executed strong request was answered"
@@ -344,7 +350,9 @@ class BasicReplica:
         done = self._order.first + len(self._executed)
         while self._boundaries and self._boundaries[0].length <= done:
             self._settle(self._boundaries.popleft())
-        if self._settled.length - self._image_length >= self._settings.checkpoint_every:
+        # A checkpoint costs as much as there are registers: so many requests pay for it.
+        period = max(self._settings.checkpoint_every, len(self._state.db))
+        if self._settled.length - self._image_length >= period:
             self._image_length = self._settled.length
             self._broadcasts.compact(self.checkpoint())
 
@@ -355,7 +363,7 @@ class BasicReplica:
             self._settled_ids.add(request.id)
             self._settled_timestamp = max(self._settled_timestamp, request.timestamp)
             outcome = self._outcomes.pop(request.id)
-            if request.id.replica != self.index:
+            if request.id.replica != self.index and request.operation != NOOP:
                 self._tell_later(boundary.instance, request.id, outcome)
         self._settled = boundary
         # Lists lose their beginning in large pieces, so that a request's share of it is small.
@@ -373,10 +381,10 @@ class BasicReplica:
             untold.popleft()
 
     def _forget_told(self) -> None:
-        """A replica that delivered an instance itself needs no outcome of it from us."""
+        """A replica that executed what an instance delivered needs no outcome of it from us."""
         for peer, untold in self._untold.items():
-            delivered = self._broadcasts.cab.learner.progress_of(peer)
-            while untold and untold[0][0] <= delivered:
+            settled = self._broadcasts.cab.learner.settled_by(peer)
+            while untold and untold[0][0] <= settled:
                 untold.popleft()
 
     def _answer_from(self, checkpoint: Checkpoint) -> None:
@@ -389,6 +397,8 @@ class BasicReplica:
                 self.probes.hit(Probe.ANSWERED_FROM_SNAPSHOT)
                 kind = Kind.STABLE if awaiting.strong else Kind.TENTATIVE
                 self._respond(id, awaiting.session, kind, outcome)
+        for id in [id for id in self._awaiting if id in checkpoint.ids]:
+            del self._awaiting[id]  # beyond what others keep for us: its client gives up
 
     # --- the strong no-op (Section 4.4) -------------------------------------------------------
 

@@ -191,6 +191,8 @@ class Simulation:
         if len(set(lengths)) > 1:
             return f"committed lengths differ: {', '.join(map(str, lengths))}"
         for node in self.nodes:
+            if node.index in self._injector.dead:
+                continue
             if (problem := node.unsettled()) is not None:
                 return f"replica {node.index} {problem}"
         if self._clients.waiting:

@@ -23,6 +23,7 @@ from creek.simulation.faults import (
     ClockSkew,
     Crash,
     Cut,
+    Die,
     Duplication,
     Fault,
     Garbage,
@@ -156,6 +157,7 @@ _BUILDERS: dict[str, Callable[[_Words], Fault]] = {
     "crash": lambda words: Crash(words.at_us, words.replica()),
     "crash-writing": lambda words: Crash(words.at_us, words.replica(), writing=True),
     "restart": lambda words: Restart(words.at_us, words.replica()),
+    "die": lambda words: Die(words.at_us, words.replica()),
     "partition": _partition,
     "cut": _cut,
     "heal": lambda words: Heal(words.at_us),
@@ -199,6 +201,8 @@ def _body(fault: Fault) -> str:
             return f"crash-writing {replica}" if writing else f"crash {replica}"
         case Restart(replica=replica):
             return f"restart {replica}"
+        case Die(replica=replica):
+            return f"die {replica}"
         case Partition(groups=groups):
             return "partition " + "|".join(",".join(map(str, group)) for group in groups)
         case Cut(sender=sender, receiver=receiver):

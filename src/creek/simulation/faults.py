@@ -5,7 +5,8 @@ time, a probability above 1) is refused as it is made; one that names a replica 
 is refused by `check`, which knows the cluster. The injector makes them happen.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -44,6 +45,10 @@ class Crash(_OneReplica, frozen=True):
 
 class Restart(_OneReplica, frozen=True):
     """The replica comes back with what its disk kept. Without effect when it is up."""
+
+
+class Die(_OneReplica, frozen=True):
+    """The replica stops for good: nothing brings it back, not even the end of all faults."""
 
 
 class Partition(_Fault, frozen=True):
@@ -169,6 +174,7 @@ class Garbage(_Fault, frozen=True):
 Fault: TypeAlias = (
     Crash
     | Restart
+    | Die
     | Partition
     | Cut
     | Heal
@@ -184,15 +190,23 @@ Fault: TypeAlias = (
 )
 
 
-def check(faults: Iterable[Fault], replicas: int) -> None:
-    """Refuse a schedule that names a replica which a cluster of `replicas` does not have."""
+def check(faults: Sequence[Fault], replicas: int) -> None:
+    """Refuse a schedule that names a replica which a cluster of `replicas` does not have, or that
+    leaves it without a majority for good."""
+    dead = {fault.replica for fault in faults if isinstance(fault, Die)}
+    if len(dead) > (replicas - 1) // 2:
+        raise BadValue(f"{len(dead)} of {replicas} replicas die: a majority must stay")
     for fault in faults:
         for replica in fault.replicas():
             if not 0 <= replica < replicas:
                 raise BadValue(
-                    f"a {type(fault).__name__} names replica {replica}, which does not exist: "
+                    f"a {_words(fault)} names replica {replica}, which does not exist: "
                     f"replicas are 0 to {replicas - 1}"
                 )
+
+
+def _words(fault: Fault) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", " ", type(fault).__name__).lower()
 
 
 def _check_probability(probability: float) -> None:

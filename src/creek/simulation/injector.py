@@ -13,6 +13,7 @@ from creek.simulation.faults import (
     ClockSkew,
     Crash,
     Cut,
+    Die,
     Duplication,
     Fault,
     Garbage,
@@ -69,6 +70,8 @@ class Injector:
         self._restart = restart
         self._scheduled: list[Handle] = []
         self._healed = False
+        self.dead: set[int] = set()
+        """Replicas that never come back."""
         self._spike = _Knob(1.0, self._set_spike)
         self._garbage = _Knob(0.0, self._set_garbage)
         self._disks = [_Knob(0, _disk_setter(node)) for node in nodes]
@@ -78,7 +81,7 @@ class Injector:
         self._scheduled += [self._heap.at(fault.at_us, self.inject, fault) for fault in faults]
 
     def heal_all(self) -> None:
-        """Undo every fault and drop those still to come."""
+        """Undo every fault, but for death, and drop those still to come."""
         self._healed = True
         for handle in self._scheduled:
             self._heap.cancel(handle)
@@ -88,7 +91,7 @@ class Injector:
         self._network.noise.quiet()
         for node in self._nodes:
             node.disk.doom = None
-            if node.replica is None:
+            if node.replica is None and node.index not in self.dead:
                 self._restart(node.index)
 
     def inject(self, fault: Fault) -> None:
@@ -99,8 +102,11 @@ class Injector:
             case Crash(replica=replica):
                 self._crash_if_up(replica)
             case Restart(replica=replica):
-                if nodes[replica].replica is None:
+                if nodes[replica].replica is None and replica not in self.dead:
                     self._restart(replica)
+            case Die(replica=replica):
+                self.dead.add(replica)
+                self._crash_if_up(replica)
             case Partition(groups=groups):
                 network.partition(groups)
             case Cut(sender=sender, receiver=receiver):

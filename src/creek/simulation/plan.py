@@ -13,6 +13,7 @@ from creek.simulation.clock import DAY_US, ClockModel
 from creek.simulation.cpu import CpuModel
 from creek.simulation.disk import DiskModel
 from creek.simulation.fault_mix import fault_mix
+from creek.simulation.faults import Die, Fault
 from creek.simulation.network import NetworkModel
 from creek.simulation.scenario import Scenario
 from creek.simulation.seeds import derive
@@ -33,6 +34,7 @@ def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) ->
     load = derive(seed, "plan", "load")
     duration_us = min(2_000_000, tick_us * load.randint(100, 240))
     mix = fault_mix(derive(seed, "plan", "faults"), replicas, duration_us)
+    mix += _deaths(derive(seed, "plan", "deaths"), replicas, duration_us)
     return Scenario(
         seed=seed,
         scheme=scheme,
@@ -66,7 +68,8 @@ def _network(random: Random) -> NetworkModel:
 def _clients(random: Random, replicas: int, duration_us: int) -> ClientModel:
     operations = random.randint(_OPERATIONS_MIN, _OPERATIONS_MAX)
     strong_share = random.choice((0.0, 0.1, 0.3, 0.3, 0.6, 1.0))
-    patience_us = random.choice((duration_us // 10, duration_us // 2, duration_us))
+    # Clients that wait for ever show when an answer is lost.
+    patience_us = random.choice((duration_us // 10, duration_us // 2, duration_us * 1_000))
     if random.random() < 0.2:
         return ClientModel(
             rate_per_second=operations * 1_000_000 / duration_us / replicas,
@@ -121,6 +124,15 @@ def _settings(random: Random) -> dict[str, int]:
         "stuck_ticks": random.choice((16, 24)),
     }
     return {name: value for name, value in small.items() if random.random() < 0.5}
+
+
+def _deaths(random: Random, replicas: int, duration_us: int) -> tuple[Fault, ...]:
+    """Sometimes a minority never comes back: the others must do without what only it knew."""
+    minority = (replicas - 1) // 2
+    if minority == 0 or random.random() < 0.75:
+        return ()
+    victims = random.sample(range(replicas), random.randint(1, minority))
+    return tuple(Die(random.randrange(duration_us), victim) for victim in victims)
 
 
 def _gossip(random: Random) -> dict[str, int]:

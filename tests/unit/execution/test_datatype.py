@@ -50,11 +50,6 @@ def recurse(tx: Transaction) -> None:
     recurse(tx)
 
 
-@TOY.operation
-def exhaust(tx: Transaction) -> None:
-    raise MemoryError
-
-
 @TOY.operation(name="open", readonly=True)
 def open_(tx: Transaction) -> str:
     return "open"
@@ -164,9 +159,46 @@ def test_an_operation_cannot_change_the_request_it_serves() -> None:
     assert operation.arguments == ({"a": 1},)
 
 
-def test_running_out_of_memory_is_no_answer() -> None:
-    with pytest.raises(MemoryError):
-        run(TOY.call("exhaust"))
+@pytest.mark.parametrize("error", [MemoryError("all"), SystemExit(1), GeneratorExit()])
+def test_whatever_an_operation_raises_is_its_answer_and_kills_nobody(error: BaseException) -> None:
+    poison = DataType("poison")
+
+    @poison.operation
+    def strike(tx: Transaction) -> None:
+        raise error
+
+    outcome = poison.run(request(poison.call("strike")), poison.sequential()).outcome
+    assert outcome.error is not None
+    assert outcome.error.startswith(type(error).__name__)
+
+
+def test_the_person_at_the_keyboard_can_still_interrupt() -> None:
+    patient = DataType("patient")
+
+    @patient.operation
+    def wait(tx: Transaction) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        patient.run(request(patient.call("wait")), patient.sequential())
+
+
+def test_how_deep_an_operation_may_recurse_does_not_depend_on_who_runs_it() -> None:
+    deep = DataType("deep")
+
+    @deep.operation
+    def dive(tx: Transaction, depth: int) -> int:
+        return 0 if depth == 0 else 1 + dive(tx, depth - 1)
+
+    def run_below(frames: int, depth: int) -> Outcome:
+        if frames:
+            return run_below(frames - 1, depth)
+        return deep.run(request(deep.call("dive", depth)), deep.sequential()).outcome
+
+    answers = [[run_below(frames, depth) for frames in (0, 7, 300)] for depth in range(900, 1010)]
+    assert all(first == second == third for first, second, third in answers)
+    assert answers[0][0] == Outcome(900)
+    assert answers[-1][0].error == "RecursionError: maximum recursion depth exceeded"
 
 
 def test_recursion_without_end_reads_the_same_wherever_it_is_stopped() -> None:

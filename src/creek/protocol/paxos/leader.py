@@ -1,12 +1,13 @@
 """The leader: proposes batches, in the one ballot that is its own.
 
 Rules kept here:
-- before it proposes, a majority promised the ballot; what they had accepted is proposed again, the
-  value of the highest ballot for each instance, and gaps are closed with empty batches;
+- before it proposes, a majority promised the ballot, and it knows every decision that they know;
+  what they had accepted is proposed again, the value of the highest ballot for each instance, and
+  gaps are closed with empty batches;
 - a batch holds what has arrived by the time there is room for it: nobody waits for it to fill;
-- at most `window` instances are under way;
-- an instance that nobody can vote for, because its requests died with the replica that had them, is
-  given up by preparing anew: a majority without that replica does not know of it.
+- no instance is proposed that is `window` or more beyond the first undecided one;
+- what only a dead replica could tell is given up by preparing anew, with a majority that does not
+  know of it: the decisions it promised to know, or the requests of a batch it had accepted.
 """
 
 import enum
@@ -64,6 +65,8 @@ class Leader:
         self._ticks = 0
         self._prepare = Prepare(NO_BALLOT, 0)
         self._prepared_at = 0
+        self._since = 0
+        """When the ballot was started."""
         self._promises: dict[int, Promise] = {}
         self._next_instance = 0
         self._in_flight: dict[int, _Flight] = {}
@@ -79,7 +82,7 @@ class Leader:
         self.phase = Phase.PREPARING
         self.ballot = ballot
         self._prepare = Prepare(ballot, first)
-        self._prepared_at = self._ticks
+        self._prepared_at = self._since = self._ticks
         self._send(self._peers, self._prepare)
         return self._prepare
 
@@ -96,19 +99,22 @@ class Leader:
             self._probes.hit(Probe.CAMPAIGN_OUTBID)
             self.step_down()
 
-    def on_promise(self, message: Promise, sender: int) -> bool:
-        """True when this was the promise that makes us lead."""
-        if self.phase is not Phase.PREPARING or message.ballot != self.ballot:
-            return False
-        self._promises[sender] = message
-        return len(self._promises) >= self._settings.majority
+    def on_promise(self, message: Promise, sender: int) -> None:
+        if self.phase is Phase.PREPARING and message.ballot == self.ballot:
+            self._promises[sender] = message
 
-    def start(self, decided: int, ready: Iterable[Dot]) -> None:
-        """Lead: take up what the promises tell, then propose what is `ready`."""
+    def is_promised(self) -> bool:
+        """Has a majority promised, and do we not lead yet?"""
+        return self.phase is Phase.PREPARING and len(self._promises) >= self._settings.majority
+
+    def best_informed(self) -> tuple[int, int]:
+        """The promise that tells of most decisions: below which instance, and whose it is."""
+        most = max(promise.decided for promise in self._promises.values())
+        return most, min(each for each, told in self._promises.items() if told.decided == most)
+
+    def start(self, start: int, ready: Iterable[Dot]) -> None:
+        """Lead, from instance `start` on: take up what the promises tell, then what is `ready`."""
         self.phase = Phase.LEADING
-        start = max([decided, *(promise.decided for promise in self._promises.values())])
-        if start > decided:
-            self._probes.hit(Probe.PROMISE_TELLS_DECIDED)
         recovered: dict[int, AcceptedValue] = {}
         for sender in sorted(self._promises):
             for value in self._promises[sender].accepted:
@@ -126,6 +132,7 @@ class Leader:
             else:
                 self._probes.hit(Probe.GAP_FILLED)
                 self._propose(instance, ())
+        self._promises = {}
         for id in ready:
             self.enqueue(id)
 
@@ -135,11 +142,11 @@ class Leader:
             self._proposed.add(id)
             self._queue.append(id)
 
-    def pump(self) -> bool:
+    def pump(self, first_undecided: int) -> bool:
         """Propose what is queued, as far as there is room; True when something was proposed."""
         if not self._queue:
             return False
-        if len(self._in_flight) >= self._settings.window:
+        if self._next_instance >= first_undecided + self._settings.window:
             self._probes.hit(Probe.WINDOW_FULL)
             return False
         size = min(len(self._queue), self._settings.batch_limit)
@@ -159,26 +166,32 @@ class Leader:
         """Repeat what may have been lost; True when only a new ballot can help."""
         self._ticks = ticks
         if self.phase is Phase.PREPARING:
+            if self.is_promised() and ticks - self._since >= self._settings.stuck_ticks:
+                self._probes.hit(Probe.UNINFORMED)
+                return True
             if ticks - self._prepared_at >= self._settings.retry_ticks:
                 self._prepared_at = ticks
                 self._probes.hit(Probe.PREPARE_AGAIN)
                 waiting_for = tuple(peer for peer in self._peers if peer not in self._promises)
                 self._send(waiting_for, self._prepare)
             return False
-        for instance, flight in self._in_flight.items():
+        for instance, flight in list(self._in_flight.items()):
             if ticks - flight.since >= self._settings.stuck_ticks and self._is_stuck(instance):
                 self._probes.hit(Probe.STUCK_INSTANCE)
                 return True
             if ticks - flight.sent_at >= self._settings.retry_ticks:
                 flight.sent_at = ticks
                 self._probes.hit(Probe.ACCEPT_AGAIN)
-                self._send(self._peers, Accept(self.ballot, instance, flight.batch))
+                self._put_to_vote(instance, flight.batch)
         return False
 
     def _propose(self, instance: int, batch: Batch) -> None:
         """Phase 2a."""
         self._in_flight[instance] = _Flight(batch, self._ticks)
         self._proposed.update(batch)
+        self._put_to_vote(instance, batch)
+
+    def _put_to_vote(self, instance: int, batch: Batch) -> None:
         accept = Accept(self.ballot, instance, batch)
         self._send(self._peers, accept)
         self._accept(accept)

@@ -14,6 +14,7 @@ from creek.protocol.request import Batch
 from creek.protocol.settings import Settings
 
 BALLOTS_PER_INSTANCE = 4
+ASK_DOUBLINGS_MAX = 6
 
 
 class _Tally:
@@ -43,7 +44,11 @@ class Learner:
         """How many identifiers of the instance `delivered` are delivered."""
         self._tallies: dict[int, dict[Ballot, _Tally]] = {}
         self._progress: dict[int, int] = {}
-        self._stalled_at = -1
+        self._settled: dict[int, int] = {}
+        self._stalled_at = (-1, -1)
+        self._stalled_since = 0
+        self._asks = 0
+        """Since something was last decided or delivered here."""
 
     # --- voting -------------------------------------------------------------------------------
 
@@ -61,6 +66,11 @@ class Learner:
             return False
         tally.voters.add(voter)
         return self._count(instance, tally)
+
+    def contradicts(self, ballot: Ballot, instance: int, batch: Batch) -> bool:
+        """Has another batch been proposed in this very ballot?"""
+        tally = self._tallies.get(instance, {}).get(ballot)
+        return tally is not None and tally.batch not in (None, batch)
 
     def decide(self, instance: int, batch: Batch) -> None:
         assert not self.is_decided(instance)
@@ -88,7 +98,10 @@ class Learner:
         ballots = self._tallies.setdefault(instance, {})
         if ballot not in ballots:
             if len(ballots) == BALLOTS_PER_INSTANCE:
-                del ballots[min(ballots)]
+                lowest = min(ballots)
+                if ballot < lowest:
+                    return None
+                del ballots[lowest]
             ballots[ballot] = _Tally()
         return ballots[ballot]
 
@@ -123,19 +136,44 @@ class Learner:
 
     # --- catching up --------------------------------------------------------------------------
 
-    def on_progress(self, sender: int, delivered: int) -> None:
+    def on_progress(self, sender: int, delivered: int, settled: int = 0) -> None:
         self._progress[sender] = max(delivered, self._progress.get(sender, 0))
+        self._settled[sender] = max(settled, self._settled.get(sender, 0))
 
     def progress_of(self, peer: int) -> int:
         return self._progress.get(peer, 0)
 
-    def ask_if_stalled(self) -> None:
-        """Ask whoever is furthest ahead, if nothing was decided here since the last time."""
-        stalled = self._stalled_at == self.first_undecided
-        self._stalled_at = self.first_undecided
-        ahead = max(self._peers, key=lambda peer: (self.progress_of(peer), -peer), default=None)
-        if stalled and ahead is not None and self.progress_of(ahead) > self.first_undecided:
-            self._outbox.sends.append(Send((ahead,), CatchUp(self.first_undecided)))
+    def settled_by(self, peer: int) -> int:
+        return self._settled.get(peer, 0)
+
+    def ask_if_stalled(self, ticks: int, blocked: bool) -> None:
+        """Ask a peer that is ahead, if nothing has happened here for a while: each time another
+        one, for the first may be dead, and each time later, for an answer may take its time.
+
+        What is `blocked` waits for a request. Its decision is known, but whoever has forgotten the
+        request has forgotten the decision too, and answers with a snapshot.
+        """
+        here = (self.first_undecided, self.delivered)
+        if here != self._stalled_at:
+            self._stalled_at, self._stalled_since, self._asks = here, ticks, 0
+        first = self.delivered if blocked else self.first_undecided
+        ahead = [peer for peer in self._peers if self.progress_of(peer) > first]
+        wait = self._settings.retry_ticks << min(self._asks, ASK_DOUBLINGS_MAX)
+        if ahead and ticks - self._stalled_since >= wait:
+            self.ask(ahead[self._asks % len(ahead)], first)
+            self._asks += 1
+            self._stalled_since = ticks
+
+    def ask(self, peer: int, first: int) -> None:
+        self._outbox.sends.append(Send((peer,), CatchUp(first)))
+
+    def tell(self, peer: int, instance: int) -> bool:
+        """Tell one decision; False when it is forgotten."""
+        batch = self.decided.get(instance)
+        if batch is None:
+            return False
+        self._outbox.sends.append(Send((peer,), Decisions(instance, (batch,))))
+        return True
 
     def on_catch_up(self, sender: int, first: int) -> bool:
         """Tell the decisions from `first` on; False when they are forgotten."""
@@ -156,7 +194,7 @@ class Learner:
                 self.decide(instance, batch)
                 news.append(instance)
         if news and self.progress_of(sender) > self.first_undecided:
-            self._outbox.sends.append(Send((sender,), CatchUp(self.first_undecided)))
+            self.ask(sender, self.first_undecided)
         return news
 
     def forget_delivered_by_all(self, settled: int) -> None:

@@ -71,6 +71,12 @@ class Scheme:
     def is_committed(self, id: Dot) -> bool:
         return id in self.committed
 
+    def is_weak(self, id: Dot) -> bool:
+        return id in self.requests and not self.requests[id].strong
+
+    def may_install(self, checkpoint: Checkpoint) -> bool:
+        return all(id in checkpoint.ids for id in self.committed)
+
     def checkpoint(self) -> Checkpoint:
         return self.settled
 
@@ -323,7 +329,7 @@ def test_a_peer_that_lags_too_far_gets_a_snapshot_but_not_at_every_question() ->
         answers.append([each.message for each in world.receive(CatchUp(0), 2).send])
     snapshot = [Snapshot(world.scheme.settled)]
     assert answers == [snapshot, [], [], snapshot, [], []]
-    (send,) = world.receive(Pull(Dots({1: (1, 2)})), 1).send
+    (send,) = world.receive(CatchUp(6), 1).send
     assert send.message == snapshot[0], "another peer is another matter"
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from creek.execution.datatype import DataType
 from creek.execution.transaction import Transaction
 from creek.protocol.dots import Dot, Dots
-from creek.protocol.effects import CabDelivered, Cast, Kind, RbDelivered, Task, Work
+from creek.protocol.effects import CabDelivered, Cast, Effects, Kind, RbDelivered, Task, Work
 from creek.protocol.messages import Cast as CastMessage
 from creek.protocol.messages import Decisions
 from creek.protocol.probes import Probe
@@ -46,7 +46,6 @@ class AlgorithmOne:
         self.to_be_rolled_back: list[Request] = []
         self.reqs_awaiting_resp: dict[Dot, Outcome | None] = {}
         self.answers: list[tuple[Dot, Kind, Outcome]] = []
-        self.decided: list[Dot] = []
 
     def check_dep(self, id: Dot) -> bool:
         found = [x for x in self.committed + self.tentative if x.id == id]
@@ -69,24 +68,11 @@ class AlgorithmOne:
         subsequent = [x for x in self.tentative if r.key < x.key]
         self.tentative = [*previous, r, *subsequent]
         self.adjust_execution(self.committed + self.tentative)
-        self.cab()
 
-    def decide(self, id: Dot) -> None:
-        self.decided.append(id)
-        self.cab()
-
-    def cab(self) -> None:
-        """CAB around the algorithm: the next decided identifier is delivered once `checkDep`
-        holds, and not twice."""
-        while self.decided:
-            id = self.decided[0]
-            if id not in [x.id for x in self.committed]:
-                if not self.check_dep(id):
-                    return
-                (r,) = [x for x in self.tentative if x.id == id]
-                self.causal_ctx = self.causal_ctx | {r.id}
-                self.commit(r)
-            self.decided.pop(0)
+    def cab_deliver(self, id: Dot) -> None:
+        (r,) = [x for x in self.tentative if x.id == id]
+        self.causal_ctx = self.causal_ctx | {r.id}
+        self.commit(r)
 
     def adjust_execution(self, new_order: list[Request]) -> None:
         in_order: list[Request] = []
@@ -142,7 +128,7 @@ class AlgorithmOne:
 
 
 class Both:
-    """The replica and the model, fed alike."""
+    """The replica, and the model that is told what the replica delivered."""
 
     def __init__(self) -> None:
         self.replica = BasicReplica(0, Settings(members=(0, 1, 2)), JOURNAL)
@@ -150,24 +136,19 @@ class Both:
         self.answers: list[tuple[Dot, Kind, Outcome]] = []
         self.task: Task | None = None
         self.issued: dict[int, int] = {1: 0, 2: 0}
-        self.strong: list[Dot] = []
-        self.instance = 0
+        self.requests: dict[Dot, Request] = {}
+        self.decided: list[Dot] = []
         self.values = 0
 
     # --- inputs -------------------------------------------------------------------------------
 
-    def invoke(self, key: str, strong: bool, now: int) -> None:
-        self.replica.invoke(self._operation(key), strong, 0, now)
-        effects = self.replica.take_effects()
-        (request,) = [each.request for each in effects.events if isinstance(each, Cast)]
-        if strong:
-            assert request.context is not None
-            assert set(request.context) == self.model.context_of(request)
-            self.strong.append(request.id)
-        self.model.invoke(request)
-        self._note(effects)
+    def invoke(self, key: str, strong: bool, now: int) -> Dot:
+        id = self.replica.invoke(self._operation(key), strong, 0, now)
+        self._note(self.replica.take_effects())
+        return id
 
     def rb_deliver(self, replica: int, key: str, timestamp: int, context: set[Dot] | None) -> None:
+        """A request arrives; it may have to wait for its context."""
         self.issued[replica] += 1
         request = Request(
             timestamp,
@@ -176,18 +157,13 @@ class Both:
             context is not None,
             None if context is None else frozen_dots(sorted(context)),
         )
-        if request.strong:
-            self.strong.append(request.id)
+        self.requests[request.id] = request
         self.replica.receive(CastMessage((request,)), replica, 0)
-        self.model.take_up(request)
-        effects = self.replica.take_effects()
-        assert RbDelivered(request.id) in effects.events
-        self._note(effects)
+        self._note(self.replica.take_effects())
 
     def decide(self, id: Dot) -> None:
-        self.replica.receive(Decisions(self.instance, ((id,),)), 1, 0)
-        self.instance += 1
-        self.model.decide(id)
+        self.decided.append(id)
+        self.replica.receive(Decisions(len(self.decided) - 1, ((id,),)), 1, 0)
         self._note(self.replica.take_effects())
 
     def step(self) -> None:
@@ -208,11 +184,32 @@ class Both:
         self.values += 1
         return Operation("append", (key, self.values))
 
-    def _note(self, effects: Any) -> None:
+    def _note(self, effects: Effects) -> None:
+        for event in effects.events:
+            match event:
+                case Cast(request=request):
+                    self.requests[request.id] = request
+                    if request.strong:
+                        assert request.context is not None
+                        assert set(request.context) == self.model.context_of(request)
+                    self.model.invoke(request)
+                case RbDelivered(id=id):
+                    self.model.take_up(self.requests[id])
+                case CabDelivered(id=id):
+                    assert id == self._next_decided()
+                    assert self.model.check_dep(id)
+                    self.model.cab_deliver(id)
+                case _:
+                    pass
         self.answers += [(each.id, each.kind, each.outcome) for each in effects.respond]
         for task in effects.tasks:
             assert self.task is None, "a sequential replica does one thing at a time"
             self.task = task
+
+    def _next_decided(self) -> Dot | None:
+        """The first decided identifier that is not committed."""
+        committed = {x.id for x in self.model.committed}
+        return next((id for id in self.decided if id not in committed), None)
 
     # --- comparison ---------------------------------------------------------------------------
 
@@ -229,13 +226,15 @@ class Both:
         assert set(replica._awaiting) == set(model.reqs_awaiting_resp)
         assert self.answers == model.answers
         assert replica.state() == model.db
-        for id in self.strong:
-            assert (replica.missing_dependency(id) is None) == model.check_dep(id)
+        for x in [*model.committed, *model.tentative]:
+            if x.strong:
+                assert (replica.missing_dependency(x.id) is None) == model.check_dep(x.id)
+        blocked = self._next_decided()
+        assert blocked is None or not model.check_dep(blocked)
 
 
 def weak_ids(both: Both) -> list[Dot]:
-    """Identifiers that a context may hold: weak requests seen, committed ones, and those that the
-    peers will issue next, if they turn out weak."""
+    """Identifiers that a context may hold: of weak requests, and of committed ones."""
     model = both.model
     known = [x.id for x in model.tentative if not x.strong] + [x.id for x in model.committed]
     return sorted(known)
@@ -259,9 +258,9 @@ def test_every_step_leaves_the_lists_and_answers_of_the_paper(data: st.DataObjec
         now += 3
         if step == "invoke":
             strong = data.draw(st.booleans())
-            both.invoke(key, strong, now)
+            id = both.invoke(key, strong, now)
             if strong:
-                undecided.append(both.strong[-1])
+                undecided.append(id)
         elif step == "rb":
             replica = data.draw(st.integers(1, 2))
             id = Dot(replica, both.issued[replica] + 1)
@@ -288,7 +287,7 @@ def test_every_step_leaves_the_lists_and_answers_of_the_paper(data: st.DataObjec
         both.compare()
     while both.task is not None:
         both.step()
-        both.compare()
+    both.compare()
     assert both.replica.idle()
 
 

@@ -195,23 +195,51 @@ def test_a_peer_that_asks_for_what_is_forgotten_is_not_answered_with_decisions(
     assert world.probes.counts[Probe.DECISIONS_FORGOTTEN] == 1
 
 
-def test_a_learner_asks_whoever_is_ahead_when_nothing_was_decided_for_a_while(world: World) -> None:
+def asked(world: World, ticks: range, blocked: bool = False) -> list[tuple[int, int, int]]:
+    """When whom was asked for what."""
+    found = []
+    for now in ticks:
+        world.learner.ask_if_stalled(now, blocked)
+        for send in world.outbox.take().send:
+            assert isinstance(send.message, CatchUp)
+            found.append((now, send.to[0], send.message.first))
+    return found
+
+
+def test_a_stalled_learner_asks_those_who_are_ahead_in_turn_and_ever_less_often() -> None:
+    world = World(retry_ticks=3)
     world.learner.on_progress(2, 3, 0)
-    world.learner.on_progress(3, 7, 0)
     world.learner.on_progress(4, 7, 0)
-    world.learner.ask_if_stalled()
-    assert world.outbox.take().send == (), "it has only just looked"
-    world.learner.ask_if_stalled()
-    (send,) = world.outbox.take().send
-    assert (send.to, send.message) == ((3,), CatchUp(0))
+    assert asked(world, range(3)) == []
+    assert asked(world, range(3, 25)) == [(3, 2, 0), (9, 4, 0), (21, 2, 0)]
+
+
+def test_progress_starts_the_patience_of_a_learner_anew() -> None:
+    world = World(retry_ticks=3)
+    world.learner.on_progress(2, 9, 0)
+    assert asked(world, range(4)) == [(3, 2, 0)]
+    world.decide(0, X)
+    assert asked(world, range(4, 9)) == [(7, 2, 1)]
 
 
 def test_a_learner_that_is_ahead_asks_nobody(world: World) -> None:
     world.decide(0, X)
     world.learner.on_progress(2, 1, 0)
-    for _ in range(3):
-        world.learner.ask_if_stalled()
-    assert world.outbox.take().send == ()
+    assert asked(world, range(100)) == []
+
+
+def test_a_learner_whose_delivery_is_blocked_asks_for_what_it_has_decided(world: World) -> None:
+    world.decide(0, X)
+    world.learner.on_progress(2, 1, 0)
+    assert asked(world, range(10), blocked=True) == [(8, 2, 0)]
+
+
+def test_one_decision_is_told_or_forgotten(world: World) -> None:
+    world.decide(3, X)
+    assert world.learner.tell(2, 3)
+    (send,) = world.outbox.take().send
+    assert (send.to, send.message) == ((2,), Decisions(3, (X,)))
+    assert not world.learner.tell(2, 2)
 
 
 def test_a_learner_that_caught_up_in_part_asks_for_more(world: World) -> None:

@@ -257,7 +257,7 @@ def test_requests_that_wait_for_each_other_are_delivered_however_many_they_are(
     world = World()
     chain = []
     for event in range(1, 1_001):
-        seen = {1: (1, event), 2: (1, event)} if event > 1 else {}
+        seen: dict[int, tuple[int, ...]] = {1: (1, event), 2: (1, event)} if event > 1 else {}
         chain.append(strong(1, event, Dots(seen)))
         chain.append(strong(2, event, Dots({**seen, 1: (1, event + 1)})))
     late = chain.pop(first_missing - 1)

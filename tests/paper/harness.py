@@ -317,13 +317,8 @@ class Cluster:
         self.tasks[replica] = deque()
 
     def _elect_first(self) -> None:
-        """Replica 0 hears of the others before they hear of anyone, and so is the first to lead."""
-        for _ in range(self.settings.heartbeat_ticks):
-            self.tick(*self.members[1:])
-        self.in_flight = self.pending(to=0)
-        self.settle(self.settings.heartbeat_ticks)
-        self.tick(0)
-        self.settle(self.settings.heartbeat_ticks)
+        """A heartbeat for everyone to be heard, another to tell of it: then the first is able."""
+        self.settle(3 * self.settings.heartbeat_ticks)
         assert self.leaders() == {0}
 
     def _deliverable(self) -> list[Envelope]:

@@ -1,7 +1,7 @@
 """Algorithm 1, lines 10-14: `checkDep`, the predicate that CAB tests."""
 
 from creek.protocol.dots import Dot
-from creek.protocol.messages import Cast
+from creek.protocol.messages import Accept, Cast, CatchUp, Vote
 from tests.paper.harness import Cluster
 
 
@@ -119,12 +119,16 @@ def test_a_later_weak_request_of_the_same_replica_is_no_dependency() -> None:
 def test_when_it_is_false_it_names_a_dot_that_is_missing() -> None:
     """Lines 12-14: what it waits for is `r` itself, or an element of `r.causalCtx \\ causalCtx`."""
     cluster = Cluster(4)
-    weak = cluster.weak(1, "append", "a")
-    cluster.deliver(to=3)
+    for kind in (Accept, Vote, CatchUp):
+        cluster.hold(kind, to=2)
+    committed = cluster.strong(1, "append", "a")
+    cluster.flush()
+    assert cluster.cab_delivered(3) == [committed]
     id = cluster.strong(3, "append", "b")
 
-    assert cluster.replicas[0].missing_dependency(id) == id
-    cluster.deliver(to=0, carrying=id)
-    assert cluster.replicas[0].missing_dependency(id) == weak
-    cluster.deliver(to=0, carrying=weak)
-    assert cluster.replicas[0].missing_dependency(id) is None
+    assert cluster.replicas[2].missing_dependency(id) == id
+    cluster.deliver(Cast, to=2, carrying=id)
+    assert cluster.replicas[2].missing_dependency(id) == committed
+    cluster.release()
+    cluster.flush()
+    assert cluster.replicas[2].missing_dependency(id) is None

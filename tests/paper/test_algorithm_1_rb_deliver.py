@@ -64,8 +64,9 @@ def test_a_delivered_request_is_executed_and_its_response_told_to_nobody() -> No
     assert [replica for replica, _ in cluster.responses] == [1]
 
 
-def test_a_request_is_delivered_although_its_causal_context_is_not_here() -> None:
-    """Lines 26-31 have no condition: the context of a strong request holds back CAB, not RB."""
+def test_a_strong_request_is_delivered_after_its_causal_context() -> None:
+    """Section 4.1: the context "must be executed by each replica before the op is speculatively
+    executed (hence, a replica might have to postpone the execution of op)"."""
     cluster = Cluster(4)
     missing = cluster.weak(1, "append", "a")
     cluster.deliver(Cast, to=2)
@@ -73,5 +74,7 @@ def test_a_request_is_delivered_although_its_causal_context_is_not_here() -> Non
     assert cluster.context(strong) == {missing}
 
     cluster.deliver(Cast, to=3, carrying=strong)
+    assert cluster.tentative(3) == []
+    cluster.deliver(Cast, to=3, carrying=missing)
 
-    assert cluster.tentative(3) == [strong]
+    assert cluster.tentative(3) == [missing, strong]

@@ -14,6 +14,7 @@ from creek.protocol.messages import (
     AcceptedValue,
     Ballot,
     Cast,
+    CatchUp,
     Decided,
     Decisions,
     Heartbeat,
@@ -45,7 +46,7 @@ def candidate(cluster: Cluster) -> Ballot:
     """Make replica 0 start a ballot above all that its peers speak of; its `Prepare` is lost."""
     peers = cluster.members[1:]
     for peer in peers:
-        heartbeat = Heartbeat(ballot=Ballot(7, peers[-1]), leader=None, hears=(peer,))
+        heartbeat = Heartbeat(Ballot(7, peers[-1]), leader=None, hears=(0,))
         cluster.inject(heartbeat, sender=peer, to=0)
     cluster.tick(0)
     (prepare, *_) = (each.message for each in cluster.pending(Prepare, sender=0))
@@ -264,9 +265,10 @@ def test_what_one_process_decided_alone_every_later_leader_decides_too() -> None
     cluster.release()
     cluster.crash(0)
 
-    # Replica 3 did not accept it, and is the only one that hears enough to lead.
-    for deaf in (1, 2, 4):
-        cluster.hold(Heartbeat, to=deaf)
+    # Replica 3 did not accept it, and is the only one that is heard by enough to lead.
+    for mute in (1, 2, 4):
+        for deaf in {1, 2, 4} - {mute}:
+            cluster.hold(Heartbeat, sender=mute, to=deaf)
     second = cluster.strong(3, "append", "second")
     cluster.settle()
     assert cluster.leaders() >= {3}
@@ -655,6 +657,10 @@ def test_a_new_leader_does_not_propose_where_others_have_decided() -> None:
     ballot = candidate(cluster)
     cluster.inject(Promise(ballot, 6, ()), sender=1, to=0)
     cluster.inject(Promise(ballot, 0, ()), sender=2, to=0)
+    assert sent(cluster, Accept, 0) == []
+    assert sent(cluster, CatchUp, 0) == [CatchUp(0)]
+
+    cluster.inject(Decisions(0, ((),) * 6), sender=1, to=0)
 
     assert sent(cluster, Accept, 0) == [Accept(ballot, 6, (id,))]
 

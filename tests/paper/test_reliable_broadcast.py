@@ -169,7 +169,7 @@ def test_a_step_of_anti_entropy_that_is_lost_is_made_up_for(lost: type[object]) 
     cluster.drop(lost)
     cluster.release()
 
-    cluster.settle(8)
+    cluster.settle(3 * cluster.settings.retry_ticks)  # somebody else's turn comes in between
 
     assert cluster.rb_delivered(2) == [id]
 

@@ -1,0 +1,69 @@
+"""Links that stay broken: whoever can still talk to a majority, both ways, gets strong answers.
+
+The fuzzer heals every link before it asks for liveness. Here nothing is healed: as long as some
+majority is fully connected, it must elect a leader, exchange requests and commit.
+"""
+
+from itertools import combinations
+from random import Random
+
+import pytest
+
+from creek.simulation.faults import Cut
+from creek.simulation.fuzz import simulation_of
+from creek.simulation.scenario import Scenario
+from creek.simulation.workload import ClientModel
+
+REPLICAS = 5
+SECOND_US = 1_000_000
+
+
+def broken_links(seed: int) -> tuple[list[tuple[int, int]], list[tuple[int, ...]]]:
+    """One-way cuts drawn from the seed, and the majorities that they leave fully connected."""
+    random = Random(seed)
+    share = random.choice((0.15, 0.3, 0.4))
+    pairs = [(a, b) for a in range(REPLICAS) for b in range(REPLICAS) if a != b]
+    cuts = [pair for pair in pairs if random.random() < share]
+    whole = {frozenset(pair) for pair in pairs} - {frozenset(pair) for pair in cuts}
+    majorities = [
+        each
+        for each in combinations(range(REPLICAS), REPLICAS // 2 + 1)
+        if all(frozenset(pair) in whole for pair in combinations(each, 2))
+    ]
+    return cuts, majorities
+
+
+SEEDS = [seed for seed in range(60) if broken_links(seed)[1]][:24]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_connected_majority_commits_while_other_links_stay_broken(seed: int) -> None:
+    cuts, majorities = broken_links(seed)
+    scenario = Scenario(
+        seed=seed,
+        replicas=REPLICAS,
+        duration_us=6 * SECOND_US,
+        settle_us=0,
+        tick_us=20_000,
+        clients=ClientModel(
+            sessions=1,
+            think_us=300_000,
+            strong_share=1.0,
+            tentative_only_share=1.0,
+            patience_us=300_000,
+        ),
+        faults=tuple(Cut(SECOND_US, sender, receiver) for sender, receiver in cuts),
+    )
+    simulation = simulation_of(scenario)
+    seen: list[list[int]] = []
+
+    def look() -> None:
+        replicas = [node.replica for node in simulation.nodes]
+        seen.append([each.committed_length() for each in replicas if each is not None])
+
+    simulation.heap.at(4 * SECOND_US, look)
+    simulation.heap.at(6 * SECOND_US - 1, look)
+    simulation.run()
+
+    before, after = seen
+    assert any(all(after[each] > before[each] for each in majority) for majority in majorities)

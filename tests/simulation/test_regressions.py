@@ -6,6 +6,9 @@ from creek.simulation.fuzz import examine
 
 FOUND = {
     291: "a new leader proposed an instance that it had decided out of order",
+    409: "decisions were forgotten before a checkpoint stood for them",
+    862: "a crash in mid-write left a checkpoint of what nobody could know",
+    1205: "a strong request outlived, for ever tentative, the only copies of its causal context",
 }
 
 

@@ -71,8 +71,8 @@ def _covers(mine: DotSet, theirs: Dots) -> object:
     return mine.covers(theirs)
 
 
-def _first_missing(mine: DotSet, theirs: Dots) -> object:
-    return mine.first_missing(theirs)
+def _some_missing(mine: DotSet, theirs: Dots) -> object:
+    return mine.some_missing(theirs)
 
 
 def _missing(mine: DotSet, theirs: Dots) -> object:
@@ -95,7 +95,7 @@ def _contains(mine: DotSet, theirs: Dots) -> object:
 CALLS: tuple[tuple[str, str, Callable[[DotSet, Dots], object]], ...] = (
     ("contains", "looking up an identifier", _contains),
     ("covers", "testing for a subset", _covers),
-    ("first_missing", "finding an identifier that is missing", _first_missing),
+    ("some_missing", "finding an identifier that is missing", _some_missing),
     ("missing", "subtracting one set from another", _missing),
     ("update", "uniting two sets", _update),
     ("freeze", "copying a set into a message", _freeze),

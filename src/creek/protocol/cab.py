@@ -241,7 +241,7 @@ class ConditionalAtomicBroadcast:
 
     def _vote_must_wait(self, instance: int, batch: Batch) -> bool:
         for id in batch:
-            missing = self._missing(id)
+            missing = self._missing_for(id)
             if missing is not None:
                 self._block(missing, _Blocked.VOTE, instance)
                 return True
@@ -256,7 +256,7 @@ class ConditionalAtomicBroadcast:
             self.learner.deliver_next()
             self.leader.delivered(id)
             return True
-        missing = self._missing(id)
+        missing = self._missing_for(id)
         if missing is not None:
             self._probes.hit(Probe.DELIVERY_DEFERRED)
             self._delivery_blocked = True
@@ -268,6 +268,10 @@ class ConditionalAtomicBroadcast:
         self.leader.delivered(id)
         self._deliver(id, instance)
         return True
+
+    def _missing_for(self, id: Dot) -> Dot | None:
+        """A predicate that held once holds for ever."""
+        return None if id in self._ready else self._missing(id)
 
     def _block(self, missing: Dot, kind: _Blocked, what: int | Dot) -> None:
         self._blocked.setdefault(missing, {})[kind, what] = None

@@ -11,7 +11,7 @@ with a hole between any two.
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from operator import ge, ne
 from typing import NamedTuple
 
 import msgspec
@@ -31,6 +31,9 @@ class Dots(msgspec.Struct, frozen=True, array_like=True):
     """An immutable set of dots: what a message or a causal context carries."""
 
     ranges: dict[int, tuple[int, ...]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.ranges)
 
     def __contains__(self, dot: Dot) -> bool:
         return _holds(self.ranges.get(dot.replica, ()), dot.event)
@@ -73,6 +76,8 @@ class Dots(msgspec.Struct, frozen=True, array_like=True):
     def without(self, dots: Iterable[Dot]) -> "Dots":
         """The set difference with a few single dots: O(replicas + holes + their number)."""
         removed = DotSet(dots)
+        if not removed.ranges:
+            return self
         left = {
             replica: tuple(kept)
             for replica, ranges in self.ranges.items()
@@ -87,7 +92,7 @@ class Dots(msgspec.Struct, frozen=True, array_like=True):
                 return f"replica {replica} has a range without an end"
             if ranges[0] < 1:
                 return f"replica {replica} has event {ranges[0]}; events start at 1"
-            if any(a >= b for a, b in pairwise(ranges)):
+            if any(map(ge, ranges, ranges[1:])):
                 return f"replica {replica} has ranges out of order"
         return None
 
@@ -151,19 +156,21 @@ class DotSet:
 
     def covers(self, other: "Dots | DotSet") -> bool:
         """Is `other` a subset of this set?"""
-        return self.first_missing(other) is None
+        return self.some_missing(other) is None
 
-    def first_missing(self, other: "Dots | DotSet") -> Dot | None:
-        """Some dot of `other` that is not in this set, or None."""
+    def some_missing(self, other: "Dots | DotSet") -> Dot | None:
+        """A dot of `other` that is not in this set, or None. It is the last one of its replica:
+        where these arrive in order, nothing is missing of that replica once it is there."""
         for replica, ranges in other.ranges.items():
             mine = self.ranges.get(replica)
-            if mine is None:
-                return Dot(replica, ranges[0])
-            if len(ranges) == 2 and mine[0] <= ranges[0] and ranges[1] <= mine[1]:
-                continue  # one run inside one run: the common case
+            last = ranges[-1] - 1
+            if mine is None or not _holds(mine, last):
+                return Dot(replica, last)
+            if mine[0] <= ranges[0] and ranges[-1] <= mine[1]:
+                continue  # all of it inside the first run: the common case
             left = _difference(ranges, mine)
             if left:
-                return Dot(replica, left[0])
+                return Dot(replica, left[-1] - 1)
         return None
 
     def missing(self, other: "Dots | DotSet") -> Dots:
@@ -238,19 +245,33 @@ def _union(left: Sequence[int], right: Sequence[int]) -> list[int]:
 
 
 def _difference(ranges: Sequence[int], removed: Sequence[int]) -> list[int]:
-    """The ranges of `ranges` that `removed` does not cover."""
+    """The ranges of `ranges` that `removed` does not cover. What both begin with, and what one
+    removed range covers, is passed over in one step: the cost is that of the places that differ."""
     left: list[int] = []
-    at = 0
-    for index in range(0, len(ranges), 2):
+    index = at = _common(ranges, removed)
+    while index < len(ranges):
         start, end = ranges[index], ranges[index + 1]
-        while at < len(removed) and removed[at + 1] <= start:
-            at += 2
+        at = bisect_right(removed, start, at)
         cut = at
+        if cut % 2:  # `start` is in a removed range
+            start = removed[cut]
+            if end <= start:
+                index = bisect_right(ranges, start, index) & ~1
+                continue
+            cut += 1
         while cut < len(removed) and removed[cut] < end:
-            if start < removed[cut]:
-                left += (start, removed[cut])
+            left += (start, removed[cut])
             start = removed[cut + 1]
             cut += 2
         if start < end:
             left += (start, end)
+        index += 2
     return left
+
+
+def _common(left: Sequence[int], right: Sequence[int]) -> int:
+    """How many edges, in whole ranges, the two begin with alike."""
+    for index, differs in enumerate(map(ne, left, right)):
+        if differs:
+            return index & ~1
+    return min(len(left), len(right))

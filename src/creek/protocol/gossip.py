@@ -165,7 +165,9 @@ class Gossip:
                 self._deliver_from(waiting)
 
     def _waits_for_context(self, request: Request) -> bool:
-        missing = self.delivered.first_missing(request.context) if request.context else None
+        if request.context is None:
+            return False
+        missing = self.delivered.some_missing(request.context)
         if missing is None:
             return False
         self._probes.hit(Probe.REQUEST_AHEAD_OF_CONTEXT)

@@ -158,7 +158,7 @@ class BasicReplica:
         request = self._order.find_tentative(id)
         if request is None or request.context is None:  # a weak one is never CAB-cast
             return id
-        return self._causal_context.first_missing(request.context)
+        return self._causal_context.some_missing(request.context)
 
     def is_committed(self, id: Dot) -> bool:
         return id in self._order.committed_ids
@@ -314,6 +314,8 @@ class BasicReplica:
     def _next_to_execute(self) -> Request | None:
         """The head of `toBeExecuted` (lines 46 and 63)."""
         done = len(self._executed)
+        if done == len(self._order.committed) + self._order.tentative_length:
+            return None
         if done < len(self._order.committed):
             return self._order.committed[done]
         last = self._executed[-1].key if done > len(self._order.committed) else None

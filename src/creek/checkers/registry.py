@@ -17,6 +17,7 @@ from creek.checkers import (
 )
 from creek.checkers.run import Run
 from creek.checkers.verdict import Verdict
+from creek.datatypes import DataType
 from creek.history import History
 
 
@@ -41,7 +42,8 @@ CHECKERS: tuple[Checker, ...] = tuple(
 )
 
 
-def check_all(history: History) -> list[Verdict]:
-    """The verdict of every checker, in the order of the registry."""
-    run = Run(history)
+def check_all(history: History, datatype: DataType | None = None) -> list[Verdict]:
+    """The verdict of every checker, in the order of the registry. A data type of your own must be
+    passed along; those that come with Creek are known by name."""
+    run = Run(history, datatype)
     return [checker.check(run) for checker in CHECKERS]

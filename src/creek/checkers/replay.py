@@ -18,14 +18,15 @@ from creek.checkers.verdict import (
     saw_invoked,
     short,
 )
-from creek.datatypes import named
 from creek.history import Dot, FinalState, Key, OperationRecord
 
 NAME = "replay"
 
 
 def check(run: Run) -> Verdict:
-    machine = named(run.history.datatype).sequential()
+    if run.datatype is None:
+        return Unknown(NAME, f"no data type '{run.history.datatype}' is known: pass it along")
+    machine = run.datatype.sequential()
     answered = _answered(run)
     for index, dot in enumerate(run.committed):
         if dot is None:

@@ -15,6 +15,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from creek.checkers._ids import Ids
+from creek.datatypes import DATATYPES, DataType
 from creek.history import (
     CabDelivered,
     Cast,
@@ -39,8 +40,10 @@ class CastAt(NamedTuple):
 
 
 class Run:
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, datatype: DataType | None = None) -> None:
+        """`datatype`: what was replicated, unless its name in the history says enough."""
         self.history = history
+        self.datatype = datatype or DATATYPES.get(history.datatype)
         self.logs = sorted(history.logs, key=lambda log: (log.replica, log.incarnation))
 
     def events(self) -> Iterator[tuple[ReplicaLog, LoggedEvent]]:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from creek.datatypes import bank, counter, kv, lists, register
 from creek.errors import UnknownName
-from creek.execution.datatype import DataType
+from creek.execution.datatype import DataType as DataType
 from creek.protocol.request import Operation
 
 Sample: TypeAlias = Callable[[Random], tuple[str, tuple[Any, ...]]]

@@ -57,6 +57,11 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
                     f"an invocation at replica {invocation.replica}, which does not exist: "
                     f"replicas are 0 to {self.replicas - 1}"
                 )
+            if invocation.at_us >= self.duration_us:
+                raise BadValue(
+                    f"an invocation at {invocation.at_us} us, but clients ask for "
+                    f"{self.duration_us} us only: give the scenario a longer duration_us"
+                )
 
     def protocol_settings(self) -> Settings:
         return Settings(members=tuple(range(self.replicas)), **self.settings)

@@ -39,12 +39,30 @@ ACCEPTOR = "protocol/paxos/acceptor.py"
 LEADER = "protocol/paxos/leader.py"
 LEARNER = "protocol/paxos/learner.py"
 
+DELIVER_WITHOUT_CONTEXT = Edit(
+    GOSSIP, "if request.context is None:\n            return False", "return False"
+)
+"""Two guards wait for a causal context: the broadcast, to be quick, and the predicate, to be right.
+Without the second the first would hide it."""
+
 MUTANTS: tuple[Mutant, ...] = (
     # --- acceptor: never against a promise, never what it cannot vouch for -----------------------
     Mutant(
+        "vote_before_predicate",
+        "Section 5: an acceptor votes for v only once rcv(v) and q(m) hold",
+        1500,
+        (
+            Edit(
+                ACCEPTOR,
+                "self._wait_for(message.instance, message.batch)",
+                "self._wait_for(message.instance, ())",
+            ),
+        ),
+    ),
+    Mutant(
         "accept_below_promise",
         "an acceptor never votes below the ballot it promised",
-        100,
+        400,
         (Edit(ACCEPTOR, "if message.ballot < self.promised:", "if False:"),),
     ),
     Mutant(
@@ -62,13 +80,41 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "promise_hides_a_value",
         "a promise tells of every value that was accepted",
-        300,
+        1300,
         (Edit(ACCEPTOR, "if each >= first)", "if each > first)"),),
+    ),
+    Mutant(
+        "accepted_value_not_persisted",
+        "an accepted value is on disk before the vote for it is told",
+        1300,
+        (Edit(ACCEPTOR, "self._outbox.records.append(Accepted(value))", "pass"),),
+    ),
+    Mutant(
+        "accepted_values_forgotten_on_restart",
+        "an acceptor that restarts still knows what it accepted",
+        1300,
+        (
+            Edit(
+                BROADCASTS, "self.cab.restore(promised, accepted,", "self.cab.restore(promised, [],"
+            ),
+        ),
+    ),
+    Mutant(
+        "accepted_value_forgotten_too_early",
+        "an accepted value is kept until its instance is decided",
+        1300,
+        (
+            Edit(
+                ACCEPTOR,
+                "for each in [each for each in self.accepted if each < instance]",
+                "for each in [each for each in self.accepted if each <= instance]",
+            ),
+        ),
     ),
     Mutant(
         "deferred_vote_of_old_ballot",
         "a deferred vote is void once a higher ballot is promised",
-        800,
+        1300,
         (Edit(ACCEPTOR, "if deferred.ballot < self.promised:", "if False:"),),
     ),
     Mutant(
@@ -93,7 +139,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "votes_of_ballots_added_up",
         "the votes that decide a batch are votes in one ballot",
-        40,
+        420,
         (
             Edit(
                 LEARNER,
@@ -105,26 +151,26 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "decisions_under_other_numbers",
         "one batch is decided in an instance, wherever one asks",
-        20,
+        40,
         (Edit(LEARNER, "Decisions(first, batches)", "Decisions(first + 1, batches)"),),
     ),
     Mutant(
         "never_catches_up",
         "agreement: what one replica CAB-delivers, all correct ones deliver",
-        20,
-        (Edit(LEARNER, "if stalled and ahead is not None and", "if False and"),),
+        40,
+        (Edit(LEARNER, "self._outbox.sends.append(Send((peer,), CatchUp(first)))", "pass"),),
     ),
     # --- leader ----------------------------------------------------------------------------------
     Mutant(
         "majority_of_promises_off_by_one",
         "a leader proposes once a majority promised its ballot",
-        450,
+        1200,
         (Edit(LEADER, ">= self._settings.majority", ">= self._settings.majority - 1"),),
     ),
     Mutant(
         "accepted_values_not_recovered",
         "a new leader proposes again what may have been decided",
-        200,
+        1300,
         (Edit(LEADER, "elif instance in recovered:", "elif False:"),),
     ),
     Mutant(
@@ -134,27 +180,45 @@ MUTANTS: tuple[Mutant, ...] = (
         (Edit(LEADER, "self._propose(instance, ())", "pass"),),
     ),
     Mutant(
+        "leads_without_decisions_of_others",
+        "a leader knows what those who promised know to be decided",
+        1200,
+        (
+            Edit(
+                CAB,
+                "if self.learner.first_undecided < self.leader.best_informed()[0]:",
+                "if False:",
+            ),
+        ),
+    ),
+    Mutant(
+        "outbid_leader_stays",
+        "validity: a leader that was outbid prepares a new ballot when it is trusted again",
+        100,
+        (
+            Edit(
+                LEADER,
+                "if self.phase is not Phase.FOLLOWING and ballot > self.ballot:",
+                "if False:",
+            ),
+        ),
+    ),
+    Mutant(
         "recovered_instance_used_again",
         "a leader proposes one batch in an instance of its ballot",
-        20,
+        100,
         (Edit(LEADER, "self._next_instance = end", "self._next_instance = start"),),
     ),
     Mutant(
         "accept_never_repeated",
         "validity: a lost proposal is made again until it is decided",
-        150,
-        (
-            Edit(
-                LEADER,
-                "self._send(self._peers, Accept(self.ballot, instance, flight.batch))",
-                "pass",
-            ),
-        ),
+        160,
+        (Edit(LEADER, "self._put_to_vote(instance, flight.batch)", "pass"),),
     ),
     Mutant(
         "prepare_never_repeated",
         "validity: a lost prepare is repeated until a majority promised",
-        200,
+        160,
         (Edit(LEADER, "self._send(waiting_for, self._prepare)", "pass"),),
     ),
     # --- conditional atomic broadcast ------------------------------------------------------------
@@ -171,13 +235,14 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     Mutant(
-        "predicate_without_context",
-        "lines 10-14: checkDep asks for the whole causal context",
-        70,
+        "context_never_waited_for",
+        "lines 10-14: checkDep asks for the whole causal context, however requests arrive",
+        40,
         (
+            DELIVER_WITHOUT_CONTEXT,
             Edit(
                 BASIC,
-                "return self._causal_context.first_missing(request.context)",
+                "return self._causal_context.some_missing(request.context)",
                 "return None",
             ),
         ),
@@ -193,6 +258,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "validity: a predicate that has become true is noticed",
         70,
         (
+            DELIVER_WITHOUT_CONTEXT,
             Edit(
                 BASIC,
                 "self._broadcasts.arrived(request.id)",
@@ -203,7 +269,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "commit_wakes_nobody",
         "validity: a predicate waits for strong requests of the context too",
-        40,
+        80,
         (
             Edit(
                 BASIC,
@@ -225,6 +291,18 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     # --- Ω ---------------------------------------------------------------------------------------
+    Mutant(
+        "nobody_is_ever_suspected",
+        "Section 3.4: eventually a leader that crashed is trusted by nobody",
+        180,
+        (
+            Edit(
+                OMEGA,
+                "heard_at is not None and self._ticks - heard_at <= self._patience[replica]",
+                "heard_at is not None",
+            ),
+        ),
+    ),
     Mutant(
         "everybody_trusts_itself",
         "Section 3.4: eventually all trust the same leader",
@@ -248,7 +326,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "anti_entropy_skips_holes",
         "agreement: also what is missing between others",
-        20,
+        30,
         (
             Edit(
                 GOSSIP,
@@ -290,6 +368,12 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     Mutant(
+        "context_arrival_wakes_nobody",
+        "what is held back for its context is delivered once that is here",
+        40,
+        (Edit(GOSSIP, "for waiting in self._waiting.pop(next_id, ()):", "for waiting in ():"),),
+    ),
+    Mutant(
         "rb_delivers_twice",
         "Section 3.2, uniform integrity: at most once",
         20,
@@ -299,12 +383,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "requests_forgotten_too_early",
         "a request is kept until every member has it",
         30,
-        (Edit(GOSSIP, "everywhere = min(everywhere, ranges[1]", "everywhere = max(0, ranges[1]"),),
+        (Edit(GOSSIP, "everywhere = min(everywhere,", "everywhere = max(everywhere,"),),
     ),
     Mutant(
         "own_request_not_persisted",
         "a request is on disk before its cast leaves",
-        60,
+        20,
         (
             Edit(
                 GOSSIP,
@@ -316,7 +400,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "received_request_not_persisted",
         "a request is on disk before anybody hears that it is here",
-        200,
+        60,
         (
             Edit(
                 GOSSIP,
@@ -328,12 +412,12 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "event_numbers_from_memory",
         "line 16: an event number is never used twice, after a restart neither",
-        30,
+        40,
         (
             Edit(BROADCASTS, "self._now = 0", "self._now = 0\n        self._issued = 0"),
             Edit(
                 BROADCASTS,
-                "return Dot(self.index, self.gossip.received.last(self.index) + 1)",
+                "return Dot(self.index, self.last_event() + 1)",
                 "self._issued += 1\n        return Dot(self.index, self._issued)",
             ),
         ),
@@ -342,31 +426,43 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "image_forgets_tentative",
         "an image holds every request that its checkpoint does not",
-        100,
+        130,
         (Edit(BASIC, "yield from self._order.tentative()", "yield from ()"),),
     ),
     Mutant(
         "image_forgets_committed",
         "an image holds what was committed after its checkpoint",
-        250,
+        150,
         (Edit(BASIC, "yield from islice(self._order.committed,", "yield from islice((),"),),
     ),
     Mutant(
         "image_forgets_decisions",
         "an image holds the decisions after its checkpoint",
-        350,
+        400,
         (Edit(BROADCASTS, "accepted, decided, requests)\n", "accepted, (), requests)\n"),),
     ),
     Mutant(
         "snapshot_not_told_to_gossip",
         "what a checkpoint covers is not delivered again",
-        100,
+        50,
         (Edit(BROADCASTS, "self.gossip.cover(checkpoint.ids)", "pass"),),
+    ),
+    Mutant(
+        "snapshot_wakes_nobody",
+        "validity: what waited for a request that a checkpoint brings waits no longer",
+        550,
+        (
+            Edit(
+                CAB,
+                "for blocked in self._blocked.values():\n            self._woken.extend(blocked)",
+                "pass",
+            ),
+        ),
     ),
     Mutant(
         "checkpoint_one_instance_too_far",
         "a checkpoint holds what the instances below its own delivered: all of it",
-        30,
+        40,
         (
             Edit(
                 BASIC,
@@ -390,25 +486,25 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "checkpoint_of_speculative_state",
         "a checkpoint holds the committed state, nothing tentative",
-        500,
+        300,
         (Edit(BASIC, "self._state.committed_state().items()", "self._state.items()"),),
     ),
     Mutant(
         "old_snapshot_installed",
         "committed only grows: a checkpoint of the past changes nothing",
-        500,
+        250,
         (
             Edit(
                 BROADCASTS,
-                "if checkpoint.instance <= self.cab.learner.delivered:",
-                "if False:",
+                "if checkpoint.instance <= self.cab.learner.delivered:\n            return\n",
+                "if False:\n            return\n",
             ),
         ),
     ),
     Mutant(
         "snapshot_without_outcomes",
         "line 73: a strong operation gets its stable answer, from a snapshot if need be",
-        500,
+        200,
         (
             Edit(
                 BASIC,
@@ -420,7 +516,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "outcome_of_another_request",
         "the answer that comes with a snapshot is that of its request",
-        500,
+        150,
         (
             Edit(
                 BASIC,
@@ -444,9 +540,15 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     # --- order, clock and causal context ---------------------------------------------------------
     Mutant(
+        "clock_ignores_what_it_receives",
+        "a clock that runs ahead must not keep its requests out of all contexts (line 19)",
+        250,
+        (Edit(CLOCK, "self.last = max(self.last, timestamp)", "pass"),),
+    ),
+    Mutant(
         "clock_goes_back",
         "timestamps of a replica grow (line 17), or program order is lost",
-        100,
+        250,
         (Edit(CLOCK, "self.last = max(self.last + 1, now)", "self.last = now"),),
     ),
     Mutant(
@@ -490,7 +592,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "commit_in_order_of_identifiers",
         "lines 49-50: committedExt keeps the order of tentative",
         20,
-        (Edit(ORDER, "for id in unstable), key=_key)", "for id in unstable))"),),
+        (
+            Edit(
+                ORDER,
+                "moved = sorted((self._tentative[id] for id in unstable), key=_key)",
+                "moved = [self._tentative[id] for id in unstable]",
+            ),
+        ),
     ),
     Mutant(
         "commit_leaves_one_behind",
@@ -528,7 +636,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "commit_rolls_nothing_back",
         "lines 42-47: what was executed in another order is rolled back",
         20,
-        (Edit(BASIC, "if in_order < len(moved):", "if False:"),),
+        (Edit(BASIC, "self._adjust_execution(min(kept, len(self._executed)))", "pass"),),
     ),
     Mutant(
         "overtaken_execution_installed",
@@ -537,7 +645,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 BASIC,
-                "elif self._to_be_rolled_back or self._next_to_execute() is not task.request:",
+                "elif self._to_be_rolled_back or self._next_to_execute() is not running.request:",
                 "elif False:",
             ),
         ),
@@ -590,7 +698,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "stable_is_the_first_tentative",
         "line 70: the last tentative response is kept",
-        20,
+        40,
         (
             Edit(
                 BASIC,

@@ -1,130 +1,38 @@
 """Basic Creek: Algorithm 1 of the paper, with Algorithm 2 as its `state`.
 
-Every method that is a line of the paper says which. The lists are kept incrementally: `committed`
-and `tentative` in `Order`; `executed` as a list whose beginning goes with the committed prefix;
-`toBeExecuted` is what follows `executed` in the order, found when needed; `toBeRolledBack` is a
-queue.
-
-Beyond the paper: an instance of consensus delivers a batch, so `committed` has *boundaries* between
-instances; the prefix up to the last boundary that is executed is *settled*. It is what checkpoints
-hold, and what lies before it is forgotten.
+Every method that is a line of the paper says which; lines 1-7, 10-41 and 48-54 are in `ordering`.
+The lists are kept incrementally: `executed` as a list whose beginning goes with the committed
+prefix; `toBeExecuted` is what follows `executed` in the order, found when needed; `toBeRolledBack`
+is a queue.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import Any
-
-import msgspec
 
 from creek.execution.datatype import DataType
 from creek.execution.keys import Place, place
 from creek.execution.undo import Execution, StateObject
-from creek.protocol.broadcasts import Broadcasts
-from creek.protocol.dots import Dot, DotSet
-from creek.protocol.effects import (
-    CabDelivered,
-    Cast,
-    Committed,
-    Effects,
-    Installed,
-    Kind,
-    RbDelivered,
-    Response,
-    Task,
-    Work,
-)
-from creek.protocol.messages import Checkpoint, Message, Record
-from creek.protocol.order import Order
+from creek.protocol.dots import Dot
+from creek.protocol.effects import Kind, Task, Work
 from creek.protocol.probes import Probe
-from creek.protocol.request import NOOP, Operation, OrderKey, Outcome, Request
+from creek.protocol.request import Outcome, Request
 from creek.protocol.settings import Settings
 from creek.protocol.values import Key
-
-UNTOLD_LIMIT = 4096
-"""Outcomes kept for a replica that may not compute them itself any more."""
-NOOP_PATIENCE = 4
-"""How many times longer than the leader another replica waits before it issues a no-op."""
-SUM_UP_AT_LEAST = 64
+from creek.schemes.ordering import OrderingReplica
 
 
-class _Awaiting:
-    """An entry of `reqsAwaitingResp` (line 9): who waits, and the last tentative response."""
-
-    __slots__ = ("outcome", "session", "strong")
-
-    def __init__(self, session: int, strong: bool) -> None:
-        self.session = session
-        self.strong = strong
-        self.outcome: Outcome | None = None
-
-
-class _Boundary(msgspec.Struct, frozen=True):
-    """The instances below `instance` delivered the first `length` requests of `committed`."""
-
-    instance: int
-    length: int
-
-
-class BasicReplica:
+class BasicReplica(OrderingReplica):
     def __init__(self, index: int, settings: Settings, datatype: DataType) -> None:
-        self.index = index
-        self._settings = settings
-        self._broadcasts = Broadcasts(index, settings, self)
-        self._outbox = self._broadcasts.outbox
-        self.probes = self._broadcasts.probes
-        self.refused = self._broadcasts.refused
-        self.drift_us = self._broadcasts.drift_us
-
+        super().__init__(index, settings)
         self._state = StateObject(datatype)  # line 4
-        self._order = Order()  # line 6
-        self._causal_context = DotSet()  # line 7
         self._executed: list[Request] = []  # line 8, from `order.first` on
         self._to_be_rolled_back: deque[Request] = deque()  # line 8
-        self._awaiting: dict[Dot, _Awaiting] = {}  # line 9
-
         self._running: Task | None = None
         self._task_number = 0
         self._outcomes: dict[Dot, Outcome] = {}
         """What each request of `executed` answered, until it is settled."""
 
-        self._boundaries: deque[_Boundary] = deque()
-        self._settled = _Boundary(0, 0)
-        self._settled_ids = DotSet()
-        self._settled_timestamp = 0
-        self._image_length = 0
-        self._untold: dict[int, deque[tuple[int, Dot, Outcome]]] = {
-            peer: deque() for peer in settings.peers(index)
-        }
-
-        self._ticks = 0
-        self._unstable: deque[tuple[int, Dot]] = deque()
-        """Weak requests with the tick of their arrival, oldest first."""
-        self._noop: Dot | None = None
-
     # --- inputs -------------------------------------------------------------------------------
-
-    def recover(self, records: Iterable[Record]) -> None:
-        self._broadcasts.recover(records)
-        self._proceed()
-
-    def invoke(self, operation: Operation, strong: bool, session: int, now: int) -> Dot:
-        """Line 15."""
-        request = self._issue(operation, strong, now)
-        self._awaiting[request.id] = _Awaiting(session, strong)  # line 25
-        self._proceed()
-        return request.id
-
-    def receive(self, message: Message, sender: int, now: int) -> None:
-        self._broadcasts.receive(message, sender, now)
-        self._proceed()
-
-    def tick(self, now: int) -> None:
-        self._ticks += 1
-        self._broadcasts.tick(now)
-        self._stabilise(now)
-        self._forget_told()
-        self._proceed()
 
     def run(self, task: Task) -> Execution:
         """Line 64, as far as it only reads."""
@@ -146,111 +54,10 @@ class BasicReplica:
             self._execute(running.request, execution)
         self._proceed()
 
-    def take_effects(self) -> Effects:
-        return self._outbox.take()
-
-    # --- upcalls of the broadcasts ------------------------------------------------------------
-
-    def missing_dependency(self, id: Dot) -> Dot | None:
-        """`checkDep` (lines 10-14)."""
-        if id in self._order.committed_ids:
-            return None
-        request = self._order.find_tentative(id)
-        if request is None or request.context is None:  # a weak one is never CAB-cast
-            return id
-        return self._causal_context.some_missing(request.context)
-
-    def is_committed(self, id: Dot) -> bool:
-        return id in self._order.committed_ids
-
-    def is_weak(self, id: Dot) -> bool:
-        request = self._order.find_tentative(id)
-        return request is not None and not request.strong
-
-    def may_install(self, checkpoint: Checkpoint) -> bool:
-        return self._order.may_install(checkpoint.length, checkpoint.ids)
-
-    def rb_deliver(self, request: Request) -> None:
-        """Lines 26-31. Requests issued here do not come this way (lines 27-28), but for those that
-        were recovered from disk."""
-        self._outbox.events.append(RbDelivered(request.id))
-        self._take_up(request)
-
-    def cab_deliver(self, id: Dot, instance: int) -> None:
-        """Lines 32-35."""
-        self._outbox.events.append(CabDelivered(id, instance))
-        request = self._order.find_tentative(id)
-        assert request is not None, "CAB delivers only what checkDep let pass"
-        self._causal_context.add(id)
-        self._commit(request)
-        self._broadcasts.arrived(id)
-
-    def settled_instance(self) -> int:
-        return self._settled.instance
-
-    def checkpoint(self) -> Checkpoint:
-        return Checkpoint(
-            instance=self._settled.instance,
-            length=self._settled.length,
-            ids=self._settled_ids.freeze(),
-            timestamp=self._settled_timestamp,
-            state=tuple(sorted(self._state.committed_state().items(), key=_place)),
-            outcomes=tuple(
-                (id, outcome) for untold in self._untold.values() for _, id, outcome in untold
-            ),
-        )
-
-    def live_requests(self) -> Iterator[Request]:
-        yield from islice(self._order.committed, self._settled.length - self._order.first, None)
-        yield from self._order.tentative()
-
-    def install(self, checkpoint: Checkpoint) -> None:
-        self._outbox.events.append(
-            Installed(checkpoint.instance, checkpoint.length, checkpoint.ids)
-        )
-        self._order.install(checkpoint.length, checkpoint.ids)
-        self._state.load(dict(checkpoint.state))
-        self._causal_context.update(checkpoint.ids)
-        self._executed = []
-        self._to_be_rolled_back.clear()
-        self._outcomes.clear()
-        self._running = None
-        self._boundaries.clear()
-        self._settled = _Boundary(checkpoint.instance, checkpoint.length)
-        self._settled_ids.update(checkpoint.ids)
-        self._settled_timestamp = max(self._settled_timestamp, checkpoint.timestamp)
-        self._image_length = checkpoint.length
-        self._answer_from(checkpoint)
-
     # --- Algorithm 1 --------------------------------------------------------------------------
 
-    def _issue(self, operation: Operation, strong: bool, now: int) -> Request:
-        """Lines 16-24."""
-        id = self._broadcasts.next_id()  # line 16
-        timestamp = self._broadcasts.clock.stamp(now)
-        context = None
-        if strong:
-            later = self._order.tentative_after(OrderKey(timestamp, id))
-            context = self._causal_context.freeze().without(each.id for each in later)  # line 19
-        request = Request(timestamp, id, operation, strong, context)  # line 17
-        self._outbox.events.append(Cast(request))
-        self._broadcasts.rb_cast(request)  # line 23
-        self._take_up(request)
-        return request
-
-    def _take_up(self, request: Request) -> None:
-        """Lines 20, 22 and 24 for a request issued here; 29-31 for one that was delivered."""
-        if not request.strong:
-            self._causal_context.add(request.id)
-            self._unstable.append((self._ticks, request.id))
-        self._adjust_tentative_order(request)
-        if request.strong:
-            self._broadcasts.cab_cast(request.id)
-        self._broadcasts.arrived(request.id)
-
-    def _adjust_tentative_order(self, request: Request) -> None:
-        """Lines 36-41."""
-        self._order.insert(request)
+    def _inserted(self, request: Request) -> None:
+        """Line 41: whatever was executed and comes after it is out of order."""
         kept = len(self._executed)
         while kept > len(self._order.committed) and request.key < self._executed[kept - 1].key:
             kept -= 1
@@ -262,20 +69,17 @@ class BasicReplica:
         del self._executed[kept:]
         self._to_be_rolled_back.extend(reversed(out_of_order))
 
-    def _commit(self, request: Request) -> None:
-        """Lines 48-57."""
-        at = len(self._order.committed)
-        moved = self._order.commit(request)
-        for index, each in enumerate(moved, self._order.length - len(moved)):
-            self._outbox.events.append(Committed(each.id, index))
-        kept = at
+    def _committed(self, moved: list[Request]) -> None:
+        """Lines 54-57."""
+        kept = len(self._order.committed) - len(moved)
         for each in moved:
             if kept >= len(self._executed) or self._executed[kept] is not each:
                 self._adjust_execution(min(kept, len(self._executed)))
                 break
             kept += 1
+        request = moved[-1]
         awaiting = self._awaiting.get(request.id)
-        if awaiting is not None and at + len(moved) <= len(self._executed):
+        if awaiting is not None and len(self._order.committed) <= len(self._executed):
             assert awaiting.outcome is not None, "an executed strong request was answered"
             self.probes.hit(Probe.STABLE_FROM_COMMIT)
             self._respond(request.id, awaiting.session, Kind.STABLE, awaiting.outcome)  # line 56
@@ -321,13 +125,6 @@ class BasicReplica:
         last = self._executed[-1].key if done > len(self._order.committed) else None
         return next(self._order.tentative_after(last), None)
 
-    # --- after every input --------------------------------------------------------------------
-
-    def _proceed(self) -> None:
-        self._broadcasts.settle()
-        self._settle_executed()
-        self._hand_out()
-
     def _hand_out(self) -> None:
         """Lines 58 and 62: what to do next. A sequential replica does one thing at a time."""
         if self._running is not None:
@@ -343,96 +140,32 @@ class BasicReplica:
         self._running = Task(self._task_number, work, request)
         self._outbox.tasks.append(self._running)
 
-    def _settle_executed(self) -> None:
-        """Note the boundary, if CAB stands at one, and settle what is executed up to one."""
-        learner = self._broadcasts.cab.learner
-        newest = self._boundaries[-1] if self._boundaries else self._settled
-        if learner.at_boundary() and learner.delivered > newest.instance:
-            self._boundaries.append(_Boundary(learner.delivered, self._order.length))
-        done = self._order.first + len(self._executed)
-        while self._boundaries and self._boundaries[0].length <= done:
-            self._settle(self._boundaries.popleft())
-        # A checkpoint costs as much as there are registers: so many requests pay for it.
-        period = max(self._settings.checkpoint_every, len(self._state.db))
-        if self._settled.length - self._image_length >= period:
-            self._image_length = self._settled.length
-            self._broadcasts.compact(self.checkpoint())
+    # --- what is settled ----------------------------------------------------------------------
 
-    def _settle(self, boundary: _Boundary) -> None:
-        first = self._order.first
-        for request in self._executed[self._settled.length - first : boundary.length - first]:
-            self._state.truncate(request)
-            self._settled_ids.add(request.id)
-            self._settled_timestamp = max(self._settled_timestamp, request.timestamp)
-            outcome = self._outcomes.pop(request.id)
-            if request.id.replica != self.index and request.operation != NOOP:
-                self._tell_later(boundary.instance, request.id, outcome)
-        self._settled = boundary
-        # Lists lose their beginning in large pieces, so that a request's share of it is small.
-        spare = boundary.length - first
-        if spare >= SUM_UP_AT_LEAST and spare * 2 >= len(self._order.committed):
-            del self._executed[:spare]
-            self._order.sum_up(boundary.length)
+    def _executed_length(self) -> int:
+        return self._order.first + len(self._executed)
 
-    # --- answers for those who were away ------------------------------------------------------
+    def _settle_request(self, request: Request) -> Outcome:
+        self._state.truncate(request)
+        return self._outcomes.pop(request.id)
 
-    def _tell_later(self, instance: int, id: Dot, outcome: Outcome) -> None:
-        untold = self._untold[id.replica]
-        untold.append((instance, id, outcome))
-        if len(untold) > UNTOLD_LIMIT:
-            untold.popleft()
+    def _sum_up(self, length: int) -> None:
+        del self._executed[: length - self._order.first]
 
-    def _forget_told(self) -> None:
-        """A replica that executed what an instance delivered needs no outcome of it from us."""
-        for peer, untold in self._untold.items():
-            settled = self._broadcasts.cab.learner.settled_by(peer)
-            while untold and untold[0][0] <= settled:
-                untold.popleft()
+    def _settled_state(self) -> list[tuple[Key, Any]]:
+        return sorted(self._state.committed_state().items(), key=_place)
 
-    def _answer_from(self, checkpoint: Checkpoint) -> None:
-        for id, outcome in checkpoint.outcomes:
-            if id.replica != self.index:
-                self._tell_later(checkpoint.instance, id, outcome)
-                continue
-            awaiting = self._awaiting.pop(id, None)
-            if awaiting is not None:
-                self.probes.hit(Probe.ANSWERED_FROM_SNAPSHOT)
-                kind = Kind.STABLE if awaiting.strong else Kind.TENTATIVE
-                self._respond(id, awaiting.session, kind, outcome)
-        for id in [id for id in self._awaiting if id in checkpoint.ids]:
-            del self._awaiting[id]  # beyond what others keep for us: its client gives up
+    def _register_count(self) -> int:
+        return len(self._state.db)
 
-    # --- the strong no-op (Section 4.4) -------------------------------------------------------
-
-    def _stabilise(self, now: int) -> None:
-        while self._unstable and self.is_committed(self._unstable[0][1]):
-            self._unstable.popleft()
-        if self._noop is not None and not self.is_committed(self._noop):
-            return
-        self._noop = None
-        patience = self._settings.noop_ticks
-        if self._broadcasts.omega.leader != self.index:
-            patience *= NOOP_PATIENCE
-        if self._unstable and self._ticks - self._unstable[0][0] >= patience:
-            self.probes.hit(Probe.NOOP_ISSUED)
-            self._noop = self._issue(NOOP, True, now).id
-
-    def _respond(self, id: Dot, session: int, kind: Kind, outcome: Outcome) -> None:
-        self._outbox.responses.append(Response(id, session, kind, outcome))
+    def _load(self, state: tuple[tuple[Key, Any], ...]) -> None:
+        self._state.load(dict(state))
+        self._executed = []
+        self._to_be_rolled_back.clear()
+        self._outcomes.clear()
+        self._running = None
 
     # --- for those who look on ----------------------------------------------------------------
-
-    def leader(self) -> int | None:
-        return self._broadcasts.omega.leader
-
-    def committed_length(self) -> int:
-        return self._order.length
-
-    def committed_ids(self) -> tuple[Dot, ...]:
-        return tuple(request.id for request in self._order.committed)
-
-    def tentative_ids(self) -> tuple[Dot, ...]:
-        return tuple(request.id for request in self._order.tentative())
 
     def state(self) -> dict[Key, Any]:
         return dict(self._state.items())

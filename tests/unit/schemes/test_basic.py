@@ -7,7 +7,7 @@ from creek.protocol.effects import Committed, Kind, RbDelivered
 from creek.protocol.messages import Cast, Decided, Received, Vote
 from creek.protocol.probes import Probe
 from creek.protocol.request import NOOP, Operation, Outcome
-from creek.schemes.basic import NOOP_PATIENCE
+from creek.schemes.ordering import NOOP_PATIENCE
 from tests.unit.schemes.bench import Bench, leading_bench
 from tests.unit.schemes.busy import busy_bench
 

@@ -51,3 +51,6 @@ class Sequential:
     def keys(self, start: Place, stop: Place, reverse: bool) -> Iterator[Key]:
         inside = [key for key in self.state if start <= place(key) < stop]
         return iter(sorted(inside, key=place, reverse=reverse))
+
+    def addable(self, key: Key) -> bool:
+        return False

@@ -37,6 +37,10 @@ ABSENT: Final = Absent.ABSENT
 """The paper's ⊥: what a register without a value holds, and what deleting it writes."""
 
 
+ADDED_MAX = 2**60
+"""An operation that adds more in one step looks at the register first."""
+
+
 class View(Protocol):
     """The state that a transaction reads: it does not change as long as the transaction runs."""
 
@@ -45,6 +49,9 @@ class View(Protocol):
 
     def keys(self, start: Place, stop: Place, reverse: bool) -> Iterator[Key]:
         """The keys that hold a value and stand in [start, stop), in order or in reverse order."""
+
+    def addable(self, key: Key) -> bool:
+        """Can one add to it without looking? A store that does not put off additions says no."""
 
 
 class Execution(msgspec.Struct, frozen=True):
@@ -57,6 +64,10 @@ class Execution(msgspec.Struct, frozen=True):
     """Registers read one by one."""
     scanned: int = 0
     """Registers read by scans."""
+    adds: dict[Key, int] = {}
+    """What is to be added to registers that were not looked at. Empty when it raised."""
+    seen: Any = None
+    """What the store wants to know of it when it is to be installed."""
 
 
 class Transaction:
@@ -65,7 +76,16 @@ class Transaction:
     and refuse in other words than an interpreted one, and the words are the operation's answer.
     """
 
-    __slots__ = ("_random", "_readonly", "_reads", "_request", "_scanned", "_view", "_writes")
+    __slots__ = (
+        "_adds",
+        "_random",
+        "_readonly",
+        "_reads",
+        "_request",
+        "_scanned",
+        "_view",
+        "_writes",
+    )
 
     def __init__(self, request: Request, view: View, readonly: bool = False) -> None:
         self._request = request
@@ -73,6 +93,7 @@ class Transaction:
         self._readonly = readonly
         self._random: RequestRandom | None = None
         self._writes: dict[Key, Any] = {}
+        self._adds: dict[Key, int] = {}
         self._reads = 0
         self._scanned = 0
 
@@ -92,6 +113,8 @@ class Transaction:
         """The value under `key`, or `default` when there is none."""
         check_key(key)
         self._reads += 1
+        if key in self._adds:
+            self._look_at(key)
         value = self._writes[key] if key in self._writes else self._view.read(key)
         return default if value is ABSENT else handed_out(value)
 
@@ -99,12 +122,14 @@ class Transaction:
         check_key(key)
         self._refuse_when_readonly()
         refuse_uncarriable(value, f"what is put under {key!r}")
+        self._adds.pop(key, None)
         self._writes[key] = frozen(value)
 
     def delete(self, key: Any) -> None:
         """Leave nothing under `key`, whether or not there was something."""
         check_key(key)
         self._refuse_when_readonly()
+        self._adds.pop(key, None)
         self._writes[key] = ABSENT
 
     def add(self, key: Any, amount: Any) -> None:
@@ -115,6 +140,9 @@ class Transaction:
         """
         if type(amount) is not int:
             raise BadValue(f"can only add an int to {key!r}, not a {type(amount).__name__}")
+        if not self._readonly and abs(amount) < ADDED_MAX and self._adds_blindly(key):
+            self._adds[key] = self._adds.get(key, 0) + amount
+            return
         value = self.get(key, 0)
         if type(value) is not int:
             raise BadValue(f"can only add to an int, and {key!r} holds a {type(value).__name__}")
@@ -142,13 +170,29 @@ class Transaction:
         low, high = _scan_range(prefix, start, stop)
         if low >= high:
             return iter(())
+        for key in [key for key in self._adds if low <= place(key) < high]:
+            self._look_at(key)
         own = {key: value for key, value in self._writes.items() if low <= place(key) < high}
         return self._scan(low, high, own, bool(reverse), limit)
 
     def close(self, outcome: Outcome) -> Execution:
         """The result of the whole: called once, by the data type, with what the operation gave."""
-        writes = self._writes if outcome.error is None else {}
-        return Execution(outcome, writes, self._reads, self._scanned)
+        if outcome.error is not None:
+            return Execution(outcome, {}, self._reads, self._scanned)
+        return Execution(outcome, self._writes, self._reads, self._scanned, self._adds)
+
+    def _adds_blindly(self, key: Any) -> bool:
+        check_key(key)
+        if key in self._writes:
+            return False
+        if key in self._adds:
+            return abs(self._adds[key]) < ADDED_MAX
+        return self._view.addable(key)
+
+    def _look_at(self, key: Key) -> None:
+        """What was to be added blindly is added now: somebody wants to see the sum."""
+        value = self._view.read(key)
+        self._writes[key] = (0 if value is ABSENT else value) + self._adds.pop(key)
 
     def _scan(
         self, low: Place, high: Place, own: dict[Key, Any], reverse: bool, limit: int | None

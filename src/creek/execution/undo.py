@@ -100,6 +100,9 @@ class StateObject:
     def keys(self, start: Place, stop: Place, reverse: bool) -> Iterator[Key]:
         return self._index.irange_key(start, stop, inclusive=(True, False), reverse=reverse)
 
+    def addable(self, key: Key) -> bool:
+        return False
+
     def _write(self, key: Key, value: Any) -> None:
         if value is ABSENT:
             if key in self.db:

@@ -32,6 +32,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     catch_up_limit: int = 64
     """Decisions in one answer to `CatchUp`."""
 
+    parallelism: int = 16
+    """Executions under way at once, in schemes that execute concurrently."""
+
     noop_ticks: int = 40
     """How long a weak request may stay unstable before the leader issues a strong no-op."""
     checkpoint_every: int = 4096

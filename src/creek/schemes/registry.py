@@ -8,11 +8,12 @@ from creek.execution.datatype import DataType
 from creek.protocol.settings import Settings
 from creek.schemes.basic import BasicReplica
 from creek.schemes.contract import Replica
+from creek.schemes.creek import CreekReplica
 
 Scheme: TypeAlias = Callable[[int, Settings, DataType], Replica]
 """Makes the replica with that index."""
 
-SCHEMES: dict[str, Scheme] = {"basic": BasicReplica}
+SCHEMES: dict[str, Scheme] = {"basic": BasicReplica, "creek": CreekReplica}
 
 
 def named(name: str) -> Scheme:

@@ -1,0 +1,276 @@
+"""The versions of one register, in the order of the requests that wrote them.
+
+A chain begins with its *base*: the value below every request that can still move. Each further
+version belongs to the request that wrote it, and stands where that request stands. A version is a
+value, or a *delta*: an integer to be added to whatever comes before it.
+
+Rules kept here:
+- versions stand in the order of their writers' positions, at all times;
+- a version knows its readers; one that reads another version by now is dropped when the list is
+  next looked at, so that forgetting a read costs nothing.
+
+This module finds who may be affected by a change (`doubts`). Whether they are, the store decides.
+"""
+
+import enum
+from bisect import bisect_left, bisect_right
+from typing import Any, TypeAlias
+
+from creek.execution.keys import Place
+from creek.execution.transaction import ABSENT
+from creek.protocol.request import Outcome, Request
+from creek.protocol.values import Key
+
+Position: TypeAlias = tuple[int, ...]
+"""Where a request stands in `committed · tentative`; positions compare like the order itself."""
+
+_TENTATIVE = 2**63
+TAIL: Position = (_TENTATIVE + 1,)
+"""After every request."""
+
+ADDABLE_MAX = 2**61
+"""While no sum can exceed this, adding can neither fail nor overflow, whatever comes before it."""
+
+_READERS_MIN = 16
+
+
+def committed_position(index: int) -> Position:
+    return (index,)
+
+
+def tentative_position(request: Request) -> Position:
+    return (_TENTATIVE, request.timestamp, *request.id)
+
+
+class Phase(enum.Enum):
+    WAITING = "to be executed"
+    RUNNING = "being executed"
+    EXECUTED = "executed, and valid"
+    SETTLED = "executed and committed, like all before it"
+
+
+class Entry:
+    """A request in the eyes of the store: where it stands, what it read and what it wrote."""
+
+    __slots__ = (
+        "adds",
+        "after",
+        "losses",
+        "outcome",
+        "phase",
+        "position",
+        "ranges",
+        "reads",
+        "request",
+        "versions",
+    )
+
+    def __init__(self, request: Request, position: Position) -> None:
+        self.request = request
+        self.position = position
+        self.phase = Phase.WAITING
+        self.after: Entry | None = None
+        """The request before it in its session: it must be seen."""
+        self.losses = 0
+        """How often it was executed in vain."""
+        self.outcome: Outcome | None = None
+        """Of the last execution that was valid when it ended."""
+        self.reads: dict[Key, Read] = {}
+        self.versions: dict[Key, Version] = {}
+        self.ranges: tuple[Range, ...] = ()
+        self.adds: tuple[Key, ...] = ()
+        """Registers that it added to without reading them."""
+
+
+class Version:
+    __slots__ = ("_limit", "_sorted", "delta", "readers", "total", "value", "writer")
+
+    def __init__(self, writer: Entry | None, value: Any, delta: bool = False) -> None:
+        self.writer = writer
+        """None for a base, which stands before every position."""
+        self.value = value
+        self.delta = delta
+        self.total: int | None = None
+        """Of a delta: the sum up to and with it, once somebody asked."""
+        self.readers: list[Entry] = []
+        self._sorted = True
+        self._limit = _READERS_MIN
+
+    def register(self, key: Key, reader: Entry) -> None:
+        readers = self.readers
+        if readers and reader.position < readers[-1].position:
+            self._sorted = False
+        readers.append(reader)
+        if len(readers) > self._limit:
+            self._drop_former(key)
+            self._limit = max(_READERS_MIN, 2 * len(self.readers))
+
+    def disturb(self) -> None:
+        """A reader moved, or reads this no longer."""
+        self._sorted = False
+
+    def readers_after(self, key: Key, position: Position) -> list[Entry]:
+        if not self.readers:
+            return []
+        if not self._sorted:
+            self._drop_former(key)
+            self.readers.sort(key=_position_of)
+            self._sorted = True
+        start = bisect_right(self.readers, position, key=_position_of)
+        return [each for each in self.readers[start:] if self._is_read_by(key, each)]
+
+    def _drop_former(self, key: Key) -> None:
+        self.readers = [each for each in self.readers if self._is_read_by(key, each)]
+
+    def _is_read_by(self, key: Key, reader: Entry) -> bool:
+        read = reader.reads.get(key)
+        return read is not None and read[0] is self
+
+
+Read: TypeAlias = tuple[Version | None, Any]
+"""The version that was read and its value there; no version where there was no chain yet."""
+
+
+class Range:
+    """A part of the key space that a scan went through: it read every key that was there."""
+
+    __slots__ = ("reader", "start", "stop")
+
+    def __init__(self, start: Place, stop: Place) -> None:
+        self.reader: Entry | None = None
+        self.start = start
+        self.stop = stop
+
+
+Doubts: TypeAlias = list[tuple[Entry, Key]]
+"""Readers whose read of a key may have to be answered otherwise now."""
+
+
+class Chain:
+    __slots__ = ("adders", "bound", "key", "versions")
+
+    def __init__(self, key: Key, base: Any) -> None:
+        self.key = key
+        self.versions: list[Version] = [Version(None, base)]
+        self.adders: dict[Entry, None] = {}
+        """Who added without reading: they rely on the chain being regular."""
+        self.bound = _magnitude(base)
+        """No integer in this chain, nor any sum, is greater; None: it holds something else."""
+
+    @property
+    def regular(self) -> bool:
+        return self.bound is not None and self.bound < ADDABLE_MAX
+
+    def at(self, position: Position) -> tuple[Version, Any]:
+        """What a request at `position` reads."""
+        versions = self.versions
+        index = len(versions) - 1
+        version = versions[index]
+        if version.writer is not None and version.writer.position >= position:
+            index = bisect_left(versions, position, 1, index, key=_position_of_version) - 1
+            version = versions[index]
+        return version, self._total(index) if version.delta else version.value
+
+    def insert(self, version: Version, doubts: Doubts) -> None:
+        assert version.writer is not None
+        versions = self.versions
+        position = version.writer.position
+        last = versions[-1]
+        index = len(versions)
+        if last.writer is not None and last.writer.position > position:
+            index = bisect_left(versions, position, 1, index, key=_position_of_version)
+        versions.insert(index, version)
+        self._extend_bound(version)
+        self._doubt_readers(versions[index - 1], position, doubts)
+        self._doubt_deltas(index + 1, doubts)
+
+    def remove(self, version: Version, doubts: Doubts) -> None:
+        index = self.index(version)
+        del self.versions[index]
+        self._doubt_readers(version, (), doubts)
+        self._doubt_deltas(index, doubts)
+
+    def reposition(self, old: int, doubts: Doubts) -> None:
+        """The writer of the version at index `old` has just moved to an earlier position."""
+        versions = self.versions
+        version = versions[old]
+        assert version.writer is not None
+        position = version.writer.position
+        new = bisect_left(versions, position, 1, old, key=_position_of_version)
+        if new != old:
+            del versions[old]
+            versions.insert(new, version)
+            self._doubt_readers(version, (), doubts)
+            self._doubt_deltas(old + 1, doubts)
+        self._doubt_readers(versions[new - 1], position, doubts)
+        version.total = None
+        self._doubt_deltas(new + 1, doubts)
+
+    def settle(self, version: Version) -> None:
+        """Nothing can come before this version any more: let it be the base."""
+        index = self.index(version)
+        if version.delta:
+            version.value = self._total(index)
+            version.delta = False
+        version.writer = None
+        del self.versions[:index]
+        if len(self.versions) == 1:
+            self.bound = _magnitude(version.value)
+
+    def index(self, version: Version) -> int:
+        versions = self.versions
+        last = len(versions) - 1
+        if versions[last] is version:
+            return last
+        assert version.writer is not None
+        found = bisect_left(versions, version.writer.position, 1, last, key=_position_of_version)
+        assert versions[found] is version
+        return found
+
+    def _total(self, index: int) -> int:
+        """The sum of the deltas that end at `index` and the value that they stand on."""
+        versions = self.versions
+        first = index
+        while versions[first].delta and versions[first].total is None:
+            first -= 1
+        ground = versions[first]
+        total: Any = ground.total if ground.delta else ground.value
+        sum_so_far: int = 0 if total is ABSENT else total
+        for version in versions[first + 1 : index + 1]:
+            sum_so_far += version.value
+            version.total = sum_so_far
+        return sum_so_far
+
+    def _extend_bound(self, version: Version) -> None:
+        magnitude = _magnitude(version.value)
+        if self.bound is not None and magnitude is not None:
+            self.bound = self.bound + magnitude if version.delta else max(self.bound, magnitude)
+        else:
+            self.bound = None
+
+    def _doubt_readers(self, version: Version, position: Position, doubts: Doubts) -> None:
+        for reader in version.readers_after(self.key, position):
+            doubts.append((reader, self.key))
+
+    def _doubt_deltas(self, index: int, doubts: Doubts) -> None:
+        """The deltas from `index` on, up to the next value, stand on other ground now."""
+        versions = self.versions
+        while index < len(versions) and versions[index].delta:
+            versions[index].total = None
+            self._doubt_readers(versions[index], (), doubts)
+            index += 1
+
+
+def _magnitude(value: Any) -> int | None:
+    if value is ABSENT:
+        return 0
+    return abs(value) if type(value) is int else None
+
+
+def _position_of(entry: Entry) -> Position:
+    return entry.position
+
+
+def _position_of_version(version: Version) -> Position:
+    assert version.writer is not None, "only the first version has no writer"
+    return version.writer.position

@@ -1,0 +1,192 @@
+"""`creek` gives what `basic` gives: same deliveries, same order, same stable answers, same state.
+
+Two replicas, one of each scheme, are fed the very same inputs; each executes in its own way and at
+its own pace, `creek` completing its tasks in any order. Both must agree with each other and with a
+sequential execution of the committed order; and at every step everything that `creek` counts as
+executed must give the same outcome if it is executed again where it stands.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creek.datatypes import DATATYPES, SAMPLES
+from creek.execution.chains import Phase
+from creek.execution.datatype import DataType
+from creek.protocol.dots import Dot, Dots, DotSet
+from creek.protocol.effects import Committed, Kind, Task
+from creek.protocol.messages import Cast, Decisions
+from creek.protocol.request import Operation, Outcome, Request
+from creek.protocol.settings import Settings
+from creek.schemes.basic import BasicReplica
+from creek.schemes.creek import CreekReplica
+
+SETTINGS = Settings(members=(0, 1, 2), checkpoint_every=7)
+
+
+class Side:
+    """One replica and what came out of it."""
+
+    def __init__(self, replica: BasicReplica | CreekReplica) -> None:
+        self.replica = replica
+        self.tasks: list[Task] = []
+        self.committed: list[Dot] = []
+        self.stable: dict[Dot, Outcome] = {}
+        self.tentative: dict[Dot, list[Outcome]] = {}
+
+    def take(self) -> None:
+        effects = self.replica.take_effects()
+        self.tasks += effects.tasks
+        self.committed += [each.id for each in effects.events if isinstance(each, Committed)]
+        for response in effects.respond:
+            assert response.id not in self.stable, "nothing comes after a stable answer"
+            if response.kind is Kind.STABLE:
+                self.stable[response.id] = response.outcome
+            else:
+                self.tentative.setdefault(response.id, []).append(response.outcome)
+
+    def run(self, choice: int) -> None:
+        if self.tasks:
+            task = self.tasks.pop(choice % len(self.tasks))
+            self.replica.completed(task, self.replica.run(task), 0)
+            self.take()
+
+
+class Twins:
+    def __init__(self, datatype: DataType) -> None:
+        self.datatype = datatype
+        self.basic = Side(BasicReplica(0, SETTINGS, datatype))
+        self.creek = Side(CreekReplica(0, SETTINGS, datatype))
+        self.requests: dict[Dot, Request] = {}
+        self.undecided: list[Dot] = []
+        self.events = {0: 0, 1: 0, 2: 0}
+        self.instances = 0
+        self.now = 1_000
+
+    def both(self, act: Callable[[BasicReplica | CreekReplica], Any]) -> None:
+        for side in (self.basic, self.creek):
+            act(side.replica)
+            side.take()
+
+    def invoke(self, operation: Operation, strong: bool) -> None:
+        self.now += 10
+        session = len(self.requests)
+        self.both(lambda replica: replica.invoke(operation, strong, session, self.now))
+        self._issued(0, strong)
+
+    def deliver(self, origin: int, operation: Operation, strong: bool, random: Random) -> None:
+        """From a replica that knows some of what there is, with a clock of its own."""
+        timestamp = max(1, self.now + random.randrange(-200, 50))
+        timestamp = max([timestamp, *self._timestamps_of(origin)]) + 1
+        id = Dot(origin, self.events[origin] + 1)
+        context = self._context(origin, timestamp, random) if strong else None
+        request = Request(timestamp, id, operation, strong, context)
+        self.requests[id] = request
+        self.both(lambda replica: replica.receive(Cast((request,)), origin, self.now))
+        self._issued(origin, strong)
+
+    def decide(self, choice: int) -> None:
+        if self.undecided:
+            id = self.undecided.pop(choice % len(self.undecided))
+            message = Decisions(self.instances, ((id,),))
+            self.instances += 1
+            self.both(lambda replica: replica.receive(message, 1, self.now))
+
+    def finish(self) -> None:
+        while self.undecided:
+            self.decide(0)
+        for side in (self.basic, self.creek):
+            for _ in range(10_000):
+                side.run(0)
+            assert side.replica.idle()
+
+    def assert_alike(self) -> None:
+        assert self.basic.committed == self.creek.committed
+        assert self.basic.replica.tentative_ids() == self.creek.replica.tentative_ids()
+        assert self.basic.stable == self.creek.stable
+        assert self.basic.replica.state() == self.creek.replica.state()
+        assert set(self.basic.tentative) | set(self.basic.stable) == set(
+            self.creek.tentative
+        ) | set(self.creek.stable)
+
+    def assert_sequential(self) -> None:
+        machine = self.datatype.sequential()
+        for id in (*self.creek.committed, *self.creek.replica.tentative_ids()):
+            outcome = machine.apply(self._request(id))
+            assert self.creek.stable.get(id, outcome) == outcome
+        assert machine.state == self.creek.replica.state()
+
+    def assert_valid(self) -> None:
+        replica = self.creek.replica
+        assert isinstance(replica, CreekReplica)
+        for entry in replica._entries.values():
+            if entry.phase is Phase.EXECUTED:
+                snapshot = replica._store.snapshot(entry.position)
+                again = self.datatype.run(entry.request, snapshot)
+                assert again.outcome == entry.outcome
+                assert set(again.writes) | set(again.adds) == set(entry.versions)
+
+    def _request(self, id: Dot) -> Request:
+        if id not in self.requests:
+            replica = self.creek.replica
+            assert isinstance(replica, CreekReplica)
+            raise AssertionError(f"{id} is not known")
+        return self.requests[id]
+
+    def _issued(self, origin: int, strong: bool) -> None:
+        self.events[origin] += 1
+        id = Dot(origin, self.events[origin])
+        if id not in self.requests:
+            found = self.creek.replica._order.find_tentative(id)
+            assert found is not None
+            self.requests[id] = found
+        if strong:
+            self.undecided.append(id)
+
+    def _timestamps_of(self, origin: int) -> list[int]:
+        return [each.timestamp for id, each in self.requests.items() if id.replica == origin]
+
+    def _context(self, origin: int, timestamp: int, random: Random) -> Dots:
+        committed = set(self.creek.committed)
+        known = DotSet()
+        for replica, events in self.events.items():
+            upto = events if replica == origin else random.randint(0, events)
+            for event in range(1, upto + 1):
+                id = Dot(replica, event)
+                earlier = self.requests[id].timestamp < timestamp
+                if id in committed or (earlier and not self.requests[id].strong):
+                    known.add(id)
+        return known.freeze()
+
+
+@pytest.mark.parametrize("name", sorted(DATATYPES))
+@given(seed=st.integers(0, 2**32), length=st.integers(1, 40))
+def test_creek_and_basic_agree_whatever_comes_when(name: str, seed: int, length: int) -> None:
+    random = Random(seed)
+    twins = Twins(DATATYPES[name])
+    strong_share = random.choice((0.1, 0.5))
+    for _ in range(length):
+        operation = twins.datatype.call(*_flat(SAMPLES[name](random)))
+        strong = random.random() < strong_share
+        if random.random() < 0.4:
+            twins.invoke(operation, strong)
+        else:
+            twins.deliver(random.choice((1, 2)), operation, strong, random)
+        for _ in range(random.randrange(4)):
+            side = random.choice((twins.basic, twins.creek, twins.creek))
+            side.run(random.randrange(16))
+        if random.random() < 0.3:
+            twins.decide(random.randrange(8))
+        twins.assert_valid()
+    twins.finish()
+    twins.assert_valid()
+    twins.assert_alike()
+    twins.assert_sequential()
+
+
+def _flat(sample: tuple[str, tuple[Any, ...]]) -> tuple[Any, ...]:
+    return sample[0], *sample[1]

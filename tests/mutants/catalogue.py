@@ -26,6 +26,7 @@ class Mutant(NamedTuple):
 
 
 BASIC = "schemes/basic.py"
+ORDERING = "schemes/ordering.py"
 UNDO = "execution/undo.py"
 BROADCASTS = "protocol/broadcasts.py"
 CAB = "protocol/cab.py"
@@ -241,7 +242,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             DELIVER_WITHOUT_CONTEXT,
             Edit(
-                BASIC,
+                ORDERING,
                 "return self._causal_context.some_missing(request.context)",
                 "return None",
             ),
@@ -260,7 +261,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             DELIVER_WITHOUT_CONTEXT,
             Edit(
-                BASIC,
+                ORDERING,
                 "self._broadcasts.arrived(request.id)",
                 "self._broadcasts.arrived(request.id) if request.strong else None",
             ),
@@ -272,7 +273,7 @@ MUTANTS: tuple[Mutant, ...] = (
         80,
         (
             Edit(
-                BASIC,
+                ORDERING,
                 "self._commit(request)\n        self._broadcasts.arrived(id)",
                 "self._commit(request)",
             ),
@@ -427,13 +428,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "image_forgets_tentative",
         "an image holds every request that its checkpoint does not",
         130,
-        (Edit(BASIC, "yield from self._order.tentative()", "yield from ()"),),
+        (Edit(ORDERING, "yield from self._order.tentative()", "yield from ()"),),
     ),
     Mutant(
         "image_forgets_committed",
         "an image holds what was committed after its checkpoint",
         150,
-        (Edit(BASIC, "yield from islice(self._order.committed,", "yield from islice((),"),),
+        (Edit(ORDERING, "yield from islice(self._order.committed,", "yield from islice((),"),),
     ),
     Mutant(
         "image_forgets_decisions",
@@ -465,7 +466,7 @@ MUTANTS: tuple[Mutant, ...] = (
         40,
         (
             Edit(
-                BASIC,
+                ORDERING,
                 "instance=self._settled.instance,",
                 "instance=self._settled.instance + 1,",
             ),
@@ -477,7 +478,7 @@ MUTANTS: tuple[Mutant, ...] = (
         20,
         (
             Edit(
-                BASIC,
+                ORDERING,
                 "instance=self._settled.instance,",
                 "instance=max(0, self._settled.instance - 1),",
             ),
@@ -507,7 +508,7 @@ MUTANTS: tuple[Mutant, ...] = (
         200,
         (
             Edit(
-                BASIC,
+                ORDERING,
                 "(id, outcome) for untold in self._untold.values()",
                 "(id, outcome) for untold in ()",
             ),
@@ -519,7 +520,7 @@ MUTANTS: tuple[Mutant, ...] = (
         150,
         (
             Edit(
-                BASIC,
+                ORDERING,
                 "for id, outcome in checkpoint.outcomes:",
                 "for (id, _), (_, outcome) in zip("
                 "checkpoint.outcomes, reversed(checkpoint.outcomes)):",
@@ -533,8 +534,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 BASIC,
-                "self._running = None\n        self._boundaries.clear()",
-                "self._boundaries.clear()",
+                "self._outcomes.clear()\n        self._running = None",
+                "self._outcomes.clear()",
             ),
         ),
     ),
@@ -563,7 +564,7 @@ MUTANTS: tuple[Mutant, ...] = (
         20,
         (
             Edit(
-                BASIC,
+                ORDERING,
                 "if not request.strong:\n            self._causal_context.add(request.id)",
                 "self._causal_context.add(request.id)\n        if not request.strong:",
             ),
@@ -573,7 +574,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "context_without_committed_strong",
         "line 34: a CAB-delivered request enters the causal context",
         20,
-        (Edit(BASIC, "self._causal_context.add(id)", "pass"),),
+        (Edit(ORDERING, "self._causal_context.add(id)", "pass"),),
     ),
     Mutant(
         "context_without_tentative",
@@ -581,7 +582,7 @@ MUTANTS: tuple[Mutant, ...] = (
         20,
         (
             Edit(
-                BASIC,
+                ORDERING,
                 "without(each.id for each in later)",
                 "without(\n                each.id\n                for each in"
                 " (later if operation is NOOP else self._order.tentative())\n            )",
@@ -690,7 +691,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 BASIC,
-                "if awaiting is not None and at + len(moved) <= len(self._executed):",
+                "if awaiting is not None and len(self._order.committed) <= len(self._executed):",
                 "if awaiting is not None and awaiting.outcome is not None:",
             ),
         ),
@@ -735,6 +736,6 @@ MUTANTS: tuple[Mutant, ...] = (
         "no_strong_noop",
         "Section 4.4: weak requests stabilise without a client's strong one",
         20,
-        (Edit(BASIC, "if self._unstable and self._ticks", "if False and self._ticks"),),
+        (Edit(ORDERING, "if self._unstable and self._ticks", "if False and self._ticks"),),
     ),
 )

@@ -4,14 +4,17 @@ A mistake of the user is one line on stderr and exit code 2, never a traceback.
 """
 
 import io
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from difflib import get_close_matches
 
 import click
 
 import creek
 from creek.cli.check import check
-from creek.cli.exits import DISK, INTERRUPTED, USAGE
+from creek.cli.exits import DISK, INTERRUPTED, PIPE_CLOSED, USAGE
 from creek.cli.fuzz import fuzz
 from creek.cli.simulate import simulate
 from creek.errors import StorageFault, UsageError
@@ -54,20 +57,55 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # a terminal that lacks a sign shows another
     try:
         code = command.main(arguments, prog_name="creek", standalone_mode=False)
+        sys.stdout.flush()
     except UsageError as error:
         return _complain(str(error), USAGE)
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx is not None else "creek"
-        return _complain(f"{error.format_message()} (see '{path} --help')", USAGE)
+        return _complain(f"{_message(error)} (see '{path} --help')", USAGE)
     except click.ClickException as error:
         return _complain(error.format_message(), USAGE)
     except StorageFault as error:
         return _complain(str(error), DISK)
     except click.Abort:
         return _complain("interrupted", INTERRUPTED)
+    except (SystemExit, BrokenPipeError):  # click and rich exit when nobody reads any more
+        _silence()
+        return PIPE_CLOSED
+    except OSError as error:
+        _silence()
+        what = error.filename or "cannot write the output"
+        return _complain(f"{what}: {error.strerror or error}", DISK)
     return code if isinstance(code, int) else 0
 
 
+SIMILAR = 0.7
+"""From which likeness on, between 0 and 1, another name is worth a suggestion."""
+
+
+def _message(error: click.UsageError) -> str:
+    """The message; of an unknown name with the one that was probably meant, if there is one."""
+    name = getattr(error, "option_name", None) or getattr(error, "command_name", None)
+    known = getattr(error, "possibilities", None)
+    if not name or known is None:
+        return error.format_message()
+    bare = {each.lstrip("-"): each for each in known}
+    likely = get_close_matches(name.lstrip("-"), bare, n=1, cutoff=SIMILAR)
+    return f"{error.message} Did you mean '{bare[likely[0]]}'?" if likely else error.message
+
+
 def _complain(message: str, code: int) -> int:
-    click.echo(f"creek: {' '.join(message.split())}", err=True)
+    with suppress(OSError):  # when nobody listens, the code still tells
+        click.echo(f"creek: {' '.join(message.split())}", err=True)
     return code
+
+
+def _silence() -> None:
+    """What is still buffered goes nowhere, lest Python fail once more when it ends."""
+    try:
+        descriptor = sys.stdout.fileno()
+    except (OSError, ValueError):  # not a real file, as in a test
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)

@@ -8,6 +8,7 @@ from creek.checkers import check_all, rows
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.output import show, show_json
 from creek.cli.verdicts import all_legal, verdict_lines
+from creek.errors import UsageError
 from creek.history import load, save_verdicts
 
 
@@ -25,6 +26,8 @@ def check(run_folder: Path, as_json: bool) -> int:
       creek simulate --random-faults --seed 7 --out runs/seven
       creek check runs/seven
     """
+    if not run_folder.exists():
+        raise UsageError(f"{run_folder} does not exist: name a folder that simulate --out has kept")
     verdicts = check_all(load(run_folder))
     save_verdicts(run_folder, rows(verdicts))
     if as_json:

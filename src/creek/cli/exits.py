@@ -6,3 +6,5 @@ ILLEGAL = 1
 USAGE = 2
 DISK = 3
 INTERRUPTED = 130
+PIPE_CLOSED = 141
+"""Whoever read the output has seen enough: as a shell says of a command that SIGPIPE ended."""

@@ -17,8 +17,9 @@ from rich.text import Text
 
 from creek.checkers import rows
 from creek.cli.exits import FINE, ILLEGAL
-from creek.cli.output import complaints, program, results, show, show_json
+from creek.cli.output import complaints, program, show, show_json, show_table
 from creek.cli.scenario_text import scenario_lines
+from creek.cli.words import counted
 from creek.simulation.fuzz import TWICE_EVERY, Finding, Score, campaign
 from creek.simulation.plan import scenario_from_seed
 
@@ -40,7 +41,7 @@ def usable_cores() -> int:
 )
 @click.option("--jobs", type=click.IntRange(1, 256), help="Processes.  [default: one per core]")
 @click.option("--scheme", default="basic", show_default=True, help="The replication scheme.")
-@click.option("--verbose", is_flag=True, help="Describe each seed.")
+@click.option("--verbose", is_flag=True, help="Describe each seed, and list the probes.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def fuzz(
     seeds: int, first: int, jobs: int | None, scheme: str, verbose: bool, as_json: bool
@@ -65,7 +66,9 @@ def fuzz(
     if as_json:
         show_json(_plain(score, first, scheme))
     else:
-        _show(score, bool(silent))
+        if verbose or seeds >= PROBES_FROM:
+            _show_probes(score, bool(silent))
+        _show(score, bool(silent), verbose)
     return ILLEGAL if score.failures or silent else FINE
 
 
@@ -113,34 +116,47 @@ def _failure(finding: Finding) -> Text:
 def _short(finding: Finding) -> Text:
     if finding.failed:
         return Text(f"  failed     {replay_command(finding)}\n", style="red")
-    return Text(f"  ok         {finding.operations} operations, trace {finding.trace_hash}\n")
+    return Text(
+        f"  ok         {counted(finding.operations, 'operation')}, trace {finding.trace_hash}\n"
+    )
 
 
-def _show(score: Score, must_fire: bool) -> None:
-    console = results()
+def _show_probes(score: Score, must_fire: bool) -> None:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("fired", justify="right")
     table.add_column("probe")
     for probe, count in sorted(score.probes.items(), key=lambda item: (-item[1], item[0].name)):
         style = "" if count else "bold red" if must_fire else "yellow"
         table.add_row(str(count) if count else "never", probe.value, style=style)
-    console.print(table)
+    show_table(table)
+    show([Text()])
+
+
+def _show(score: Score, must_fire: bool, verbose: bool) -> None:
     lines = [
-        Text(),
         Text(
-            f"{score.seeds} seeds, {score.operations} operations, {len(score.failures)} failed; "
-            f"{score.repeated} seeds run twice (one in {TWICE_EVERY})"
+            f"{counted(score.seeds, 'seed')}, {counted(score.operations, 'operation')}, "
+            f"{len(score.failures)} failed; {counted(score.repeated, 'seed')} run twice "
+            f"(one in {TWICE_EVERY})"
         ),
         Text(f"trace hash {score.trace_hash}"),
+        Text(_probes(score, must_fire, verbose)),
     ]
-    if score.silent:
-        consequence = "a hole in the test" if must_fire else f"fine below {PROBES_FROM} seeds"
-        lines.append(Text(f"{len(score.silent)} probes never fired: {consequence}"))
     lines += [
         Text(f"failed: seed {each.seed}, replay it: {replay_command(each)}", style="red")
         for each in score.failures
     ]
     show(lines)
+
+
+def _probes(score: Score, must_fire: bool, verbose: bool) -> str:
+    probes, silent = len(score.probes), len(score.silent)
+    fired = f"{probes - silent} of {counted(probes, 'probe')} fired"
+    if must_fire:
+        return f"{fired}: the others are a hole in the test"
+    few = f", fine below {PROBES_FROM} seeds" if silent else ""
+    listed = verbose or score.seeds >= PROBES_FROM
+    return f"{fired}{few}" if listed else f"{fired}{few}; --verbose lists them"
 
 
 def _plain(score: Score, first: int, scheme: str) -> dict[str, object]:

@@ -10,10 +10,10 @@ from typing import Any
 import click
 import msgspec
 
-from creek.errors import BadValue, UsageError
+from creek.errors import BadValue, UnknownName, UsageError
 from creek.execution.datatype import DataType
-from creek.simulation.fault_text import parse_duration_us, parse_fault, parse_faults
-from creek.simulation.faults import Fault
+from creek.simulation.fault_text import UNITS_US, duration_text, parse_duration_us, parse_faults
+from creek.simulation.faults import Fault, check
 from creek.simulation.workload import Invocation
 
 CALL_FORM = "'[strong] NAME [ARGUMENT ...] on REPLICA at TIME'"
@@ -38,17 +38,47 @@ class Duration(click.ParamType[int]):
         return duration_us
 
 
-def read_faults(path: Path | None, entries: tuple[str, ...]) -> tuple[Fault, ...]:
-    """The schedule in a file, in which `#` begins a comment, and the entries given one by one."""
-    listed: tuple[Fault, ...] = ()
+def read_faults(
+    path: Path | None, entries: tuple[str, ...], replicas: int, duration_us: int
+) -> tuple[Fault, ...]:
+    """The schedule in a file, in which `#` begins a comment, and the entries given one by one.
+
+    A mistake in the file is told with its place.
+    """
+    parts = [("", entry) for entry in entries]
     if path is not None:
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"cannot read the faults in {path}: {error}") from error
-        listed = parse_faults("\n".join(line.partition("#")[0] for line in text.splitlines()))
-    faults = (*listed, *(parse_fault(entry) for entry in entries if entry.strip()))
+        lines = enumerate(text.splitlines(), start=1)
+        parts[:0] = [(f"{path}, line {number}: ", line.partition("#")[0]) for number, line in lines]
+    faults: list[Fault] = []
+    for place, part in parts:
+        try:
+            faults += _faults(part, replicas, duration_us)
+        except UnknownName as error:
+            hint = "'creek simulate --help-faults' explains them"
+            raise UsageError(f"{place}{error} ({hint})") from error
+        except UsageError as error:
+            raise UsageError(f"{place}{error}") from error
     return tuple(sorted(faults, key=lambda fault: fault.at_us))
+
+
+def _faults(text: str, replicas: int, duration_us: int) -> tuple[Fault, ...]:
+    faults = parse_faults(text)
+    check(faults, replicas)
+    for fault in faults:
+        check_in_time("fault", fault.at_us, duration_us)
+    return faults
+
+
+def check_in_time(what: str, at_us: int, duration_us: int) -> None:
+    if at_us > duration_us:
+        raise UsageError(
+            f"a {what} at {duration_text(at_us)}, but the run ends at "
+            f"{duration_text(duration_us)}: give a longer --duration"
+        )
 
 
 def parse_call(text: str, datatype: DataType) -> Invocation:
@@ -61,6 +91,8 @@ def parse_call(text: str, datatype: DataType) -> Invocation:
         case [name, *arguments, "on", replica, "at", time] if replica.isdecimal():
             operation = datatype.call(name, *map(_argument, arguments))
             return Invocation(parse_duration_us(time), int(replica), operation, strong)
+        case [*_, "at", number, unit] if unit in UNITS_US:
+            raise BadValue(f"call '{text}': write {number}{unit}, without a space")
         case _:
             raise BadValue(f"'{text}' is not a call: write {CALL_FORM}")
 

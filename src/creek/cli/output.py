@@ -1,6 +1,6 @@
 """Where output goes: results to stdout, progress and complaints to stderr.
 
-Colours and progress bars appear on a terminal only. Piped output is plain and never wrapped.
+Colours and progress bars appear on a terminal only. Piped output is plain, without trailing spaces.
 """
 
 import os
@@ -13,6 +13,7 @@ from typing import Any
 import click
 import msgspec
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 PIPED_WIDTH = 100
@@ -38,6 +39,16 @@ def show(lines: Iterable[Text]) -> None:
     console = results()
     for line in lines:
         console.print(line, soft_wrap=True)
+
+
+def show_table(table: Table) -> None:
+    console = results()
+    if console.is_terminal:
+        console.print(table)
+        return
+    with console.capture() as captured:
+        console.print(table)
+    show(Text(line.rstrip()) for line in captured.get().splitlines())
 
 
 def show_json(value: Any) -> None:

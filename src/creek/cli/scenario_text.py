@@ -4,10 +4,13 @@ from textwrap import wrap
 
 from rich.text import Text
 
-from creek.simulation.fault_text import duration_text, fault_text
+from creek.cli.output import results
+from creek.cli.words import counted
+from creek.simulation.fault_text import duration_text, rough_duration_text, rough_fault_text
 from creek.simulation.scenario import Scenario
 
-WIDTH = 76
+INDENT = 11
+WIDTH_MIN = 20
 
 
 def scenario_lines(scenario: Scenario) -> list[Text]:
@@ -20,24 +23,34 @@ def scenario_lines(scenario: Scenario) -> list[Text]:
         "fsync": _range(scenario.disk.fsync_us_min, scenario.disk.fsync_us_max),
     }
     if scenario.clock != usual.clock:
-        skews = (duration_text(each) for each in scenario.clock.skews_us)
+        skews = (rough_duration_text(each) for each in scenario.clock.skews_us)
         drifts = ", ".join(map(str, scenario.clock.drifts_ppm))
         facts["clocks"] = f"off by {', '.join(skews)}; drift {drifts} ppm"
     if scenario.settings:
         facts["settings"] = ", ".join(f"{name} {n}" for name, n in scenario.settings.items())
-    facts["faults"] = "; ".join(map(fault_text, scenario.faults)) or "none"
+    facts["faults"] = _faults(scenario)
     lines = [
         Text.assemble(
             (scenario.scheme, "bold"),
-            f" on {scenario.replicas} replicas, data type {scenario.datatype}, "
+            f" on {counted(scenario.replicas, 'replica')}, data type {scenario.datatype}, "
             f"{duration_text(scenario.duration_us)}, seed {scenario.seed}",
         )
     ]
+    width = max(WIDTH_MIN, results().width - INDENT)
     for name, fact in facts.items():
-        first, *rest = wrap(fact, WIDTH)
+        first, *rest = wrap(fact, width)
         lines.append(Text.assemble((f"  {name:9}", "dim"), first))
-        lines += [Text(f"{'':11}{line}") for line in rest]
+        lines += [Text(f"{'':{INDENT}}{line}") for line in rest]
     return lines
+
+
+def _faults(scenario: Scenario) -> str:
+    """Those that happen, in the order of time."""
+    faults = sorted(scenario.faults, key=lambda fault: fault.at_us)
+    entries = [rough_fault_text(each) for each in faults if each.at_us <= scenario.duration_us]
+    if late := len(faults) - len(entries):
+        entries.append(f"({late} more would come after the end, when all is healed)")
+    return "; ".join(entries) or "none"
 
 
 def _clients(scenario: Scenario) -> str:
@@ -46,9 +59,9 @@ def _clients(scenario: Scenario) -> str:
     if clients.rate_per_second:
         return f"{clients.rate_per_second * scenario.replicas:.0f} operations per second, {strong}"
     if not clients.sessions:
-        return f"{len(scenario.script)} scripted calls"
+        return counted(len(scenario.script), "scripted call")
     limit = clients.operations_per_session
-    each = f", {limit} operations each" if limit else ""
+    each = f", {counted(limit, 'operation')} each" if limit else ""
     think = f"thinking {duration_text(clients.think_us)}"
     return f"{clients.sessions} at each replica{each}, {think}, {strong}"
 

@@ -1,5 +1,6 @@
 """`creek simulate`: one run of a simulated cluster, measured and checked."""
 
+import shlex
 import time
 import traceback
 from pathlib import Path
@@ -13,9 +14,10 @@ from rich.text import Text
 from creek import datatypes
 from creek.checkers import Verdict, check_all, rows
 from creek.cli.exits import FINE, ILLEGAL
+from creek.cli.fault_help import fault_help
 from creek.cli.measures import measure
-from creek.cli.options import CALL_FORM, Duration, parse_call, read_faults
-from creek.cli.output import complaints, show, show_json
+from creek.cli.options import CALL_FORM, Duration, check_in_time, parse_call, read_faults
+from creek.cli.output import complaints, program, show, show_json
 from creek.cli.scenario_text import scenario_lines
 from creek.cli.story import story_scenario, tell
 from creek.cli.table import measures_table
@@ -26,7 +28,6 @@ from creek.history import save, save_verdicts
 from creek.schemes import registry
 from creek.simulation.cluster import Run
 from creek.simulation.fault_mix import fault_mix
-from creek.simulation.fault_text import duration_text
 from creek.simulation.fuzz import simulation_of
 from creek.simulation.plan import scenario_from_seed
 from creek.simulation.scenario import Scenario
@@ -53,11 +54,23 @@ _GIVEN_BY_A_SCENARIO = (
 )
 
 
+def _help_faults(context: click.Context, parameter: click.Parameter, asked: bool) -> None:
+    if asked:
+        click.echo(fault_help())
+        context.exit()
+
+
 @click.command(short_help="Run a simulated cluster once, measure and check it.")
 @click.option("--seed", default=0, show_default=True, help="All chance in the run comes from it.")
 @click.option("--scheme", default="basic", show_default=True, help="The replication scheme.")
 @click.option("--datatype", default="bank", show_default=True, help="What is replicated.")
-@click.option("--replicas", type=click.IntRange(1, REPLICAS_MAX), default=5, show_default=True)
+@click.option(
+    "--replicas",
+    type=click.IntRange(1, REPLICAS_MAX),
+    default=5,
+    show_default=True,
+    help="How many. More than about 20 take long to simulate.",
+)
 @click.option(
     "--duration",
     type=Duration(),
@@ -104,13 +117,13 @@ _GIVEN_BY_A_SCENARIO = (
     multiple=True,
     metavar="FAULT",
     help="Such as 'crash 2 at 150ms', 'restart 2 at 1s', 'partition 0,1|2,3,4 at 300ms', "
-    "'heal at 1s', 'loss 10% at 0s'; may be repeated.",
+    "'heal at 1s', 'loss 10% at 0s'; may be repeated. See --help-faults.",
 )
 @click.option(
     "--faults",
     "fault_file",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="A file with one fault per line.",
+    help="A file with one fault per line; # begins a comment.",
 )
 @click.option("--random-faults", is_flag=True, help="Faults drawn from the seed.")
 @click.option("--story", is_flag=True, help="Tell what happens when a network breaks and heals.")
@@ -118,6 +131,14 @@ _GIVEN_BY_A_SCENARIO = (
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Keep the run in this folder, for creek check."
+)
+@click.option(
+    "--help-faults",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_help_faults,
+    help="Show every fault, how to write it and what it means, and exit.",
 )
 @click.pass_context
 def simulate(context: click.Context, /, as_json: bool, out: Path | None, **options: Any) -> int:
@@ -130,8 +151,21 @@ def simulate(context: click.Context, /, as_json: bool, out: Path | None, **optio
     Examples:
       creek simulate --story
       creek simulate --replicas 3 --strong-share 0.5 --fault 'crash 0 at 500ms'
-      creek simulate --call 'open ann 9 on 0 at 1ms' --call 'strong balance ann on 4 at 5ms'
+      creek simulate --call 'open ann 9 on 0 at 1ms' \\
+                     --call 'strong balance ann on 4 at 5ms'
       creek simulate --replay 291
+
+    \b
+    What is measured, all in simulated time:
+      tentative        an answer that may still change
+      stable           the answer to a strong operation that never changes
+      throughput       operations answered for good while clients asked
+      accuracy         first tentative answers that were equal to the final ones
+      execution ratio  executions per operation and replica: 1 without repetition
+      came to rest     when, with clients gone and all healed, every replica had
+                       committed all; strong no-ops, which replicas add by
+                       themselves, may be among the requests
+      trace hash       the same hash is the same run, event by event
     """
     scenario = _scenario(context, options)
     if out is not None and out.exists() and not (out.is_dir() and not any(out.iterdir())):
@@ -150,6 +184,9 @@ def simulate(context: click.Context, /, as_json: bool, out: Path | None, **optio
         show_json(measure(scenario, run, verdicts))
     else:
         _show(scenario, run, verdicts, options)
+        if out is not None:
+            folder = shlex.quote(str(out))
+            show([Text(), Text(f"kept in {out}; check it with: {program()} check {folder}")])
     return FINE if all_legal(verdicts) else ILLEGAL
 
 
@@ -179,14 +216,10 @@ def _scenario(context: click.Context, options: dict[str, Any]) -> Scenario:
         return scenario_from_seed(replay, scheme)
     datatype = datatypes.named(options["datatype"])
     replicas, duration_us = options["replicas"], options["duration"]
-    faults = read_faults(options["fault_file"], options["faults"])
+    faults = read_faults(options["fault_file"], options["faults"], replicas, duration_us)
     script = tuple(parse_call(each, datatype) for each in options["calls"])
-    for what, each in (*(("fault", each) for each in faults), *(("call", each) for each in script)):
-        if each.at_us > duration_us:
-            raise UsageError(
-                f"a {what} at {duration_text(each.at_us)}, but the run ends at "
-                f"{duration_text(duration_us)}: give a longer --duration"
-            )
+    for call in script:
+        check_in_time("call", call.at_us, duration_us)
     if options["random_faults"]:
         mix = fault_mix(derive(seed, "plan", "faults"), replicas, duration_us)
         faults = tuple(sorted((*faults, *mix), key=lambda fault: fault.at_us))

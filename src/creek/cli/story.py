@@ -86,11 +86,13 @@ def _opening(history: History) -> list[Text]:
             ("  strong  ", "cyan"),
             "such an answer (",
             ("tentative", "yellow"),
-            "), and another one (",
-            ("stable", "green"),
-            ") when a majority",
+            "), or several, or none, before a majority",
         ),
-        Text("          has fixed the order for good"),
+        Text.assemble(
+            "          has fixed the order for good; then a last one (",
+            ("stable", "green"),
+            ")",
+        ),
         Text("An answer is the new balance of the account, or ✗ and why it was refused.", "dim"),
     ]
 
@@ -99,7 +101,7 @@ def _remark(final: Final) -> Text:
     if not final.changed:
         return Text("")
     if final.request.strong:
-        return Text("client waited", style="green")
+        return Text("then corrected", style="green")
     return Text("apology due", style="red")
 
 

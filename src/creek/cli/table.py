@@ -3,15 +3,15 @@
 from rich.table import Table
 
 from creek.cli.measures import Latency, Measures
-from creek.cli.output import results
+from creek.cli.output import show_table
+from creek.cli.words import counted
 
 _NOTHING = "-"
 
 
 def measures_table(measures: Measures) -> None:
-    console = results()
-    console.print(_latencies(measures))
-    console.print(_facts(measures))
+    show_table(_latencies(measures))
+    show_table(_facts(measures))
 
 
 def _latencies(measures: Measures) -> Table:
@@ -68,18 +68,24 @@ def _fate(measures: Measures) -> str:
     if lost:
         fates.append(f"{lost} never")
     if measures.gave_up:
-        fates.append(f"{measures.gave_up} times a client gave up")
+        fates.append(f"{counted(measures.gave_up, 'time')} a client gave up")
     if measures.unserved:
-        fates.append(f"{measures.unserved} found their replica down")
+        fates.append(f"{measures.unserved} found {_its(measures.unserved)} replica down")
     return ", ".join(fates)
 
 
+def _its(number: int) -> str:
+    return "its" if number == 1 else "their"
+
+
 def _executions(measures: Measures) -> str:
-    return f" ({measures.executions} executions, {measures.rollbacks} rollbacks)"
+    return (
+        f" ({counted(measures.executions, 'execution')}, {counted(measures.rollbacks, 'rollback')})"
+    )
 
 
 def _messages(measures: Measures) -> str:
-    return f" ({measures.messages} messages)"
+    return f" ({counted(measures.messages, 'message')})"
 
 
 def _refused(measures: Measures) -> str:
@@ -97,5 +103,6 @@ def _drift(measures: Measures) -> str:
 def _rest(measures: Measures) -> str:
     if measures.unsettled is not None:
         return f"no: {measures.unsettled}"
+    committed = counted(measures.committed, "request")
     after_ms = measures.simulated_ms - measures.duration_ms
-    return f"{after_ms:.0f} ms after clients stopped, {measures.committed} requests committed"
+    return f"{after_ms:.0f} ms after clients stopped, {committed} committed"

@@ -1,29 +1,49 @@
 """A run as lines of text: who asked what where, and what was answered when.
 
-Every line is derived from the history and the scenario in it. Meant for runs of a few dozen
-operations; longer ones are summed up in `creek.cli.measures`.
+Every line is derived from the history and the scenario in it: crashes and restarts when they
+happened, not when they were asked for. Meant for runs of a few dozen operations; longer ones are
+summed up in `creek.cli.measures`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 from rich.text import Text
 
 from creek.cli.finals import Final
 from creek.history import Answer, History, Kind, Operation, OperationRecord, Outcome
-from creek.simulation.fault_text import fault_text
-from creek.simulation.faults import Fault, Heal, Partition
+from creek.simulation.fault_text import rough_fault_text
+from creek.simulation.faults import Crash, Cut, Die, Fault, Heal, Partition, Restart
 from creek.simulation.scenario import Scenario, scenario_from_config
 
 KINDS = {Kind.TENTATIVE: "yellow", Kind.STABLE: "green"}
 
 
+Groups: TypeAlias = tuple[tuple[int, ...], ...]
+
+
 class _Row(NamedTuple):
+    """A call with its first answer, or a later answer. Without one, `missing` says why."""
+
     at_us: int
     replica: int
-    record: OperationRecord
-    answer: Answer | None
-    again: bool
+    operation: Operation
+    strong: bool
+    answer: Answer | None = None
+    after_us: int = 0
+    again: bool = False
+    missing: str = ""
+
+
+class _Moment(NamedTuple):
+    """A heading, and what is different from then on."""
+
+    at_us: int
+    text: str
+    groups: Groups | None = None
+    stops: int | None = None
+    starts: int | None = None
 
 
 class _Widths(NamedTuple):
@@ -46,18 +66,21 @@ def outcome_text(outcome: Outcome) -> str:
 def timeline(history: History) -> list[Text]:
     """Operations and answers in the order of time; faults stand between them as headings."""
     scenario = scenario_from_config(history.config)
-    rows = sorted(_rows(history.operations), key=lambda row: row.at_us)
-    widths = _widths((row.record.operation, row.answer) for row in rows)
-    faults = sorted(scenario.faults, key=lambda fault: fault.at_us)
+    rows = [*_rows(history.operations), *_unserved(history.operations, scenario)]
+    widths = _widths((row.operation, row.answer) for row in rows)
     lines = [_columns(scenario.replicas, widths)]
     lines.append(_heading(0, "every replica reaches every other"))
-    groups: tuple[tuple[int, ...], ...] = ()
-    for row in rows:
-        while faults and faults[0].at_us <= row.at_us:
-            fault = faults.pop(0)
-            groups = _groups_after(fault, groups)
-            lines.append(_heading(fault.at_us, _fault(fault, scenario, history.operations)))
-        lines.append(_line(row, _links(row.replica, groups, scenario.replicas), widths))
+    groups: Groups = ()
+    down: set[int | None] = set()
+    both: list[_Moment | _Row] = [*_moments(history, scenario), *rows]
+    for each in sorted(both, key=lambda each: each.at_us):
+        if isinstance(each, _Moment):
+            groups = groups if each.groups is None else each.groups
+            down = (down | {each.stops}) - {each.starts}
+            lines.append(_heading(each.at_us, each.text))
+        else:
+            links = _links(each.replica, groups, down, scenario.replicas)
+            lines.append(_line(each, links, widths))
     return lines
 
 
@@ -98,11 +121,26 @@ def _heading(at_us: int, text: str) -> Text:
 
 def _rows(records: Iterable[OperationRecord]) -> Iterable[_Row]:
     for record in records:
-        first, *later = record.answers or (None,)
-        yield _Row(record.invoked_us, record.replica, record, first, again=False)
-        for answer in later:
-            if answer is not None:
-                yield _Row(answer.at_us, record.replica, record, answer, again=True)
+        asked = _Row(record.invoked_us, record.replica, record.operation, record.strong)
+        if not record.answers:
+            yield asked._replace(missing="no answer")
+        for number, answer in enumerate(record.answers):
+            after_us = answer.at_us - record.invoked_us
+            at_us = answer.at_us if number else record.invoked_us
+            yield asked._replace(at_us=at_us, answer=answer, after_us=after_us, again=number > 0)
+
+
+def _unserved(records: Iterable[OperationRecord], scenario: Scenario) -> Iterator[_Row]:
+    """Scripted calls that left no record: they found their replica down."""
+    served = Counter(
+        (each.invoked_us, each.replica, each.strong, call_text(each.operation)) for each in records
+    )
+    for call in scenario.script:
+        key = (call.at_us, call.replica, call.strong, call_text(call.operation))
+        served[key] -= 1
+        if served[key] < 0:
+            row = _Row(call.at_us, call.replica, call.operation, call.strong)
+            yield row._replace(missing=f"replica {call.replica} is down")
 
 
 def _widths(pairs: Iterable[tuple[Operation, Answer | None]]) -> _Widths:
@@ -116,21 +154,20 @@ def _widths(pairs: Iterable[tuple[Operation, Answer | None]]) -> _Widths:
 def _columns(replicas: int, widths: _Widths) -> Text:
     names = " ".join(map(str, range(replicas)))
     text = f"{'ms':>4}  {names}  {'':6} {'operation':{widths.call}}  {'answer':{widths.answer}}"
-    return Text(f"{text}  {'which':9} {'after':>6}", style="dim")
+    return Text(f"{text}  {'which':5} {'after ms':>10}", style="dim")
 
 
 def _line(row: _Row, links: Text, widths: _Widths) -> Text:
     line = Text.assemble((f"{row.at_us / 1000:4.0f}  ", "dim"), links, "  ")
-    line.append_text(_strength(row.record.strong))
-    line.append(f" {call_text(row.record.operation):{widths.call}}  ", "dim" if row.again else "")
+    line.append_text(_strength(row.strong))
+    line.append(f" {call_text(row.operation):{widths.call}}  ", "dim" if row.again else "")
     if row.answer is None:
-        line.append("no answer", style="red")
+        line.append(row.missing, style="red")
         return line
-    after_ms = (row.answer.at_us - row.record.invoked_us) / 1000
     style = KINDS[row.answer.kind]
     line.append(f"{outcome_text(row.answer.outcome):{widths.answer}}  ", style="bold")
     line.append(f"{row.answer.kind.value:9} ", style=style)
-    line.append(f"{after_ms:6.2f}", style="dim")
+    line.append(f"{row.after_us / 1000:6.2f}", style="dim")
     return line
 
 
@@ -138,42 +175,86 @@ def _strength(strong: bool) -> Text:
     return Text("strong", style="cyan") if strong else Text("weak  ", style="magenta")
 
 
-def _links(at: int, groups: tuple[tuple[int, ...], ...], replicas: int) -> Text:
-    """The replicas in a row, neighbours linked unless they are cut off from each other."""
+def _links(at: int, groups: Groups, down: set[int | None], replicas: int) -> Text:
+    """The replicas in a row, neighbours linked unless they are in different groups."""
     group_of = {replica: number for number, group in enumerate(groups) for replica in group}
     text = Text()
     for replica in range(replicas):
         if replica:
             linked = group_of.get(replica) == group_of.get(replica - 1)
             text.append("─" if linked else "×", style="dim" if linked else "red")
-        mark = "●" if replica == at else "·"
+        mark = "○" if replica in down else "●" if replica == at else "·"
         text.append(mark.ljust(len(str(replica)), "─"), style="bold" if replica == at else "dim")
     return text
 
 
-def _groups_after(fault: Fault, groups: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
-    match fault:
-        case Partition(groups=now):
-            return now
-        case Heal():
-            return ()
-        case _:
-            return groups
+# --- headings ---------------------------------------------------------------------------------
 
 
-def _fault(fault: Fault, scenario: Scenario, records: Iterable[OperationRecord]) -> str:
+def _moments(history: History, scenario: Scenario) -> list[_Moment]:
+    """What happened to replicas and links, in the order of time."""
+    end_us = scenario.duration_us
+    faults = sorted(
+        (each for each in scenario.faults if each.at_us <= end_us), key=lambda each: each.at_us
+    )
+    moments = [
+        moment
+        for fault in faults
+        if (moment := _fault(fault, scenario, history.operations)) is not None
+    ]
+    deaths = {(each.at_us, each.replica) for each in faults if isinstance(each, Die)}
+    moments += _lives(history, deaths)
+    if not _leave_nothing(faults):
+        # Sorting keeps what stands first: replicas that the end brings back come after it.
+        before = [each for each in moments if each.starts is None or each.at_us < end_us]
+        after = [each for each in moments if each not in before]
+        end = _Moment(end_us, "the end: clients stop, and whatever is broken is healed", groups=())
+        moments = [*before, end, *after]
+    return sorted(moments, key=lambda each: each.at_us)
+
+
+def _leave_nothing(faults: Sequence[Fault]) -> bool:
+    """Is there nothing left to heal at the end, as far as one can easily see?"""
+    links_only = all(isinstance(each, (Partition, Cut, Heal)) for each in faults)
+    return not faults or (links_only and isinstance(faults[-1], Heal))
+
+
+def _lives(history: History, deaths: set[tuple[int, int]]) -> Iterator[_Moment]:
+    """Crashes and restarts, as the logs have them; of deaths their faults tell."""
+    born: set[int] = set()
+    for log in sorted(history.logs, key=lambda log: (log.replica, log.incarnation)):
+        if log.replica in born:
+            text = f"replica {log.replica} restarts"
+            yield _Moment(log.started_us, text, starts=log.replica)
+        born.add(log.replica)
+        if log.crashed_us is not None and (log.crashed_us, log.replica) not in deaths:
+            text = f"replica {log.replica} crashes (○)"
+            yield _Moment(log.crashed_us, text, stops=log.replica)
+
+
+def _fault(fault: Fault, scenario: Scenario, records: Iterable[OperationRecord]) -> _Moment | None:
+    """None when the logs tell better whether and when it struck."""
+    at_us = fault.at_us
     match fault:
         case Partition(groups=groups):
-            return _sides(groups, scenario.replicas)
+            return _Moment(at_us, _sides(groups, scenario.replicas), groups=groups)
         case Heal():
-            left = [call_text(each.operation) for each in records if _waits(each, fault.at_us)]
+            left = [call_text(each.operation) for each in records if _waits(each, at_us)]
             waiting = f"; still waiting to be stable: {', '.join(left)}" if left else ""
-            return f"the network heals{waiting}"
+            return _Moment(at_us, f"the network heals{waiting}", groups=())
+        case Cut(sender=sender, receiver=receiver):
+            return _Moment(at_us, f"nothing gets from {sender} to {receiver} any more")
+        case Die(replica=replica):
+            return _Moment(at_us, f"replica {replica} dies (○): it never comes back", stops=replica)
+        case Crash(replica=replica, writing=True):
+            return _Moment(at_us, f"replica {replica} is to crash when it writes to disk next")
+        case Crash() | Restart():
+            return None
         case _:
-            return fault_text(fault)
+            return _Moment(at_us, rough_fault_text(fault))
 
 
-def _sides(groups: tuple[tuple[int, ...], ...], replicas: int) -> str:
+def _sides(groups: Groups, replicas: int) -> str:
     named = {replica for group in groups for replica in group}
     rest = tuple(each for each in range(replicas) if each not in named)
     sides = {each: ",".join(map(str, each)) for each in (*groups, rest) if each}

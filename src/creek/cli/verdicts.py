@@ -6,8 +6,9 @@ from textwrap import wrap
 from rich.text import Text
 
 from creek.checkers import Illegal, Ok, Unknown, Verdict
+from creek.cli.output import results
 
-WIDTH = 76
+WIDTH_MIN, WIDTH_MAX = 20, 76
 
 
 def all_legal(verdicts: Sequence[Verdict]) -> bool:
@@ -20,8 +21,9 @@ def verdict_lines(verdicts: Sequence[Verdict]) -> list[Text]:
     good = [each.checker for each in verdicts if isinstance(each, Ok)]
     sign = ("✓ ", "green") if all_legal(verdicts) else ("✗ ", "red")
     lines = [Text.assemble(sign, f"{len(good)} of {len(verdicts)} checkers say ok")]
+    width = min(WIDTH_MAX, max(WIDTH_MIN, results().width - 2))
     names = ", ".join(name.replace("_", " ") for name in good)
-    lines += [Text(f"  {line}", style="dim") for line in wrap(names, WIDTH)]
+    lines += [Text(f"  {line}", style="dim") for line in wrap(names, width)]
     lines += [Text(each.describe(), "yellow") for each in verdicts if isinstance(each, Unknown)]
     lines += [Text(each.describe(), "red") for each in verdicts if isinstance(each, Illegal)]
     return lines

@@ -2,7 +2,8 @@
 
 One entry is a name, what it is about, and clauses in any order; entries end at `;` or a line break:
 
-    crash 2 at 150ms                      crash-writing 2 at 150ms     restart 2 at 400ms
+    crash 2 at 150ms                      crash-writing 2 at 150ms
+    restart 2 at 400ms                    die 2 at 400ms
     partition 0,1|2,3,4 at 1s             cut 0>1 at 100ms             heal at 2s
     loss 10% at 0s                        duplication 0.05 at 1s
     reordering 0.2 by 5ms at 1s           spike x5 for 100ms at 1s
@@ -10,7 +11,8 @@ One entry is a name, what it is about, and clauses in any order; entries end at 
     slow-disk 1 by 20ms for 300ms at 1s   slow-cpu 1 x10 for 300ms at 1s
     garbage 5% for 200ms at 1s            flips 5% for 200ms at 1s
 
-Durations have a unit: us, ms, s, m, h or d.
+Replicas that a partition does not name form one more group: of five, `partition 0,1` means
+`partition 0,1|2,3,4`. Durations have a unit, without a space before it: us, ms, s, m, h or d.
 """
 
 import re
@@ -37,7 +39,7 @@ from creek.simulation.faults import (
     Spike,
 )
 
-_UNITS_US = {
+UNITS_US = {
     "us": 1,
     "ms": 1_000,
     "s": 1_000_000,
@@ -54,27 +56,32 @@ def parse_faults(text: str) -> tuple[Fault, ...]:
 
 
 def parse_fault(text: str) -> Fault:
-    words = _Words(text)
-    build = _BUILDERS.get(words.name)
-    if build is None:
-        raise UnknownName("fault", words.name, sorted(_BUILDERS))
-    fault = build(words)
-    words.finish()
+    try:
+        words = _Words(text)
+        build = _BUILDERS.get(words.name)
+        if build is None:
+            raise UnknownName("fault", words.name, sorted(_BUILDERS))
+        fault = build(words)
+        words.finish()
+    except BadValue as error:
+        raise BadValue(f"fault '{text}': {error}") from error
     return fault
 
 
 def parse_duration_us(text: str) -> int:
     match = _DURATION.fullmatch(text)
     if match is None:
+        joined = "".join(text.split())
+        if joined != text and _DURATION.fullmatch(joined):
+            raise BadValue(f"'{text}' has a space before its unit: write {joined}")
         raise BadValue(f"'{text}' is not a duration: write a number and us, ms, s, m, h or d")
-    return round(float(match[1]) * _UNITS_US[match[2]])
+    return round(float(match[1]) * UNITS_US[match[2]])
 
 
 class _Words:
     """One entry, taken apart: its name, its subject, its clauses."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
         self.name, *rest = text.split()
         self.clauses: dict[str, str] = {}
         self.subjects: list[str] = []
@@ -82,22 +89,21 @@ class _Words:
             word = rest.pop(0)
             if word in ("at", "by", "for"):
                 if not rest or word in self.clauses:
-                    raise self.problem(f"'{word}' needs one duration")
+                    raise BadValue(f"'{word}' needs one duration")
                 self.clauses[word] = rest.pop(0)
+                if rest and rest[0] in UNITS_US:
+                    self.clauses[word] += f" {rest.pop(0)}"  # refused later, with a hint
             elif re.fullmatch(r"x[\d.]+", word):
                 self.clauses["x"] = word[1:]
             else:
                 self.subjects.append(word)
-
-    def problem(self, what: str) -> BadValue:
-        return BadValue(f"fault '{self.text}': {what}")
 
     def duration_us(self, clause: str, default_us: int | None = None) -> int:
         text = self.clauses.pop(clause, None)
         if text is not None:
             return parse_duration_us(text)
         if default_us is None:
-            raise self.problem(f"'{clause}' and a duration are missing")
+            raise BadValue(f"'{clause}' and a duration are missing")
         return default_us
 
     @property
@@ -110,7 +116,7 @@ class _Words:
 
     def subject(self, what: str) -> str:
         if not self.subjects:
-            raise self.problem(f"{what} is missing")
+            raise BadValue(f"{what} is missing")
         return self.subjects.pop(0)
 
     def replica(self) -> int:
@@ -118,14 +124,14 @@ class _Words:
 
     def index(self, text: str) -> int:
         if not re.fullmatch(r"\d+", text):
-            raise self.problem(f"'{text}' is not a replica: replicas are numbered from 0")
+            raise BadValue(f"'{text}' is not a replica: replicas are numbered from 0")
         return int(text)
 
     def number(self, text: str, what: str) -> float:
         try:
             return float(text)
         except ValueError:
-            raise self.problem(f"{what} is missing") from None
+            raise BadValue(f"{what} is missing") from None
 
     def probability(self) -> float:
         text = self.subject("a probability such as 10% or 0.1")
@@ -135,7 +141,7 @@ class _Words:
     def finish(self) -> None:
         left = [*self.subjects, *self.clauses]
         if left:
-            raise self.problem(f"'{left[0]}' does not belong here")
+            raise BadValue(f"'{left[0]}' does not belong here")
 
 
 def _partition(words: _Words) -> Fault:
@@ -149,7 +155,7 @@ def _partition(words: _Words) -> Fault:
 def _cut(words: _Words) -> Fault:
     sender, arrow, receiver = words.subject("a direction such as 0>1").partition(">")
     if not arrow:
-        raise words.problem("a cut needs a direction such as 0>1")
+        raise BadValue("a cut needs a direction such as 0>1")
     return Cut(words.at_us, words.index(sender), words.index(receiver))
 
 
@@ -182,20 +188,73 @@ _BUILDERS: dict[str, Callable[[_Words], Fault]] = {
 }
 
 
+FORMS: dict[str, tuple[str, str]] = {
+    "crash": ("crash 2 at 150ms", "replica 2 stops; what is not on its disk is lost"),
+    "crash-writing": (
+        "crash-writing 2 at 150ms",
+        "it stops in the middle of its next write, which a disk that takes no time never has",
+    ),
+    "restart": ("restart 2 at 400ms", "it comes back with what its disk kept"),
+    "die": ("die 2 at 400ms", "it stops for good: it does not come back at the end, as others do"),
+    "partition": (
+        "partition 0,1|2,3 at 1s",
+        "only replicas of one group reach each other; those not named form one more group",
+    ),
+    "cut": ("cut 0>1 at 100ms", "nothing gets from 0 to 1; the way back is not touched"),
+    "heal": ("heal at 2s", "every partition and cut ends"),
+    "loss": ("loss 10% at 0s", "from now on each message is lost with this probability"),
+    "duplication": ("duplication 5% at 1s", "... arrives a second time, later"),
+    "reordering": ("reordering 20% by 5ms at 1s", "... takes up to so much longer"),
+    "spike": ("spike x5 for 100ms at 1s", "for a while, messages take 5 times as long"),
+    "jump": ("jump 3 by -1h at 1s", "the clock of replica 3 jumps, forward or backward"),
+    "skew": ("skew 3 by 1d at 0s", "it is set to true time and so much more, or less"),
+    "slow-disk": ("slow-disk 1 by 20ms for 300ms at 1s", "for a while, each fsync takes longer"),
+    "slow-cpu": ("slow-cpu 1 x10 for 300ms at 1s", "for a while, tasks take 10 times as long"),
+    "garbage": (
+        "garbage 5% for 200ms at 1s",
+        "for a while, a forged message comes beside a real one with this probability",
+    ),
+    "flips": (
+        "flips 5% for 200ms at 1s",
+        "... or a real one with a bit flipped, which may break what Creek promises",
+    ),
+}
+"""Of each fault an example and what it means; `...` goes on from the line above."""
+
+
 def fault_text(fault: Fault) -> str:
     """The entry that `parse_fault` reads back as `fault`."""
-    return f"{_body(fault)} at {duration_text(fault.at_us)}"
+    return f"{_body(fault, duration_text, str)} at {duration_text(fault.at_us)}"
+
+
+def rough_fault_text(fault: Fault) -> str:
+    """The entry as people like to read it, with numbers rounded."""
+    return f"{_body(fault, rough_duration_text, _rough)} at {rough_duration_text(fault.at_us)}"
+
+
+def rough_duration_text(duration_us: int) -> str:
+    """A duration to three digits."""
+    rounded_us = round(duration_us, min(0, 3 - len(str(abs(duration_us)))))
+    for unit, length_us in reversed(UNITS_US.items()):
+        if abs(rounded_us) >= length_us:
+            return f"{_rough(rounded_us / length_us)}{unit}"
+    return "0s"
+
+
+def _rough(number: float) -> str:
+    return f"{float(f'{number:.3g}'):g}"
 
 
 def duration_text(duration_us: int) -> str:
     """The shortest way to write a duration."""
-    for unit, length_us in reversed(_UNITS_US.items()):
+    for unit, length_us in reversed(UNITS_US.items()):
         if duration_us and duration_us % length_us == 0:
             return f"{duration_us // length_us}{unit}"
     return "0s"
 
 
-def _body(fault: Fault) -> str:
+def _body(fault: Fault, duration: Callable[[int], str], number: Callable[[float], str]) -> str:
+    """All but when."""
     match fault:
         case Crash(replica=replica, writing=writing):
             return f"crash-writing {replica}" if writing else f"crash {replica}"
@@ -210,23 +269,23 @@ def _body(fault: Fault) -> str:
         case Heal():
             return "heal"
         case Loss(probability=probability):
-            return f"loss {probability}"
+            return f"loss {number(probability)}"
         case Duplication(probability=probability):
-            return f"duplication {probability}"
+            return f"duplication {number(probability)}"
         case Reordering(probability=probability, by_us=by_us):
-            return f"reordering {probability} by {duration_text(by_us)}"
+            return f"reordering {number(probability)} by {duration(by_us)}"
         case Spike(duration_us=duration_us, factor=factor):
-            return f"spike x{factor} for {duration_text(duration_us)}"
+            return f"spike x{number(factor)} for {duration(duration_us)}"
         case ClockJump(replica=replica, by_us=by_us):
-            return f"jump {replica} by {duration_text(by_us)}"
+            return f"jump {replica} by {duration(by_us)}"
         case ClockSkew(replica=replica, by_us=by_us):
-            return f"skew {replica} by {duration_text(by_us)}"
+            return f"skew {replica} by {duration(by_us)}"
         case SlowDisk(replica=replica, duration_us=duration_us, by_us=by_us):
-            return f"slow-disk {replica} by {duration_text(by_us)} for {duration_text(duration_us)}"
+            return f"slow-disk {replica} by {duration(by_us)} for {duration(duration_us)}"
         case SlowCpu(replica=replica, duration_us=duration_us, factor=factor):
-            return f"slow-cpu {replica} x{factor} for {duration_text(duration_us)}"
+            return f"slow-cpu {replica} x{number(factor)} for {duration(duration_us)}"
         case Garbage(duration_us=duration_us, probability=probability, flips=flips):
             name = "flips" if flips else "garbage"
-            return f"{name} {probability} for {duration_text(duration_us)}"
+            return f"{name} {number(probability)} for {duration(duration_us)}"
         case _:
             assert_never(fault)

@@ -1,4 +1,5 @@
 import json
+import re
 import shlex
 
 import pytest
@@ -14,9 +15,9 @@ def test_a_few_seeds_pass_and_probes_are_counted(capsys: pytest.CaptureFixture[s
     shown = capsys.readouterr()
     assert "3 seeds" in shown.out
     assert "0 failed" in shown.out
-    assert "a request was rolled back" in shown.out
-    assert "never  a leader gave up" in shown.out
-    assert "fine below 2000 seeds" in shown.out
+    assert "1 seed run twice" in shown.out
+    assert re.search(r"\d+ of \d+ probes fired, fine below 2000 seeds; --verbose", shown.out)
+    assert "a request was rolled back" not in shown.out
     assert shown.err == ""
 
 
@@ -71,6 +72,7 @@ def test_with_many_seeds_a_probe_that_never_fires_fails(
     assert main(["fuzz", "--seeds", "2", "--jobs", "1"]) == 1
     shown = capsys.readouterr().out
     assert "0 failed" in shown
+    assert "never  a leader gave up" in shown
     assert "a hole in the test" in shown
 
 
@@ -82,9 +84,15 @@ def test_help_states_how_many_seeds_must_reach_every_probe(
     assert f"with {fuzz.PROBES_FROM} seeds or more" in capsys.readouterr().out
 
 
-def test_verbose_tells_the_scenario_of_each_seed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_verbose_tells_the_scenario_of_each_seed_and_lists_the_probes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["fuzz", "--from", "291", "--seeds", "1", "--jobs", "1", "--verbose"]) == 0
 
     shown = capsys.readouterr().out
     assert "seed 291" in shown
     assert "faults   " in shown
+    assert "a request was rolled back" in shown
+    assert "--verbose" not in shown
+    assert shown.splitlines()[-1].endswith("fine below 2000 seeds"), "the summary comes last"
+    assert not any(line.endswith(" ") for line in shown.splitlines())

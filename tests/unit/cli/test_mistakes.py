@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from creek.cli import main
+from creek.simulation.fault_text import FORMS
 
 MISTAKES = {
     "simulate --datatype queue": "unknown data type 'queue': known are register, counter, list",
@@ -25,7 +26,7 @@ MISTAKES = {
     "simulate --load 9 --sessions 2": "--load and --sessions exclude each other",
     "simulate --fault 'crash 5 at 1ms'": "names replica 5, which does not exist: replicas are 0 to",
     "simulate --fault 'explode 1 at 1ms'": "unknown fault 'explode': known are crash",
-    "simulate --fault 'crash 1 at noon'": "'noon' is not a duration",
+    "simulate --fault 'crash 1 at noon'": "fault 'crash 1 at noon': 'noon' is not a dur",
     "simulate --fault 'crash 1 at 3s'": "a fault at 3s, but the run ends at 2s",
     "simulate --call 'opne ann on 0 at 1ms'": "unknown operation of bank 'opne': known are accrue",
     "simulate --call 'open on 0 at 1ms'": "cannot take 0 arguments",
@@ -39,7 +40,14 @@ MISTAKES = {
     "fuzz --from -1": "-1 is not in the range x>=0",
     "fuzz --jobs 0": "0 is not in the range 1<=x<=256",
     "check": "Missing argument 'RUN_FOLDER'",
-    "check nowhere": "nowhere is not a run folder: it has no config.json",
+    "check nowhere": "nowhere does not exist",
+    "check tests": "tests is not a run folder: it has no config.json",
+    "simulate --replica 3": "No such option '--replica'. Did you mean '--replicas'?",
+    "fuz": "No such command 'fuz'. Did you mean 'fuzz'?",
+    "simulate --duration '10 ms'": "'10 ms' has a space before its unit: write 10ms",
+    "simulate --fault 'crash 1 at 10 ms'": "'10 ms' has a space before its unit: write 10ms",
+    "simulate --call 'open ann on 0 at 10 ms'": "write 10ms, without a space",
+    "simulate --fault 'meteor at 1ms'": "'creek simulate --help-faults' explains them",
 }
 
 
@@ -75,6 +83,35 @@ def test_a_file_of_faults_is_read_with_comments_and_its_mistakes_are_told(
     assert "replica 9, which does not exist" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("crash two at 1ms", "'two' is not a replica"),
+        ("crash 9 at 1ms", "names replica 9, which does not exist"),
+        ("crash 1 at 3s", "a fault at 3s, but the run ends at 2s"),
+        ("meteor at 1ms", "unknown fault 'meteor'"),
+    ],
+)
+def test_a_mistake_in_a_file_is_told_with_its_place(
+    line: str, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "faults.txt"
+    path.write_text(f"# a bad day\n\ncrash 1 at 1ms; {line}\n")
+
+    assert main(["simulate", "--faults", str(path)]) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith(f"creek: {path}, line 3: ")
+    assert problem in shown
+
+
+@pytest.mark.parametrize("line", ["simulate --bogus", "simulate --colour", "dream"])
+def test_a_far_fetched_suggestion_is_not_made(
+    line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(line.split()) == 2
+    assert "Did you mean" not in capsys.readouterr().err
+
+
 def test_a_file_that_is_no_text_is_a_mistake(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -91,6 +128,25 @@ def test_help_has_an_example_and_the_exit_codes(capsys: pytest.CaptureFixture[st
         assert "Example" in capsys.readouterr().out
     main(["--help"])
     assert "Exit codes" in capsys.readouterr().out
+
+
+def test_every_fault_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--help-faults"]) == 0
+    shown = capsys.readouterr().out
+    for example, _ in FORMS.values():
+        assert example in shown
+    assert "the rest" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    main(["simulate", "--help"])
+    assert "--help-faults" in capsys.readouterr().out
+
+
+def test_help_explains_what_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["simulate", "--help"])
+    shown = capsys.readouterr().out
+    for measure in ("accuracy", "execution ratio", "came to rest", "trace hash", "strong no-ops"):
+        assert measure in shown
+    assert max(map(len, shown.splitlines())) <= 80
 
 
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:

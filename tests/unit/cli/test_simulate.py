@@ -113,6 +113,7 @@ def test_people_get_tables(capsys: pytest.CaptureFixture[str]) -> None:
     ):
         assert part in shown
     assert "\x1b" not in shown
+    assert not any(line.endswith(" ") for line in shown.splitlines())
 
 
 def test_calls_of_ones_own_are_shown_in_the_order_of_time(
@@ -135,6 +136,9 @@ def test_a_run_that_is_kept_can_be_checked_again(
     folder = tmp_path / "run"
 
     assert main([*SHORT, "--random-faults", "--out", str(folder)]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith(f"kept in {folder}; check it with: ")
+    assert last.endswith(f" check {folder}")
     kept = json.loads((folder / "verdicts.json").read_text())
     (folder / "verdicts.json").unlink()
     assert main(["check", str(folder)]) == 0

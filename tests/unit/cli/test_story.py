@@ -34,6 +34,12 @@ def test_a_newcomer_is_told_what_weak_and_strong_mean(story: str) -> None:
     assert "weak    one answer, at once" in opening
     assert "tentative" in opening
     assert "stable" in opening
+    assert "such an answer (tentative), or several, or none, before" in opening
+    assert "after ms" in opening
+
+
+def test_a_strong_answer_that_changed_was_corrected(story: str) -> None:
+    assert re.search(r"5 +✗ ann has 30, not 35 +then corrected", story)
 
 
 def test_the_network_breaks_and_heals(story: str) -> None:

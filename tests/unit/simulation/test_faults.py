@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 
 from creek.errors import BadValue, UnknownName
 from creek.simulation.fault_mix import fault_mix
-from creek.simulation.fault_text import fault_text, parse_duration_us, parse_fault, parse_faults
+from creek.simulation.fault_text import (
+    FORMS,
+    fault_text,
+    parse_duration_us,
+    parse_fault,
+    parse_faults,
+    rough_duration_text,
+    rough_fault_text,
+)
 from creek.simulation.faults import (
     ClockJump,
     ClockSkew,
@@ -76,6 +84,7 @@ def test_clauses_may_come_in_any_order_and_a_probability_in_percent() -> None:
         ("crash 2 3 at 1s", "'3' does not belong here"),
         ("crash 2 for 1s at 1s", "'for' does not belong here"),
         ("crash 2 at 1", "'1' is not a duration"),
+        ("crash 2 at 10 ms", "fault 'crash 2 at 10 ms': '10 ms' has a space before its unit"),
         ("crash 2 at -1s", "must not be negative"),
         ("crash 2 at", "'at' needs one duration"),
         ("cut 0-1 at 1s", "a direction such as 0>1"),
@@ -98,6 +107,31 @@ def test_what_cannot_be_meant_is_refused_in_one_line(text: str, problem: str) ->
 def test_an_unknown_fault_names_the_known_ones() -> None:
     with pytest.raises(UnknownName, match=r"unknown fault 'meteor': known are crash, .*spike"):
         parse_fault("meteor at 1s")
+
+
+def test_every_fault_has_an_example_that_can_be_read() -> None:
+    with pytest.raises(UnknownName) as caught:
+        parse_fault("meteor at 1s")
+    assert sorted(FORMS) == str(caught.value).partition("known are ")[2].split(", ")
+    for name, (example, _) in FORMS.items():
+        assert example.startswith(f"{name} ")
+        assert fault_text(parse_fault(example)).startswith(f"{name} ")
+
+
+def test_rounded_times_are_short() -> None:
+    rounded = {
+        0: "0s",
+        7: "7us",
+        53_312: "53.3ms",
+        700_851: "701ms",
+        999_960: "1s",
+        1_500_000: "1.5s",
+        -2_345_678: "-2.35s",
+        100_000_000: "1.67m",
+        86_400_000_000: "1d",
+    }
+    assert {each: rough_duration_text(each) for each in rounded} == rounded
+    assert rough_fault_text(Spike(1_234, 56_789, 5.0)) == "spike x5 for 56.8ms at 1.23ms"
 
 
 def test_durations_have_units() -> None:

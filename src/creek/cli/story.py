@@ -101,7 +101,7 @@ def _remark(final: Final) -> Text:
     if not final.changed:
         return Text("")
     if final.request.strong:
-        return Text("then corrected", style="green")
+        return Text("corrected", style="green")
     return Text("apology due", style="red")
 
 

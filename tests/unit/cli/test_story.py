@@ -39,7 +39,7 @@ def test_a_newcomer_is_told_what_weak_and_strong_mean(story: str) -> None:
 
 
 def test_a_strong_answer_that_changed_was_corrected(story: str) -> None:
-    assert re.search(r"5 +✗ ann has 30, not 35 +then corrected", story)
+    assert re.search(r"5 +✗ ann has 30, not 35 +corrected", story)
 
 
 def test_the_network_breaks_and_heals(story: str) -> None:

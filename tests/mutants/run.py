@@ -21,6 +21,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a script, by its path
 
@@ -154,7 +155,9 @@ def _show(mutants: Sequence[Mutant], results: dict[str, Result]) -> None:
         survived = result is not None and result.caught_by is None
         if result is not None:
             row += [result.caught_by or "nobody", "" if survived else str(result.seeds - 1)]
-        table.add_row(*row, str(mutant.seeds), style="bold red" if survived else None)
+        # As Text: a rule may hold what would be markup, such as [r].
+        cells = (Text(cell) for cell in (*row, str(mutant.seeds)))
+        table.add_row(*cells, style="bold red" if survived else None)
     console = Console(width=None if sys.stdout.isatty() else COLUMNS_WITHOUT_TERMINAL)
     console.print(table)
 

@@ -1,5 +1,10 @@
 """A client keeps its right to an answer when its replica is carried forward by a snapshot."""
 
+from creek.datatypes.kv import KV
+from creek.protocol.dots import Dots
+from creek.protocol.messages import Checkpoint, Snapshot
+from creek.protocol.settings import Settings
+from creek.schemes.basic import BasicReplica
 from tests.paper.harness import Cluster
 
 
@@ -21,3 +26,20 @@ def test_a_request_that_was_committed_but_not_executed_is_answered_from_the_snap
     cluster.settle()
     assert cluster.answers(weak)
     assert cluster.answers(strong)
+
+
+def test_an_execution_from_before_a_snapshot_does_not_count_after_it() -> None:
+    replica = BasicReplica(0, Settings(members=(0, 1, 2)), KV)
+    replica.invoke(KV.call("increment", "hits", 1), strong=False, session=1, now=10)
+    (stale,) = replica.take_effects().tasks
+    execution = replica.run(stale)
+
+    checkpoint = Checkpoint(1, 1, Dots({1: (1, 2)}), 5, state=(("hits", 100),), outcomes=())
+    replica.receive(Snapshot(checkpoint), sender=1, now=20)
+    (fresh,) = replica.take_effects().tasks
+    replica.completed(stale, execution, now=30)
+    replica.completed(fresh, replica.run(fresh), now=40)
+
+    assert replica.state() == {"hits": 101}
+    (response,) = replica.take_effects().respond
+    assert response.outcome.value == 101

@@ -3,8 +3,8 @@
 A mutant is one or more edits of the source, applied to a copy of it. A fuzzer that lets one of them
 pass within the stated number of seeds has lost an eye. Mutants that no run can tell from the
 original are not listed: proposing before the predicate holds, say, is wasteful and not wrong; and a
-deferred vote that is dropped is asked for again. Nor are those that thousands of seeds did not tell,
-and that tests turned by hand hold instead: promising a lower ballot than before
+deferred vote that is dropped is asked for again. Nor are those that thousands of seeds did not
+tell, and that tests turned by hand hold instead: promising a lower ballot than before
 (`tests/unit/protocol/paxos`), or installing what was executed before a snapshot
 (`tests/unit/schemes`).
 """

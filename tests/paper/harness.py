@@ -34,7 +34,7 @@ from creek.protocol.request import Request
 from creek.protocol.settings import Settings
 from creek.schemes.basic import BasicReplica
 
-TENTATIVE, STABLE = Kind.TENTATIVE, Kind.STABLE
+TENTATIVE, STABLE, FINAL = Kind.TENTATIVE, Kind.STABLE, Kind.FINAL
 EXECUTE, ROLLBACK = Work.EXECUTE, Work.ROLLBACK
 
 NEVER = 10**9

@@ -2,7 +2,7 @@
 
 from creek.protocol.effects import Response
 from creek.protocol.messages import Accept, Cast
-from tests.paper.harness import EXECUTE, ROLLBACK, STABLE, TENTATIVE, Cluster
+from tests.paper.harness import EXECUTE, FINAL, ROLLBACK, STABLE, TENTATIVE, Cluster
 
 
 def test_requests_are_executed_one_by_one_from_the_head() -> None:
@@ -51,7 +51,7 @@ def test_a_weak_request_is_answered_once_however_often_it_is_executed() -> None:
 
     assert cluster.done[1].count((EXECUTE, id)) == 2
     assert cluster.committed(1).index(id) == 1
-    assert cluster.answers(id) == [(TENTATIVE, 1)]
+    assert cluster.answers(id) == [(TENTATIVE, 1), (FINAL, 2)]
 
 
 def test_a_strong_request_executed_on_tentative_is_answered_tentatively() -> None:

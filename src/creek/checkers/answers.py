@@ -1,8 +1,9 @@
 """Clients get the answers that the paper promises, and no others.
 
-Lines 65-74 and 55-57: a weak operation gets one response; a strong one gets tentative responses,
-"one for each time the operation is (re)executed", then one stable response, and nothing after it;
-the stable one only once the request is on committed. Where nothing crashed, everybody is answered.
+Lines 65-74 and 55-57: a weak operation gets one response and, later, word of how it ended; a strong
+one gets tentative responses, "one for each time the operation is (re)executed", then one stable
+response, and nothing after it; the stable one only once the request is on committed. Where nothing
+crashed, everybody is answered.
 """
 
 from itertools import pairwise
@@ -12,6 +13,8 @@ from creek.checkers.verdict import Illegal, Ok, Verdict, Witness, saw_answer, sa
 from creek.history import Committed, Dot, Installed, Kind, OperationRecord
 
 NAME = "answers"
+
+_WEAK = ((), (Kind.TENTATIVE,), (Kind.TENTATIVE, Kind.FINAL))
 
 
 def check(run: Run) -> Verdict:
@@ -27,7 +30,8 @@ def check(run: Run) -> Verdict:
 
 def _discipline(record: OperationRecord) -> Illegal | None:
     answers = record.answers
-    if not record.strong and len(answers) > 1:
+    kinds = tuple(each.kind for each in answers)
+    if not record.strong and kinds not in _WEAK:
         return _illegal(f"weak {record.id} was answered more than once", record)
     if record.strong and any(each.kind is Kind.STABLE for each in answers[:-1]):
         return _illegal(f"strong {record.id} was answered again after its stable answer", record)

@@ -93,7 +93,7 @@ def _lost_answers(run: Run) -> Illegal | None:
     up = run.last_logs
     for record in run.history.operations:
         must_stay = record.replica in up or record.stable is not None
-        if record.answers and must_stay and run.index_of(record) is None:
+        if record.answers and must_stay and not record.local and run.index_of(record) is None:
             message = f"{record.id} was answered and then lost: it is not on committed"
             seen = (saw_invoked(record), saw_answer(record, record.answers[0]))
             return Illegal(NAME, message, seen)

@@ -1,18 +1,14 @@
 """How each operation was finally ordered, and what it finally answered.
 
 Read off a history alone: the committed order, replayed by the data type run sequentially. A strong
-operation's client is told the same in its stable answer; a weak one's is not.
+operation's client is told the same in its stable answer, a weak one's in its final answer.
 """
 
 from typing import NamedTuple
 
-import msgspec
-
 from creek.checkers import Run
 from creek.datatypes import named
 from creek.history import Answer, Dot, History, OperationRecord, Outcome, Request
-
-_encode = msgspec.msgpack.Encoder(order="sorted").encode
 
 
 class Final(NamedTuple):
@@ -32,7 +28,7 @@ class Final(NamedTuple):
     @property
     def changed(self) -> bool:
         """Is the first answer another than the final one?"""
-        return self.first is not None and not equal(self.first.outcome, self.outcome)
+        return self.first is not None and not self.first.outcome.same_as(self.outcome)
 
 
 def final_order(history: History) -> list[Final]:
@@ -47,11 +43,6 @@ def final_order(history: History) -> list[Final]:
             break
         finals.append(Final(place, request, machine.apply(request), records.get(request.id)))
     return finals
-
-
-def equal(left: Outcome, right: Outcome) -> bool:
-    """As encoded: 1, 1.0 and True are three answers."""
-    return _encode(left) == _encode(right)
 
 
 def _committed_records(run: Run) -> dict[Dot, OperationRecord]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from creek.checkers import Verdict
-from creek.cli.finals import Final, equal, final_order
+from creek.cli.finals import Final, final_order
 from creek.cli.output import program
 from creek.cli.timeline import order, timeline
 from creek.cli.verdicts import verdict_lines
@@ -65,7 +65,6 @@ def tell(history: History, verdicts: Sequence[Verdict]) -> list[Text]:
         Text(),
         Text("The final order, and what each operation answers in it:", style="bold"),
         *order(finals, _remark),
-        Text(),
         _apologies(finals),
         _states(history),
         *verdict_lines(verdicts),
@@ -81,7 +80,11 @@ def _opening(history: History) -> list[Text]:
             ("  weak    ", "magenta"),
             "one answer, at once, also when cut off from the other replicas; where",
         ),
-        Text("          it stands in the order of all operations may still change"),
+        Text.assemble(
+            "          it stands among all operations may change: then a last word (",
+            ("final", "blue"),
+            ")",
+        ),
         Text.assemble(
             ("  strong  ", "cyan"),
             "such an answer (",
@@ -118,7 +121,7 @@ def _apologies(finals: Sequence[Final]) -> Text:
 
 def _stable_changed(final: Final) -> bool:
     stable = final.record.stable if final.record is not None else None
-    return stable is not None and not equal(stable.outcome, final.outcome)
+    return stable is not None and not stable.outcome.same_as(final.outcome)
 
 
 def _states(history: History) -> Text:

@@ -17,7 +17,7 @@ from creek.simulation.fault_text import rough_fault_text
 from creek.simulation.faults import Crash, Cut, Die, Fault, Heal, Partition, Restart
 from creek.simulation.scenario import Scenario, scenario_from_config
 
-KINDS = {Kind.TENTATIVE: "yellow", Kind.STABLE: "green"}
+KINDS = {Kind.TENTATIVE: "yellow", Kind.STABLE: "green", Kind.FINAL: "blue"}
 
 
 Groups: TypeAlias = tuple[tuple[int, ...], ...]
@@ -125,6 +125,8 @@ def _rows(records: Iterable[OperationRecord]) -> Iterable[_Row]:
         if not record.answers:
             yield asked._replace(missing="no answer")
         for number, answer in enumerate(record.answers):
+            if answer.kind is Kind.FINAL and not answer.changed:
+                continue
             after_us = answer.at_us - record.invoked_us
             at_us = answer.at_us if number else record.invoked_us
             yield asked._replace(at_us=at_us, answer=answer, after_us=after_us, again=number > 0)

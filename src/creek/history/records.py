@@ -17,6 +17,7 @@ from creek.protocol.effects import (
     Event,
     Installed,
     Kind,
+    Observed,
     RbDelivered,
 )
 from creek.protocol.request import NOOP, Operation, Outcome, Request
@@ -37,6 +38,7 @@ __all__ = [
     "Key",
     "Kind",
     "LoggedEvent",
+    "Observed",
     "Operation",
     "OperationRecord",
     "Outcome",
@@ -52,6 +54,10 @@ class Answer(msgspec.Struct, frozen=True):
     at_us: int
     kind: Kind
     outcome: Outcome
+    changed: bool = False
+    """Of a final answer: it is another than the client was told."""
+    observed: Observed | None = None
+    """The serialization that a tentative answer was computed on, where the run recorded it."""
 
 
 class OperationRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +65,8 @@ class OperationRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     `id` is the identifier that the replica gave it. A request that was lost in a crash before it
     was durable, and so before anyone saw it, may share its `id` with a later one of the same
-    replica; `incarnation` tells them apart.
+    replica; `incarnation` tells them apart. An operation that only read, and was answered by its
+    replica alone, has an `id` with a negative event number: no other replica knows of it.
     """
 
     session: int
@@ -79,6 +86,15 @@ class OperationRecord(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def stable(self) -> Answer | None:
         return next((each for each in self.answers if each.kind is Kind.STABLE), None)
+
+    @property
+    def final(self) -> Answer | None:
+        return next((each for each in self.answers if each.kind is Kind.FINAL), None)
+
+    @property
+    def local(self) -> bool:
+        """Was it kept from the order of all operations, because it only reads?"""
+        return self.id.event < 0
 
 
 class LoggedEvent(msgspec.Struct, frozen=True):

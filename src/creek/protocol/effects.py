@@ -24,6 +24,16 @@ class Kind(enum.Enum):
 
     TENTATIVE = "tentative"
     STABLE = "stable"
+    FINAL = "final"
+    """How a weak operation that was answered long ago ended: `changed` if otherwise than told."""
+
+
+class Observed(msgspec.Struct, frozen=True):
+    """The serialization that an answer was computed on: the first `settled` requests of
+    `committed`, and then these."""
+
+    settled: int
+    ids: tuple[Dot, ...]
 
 
 class Response(msgspec.Struct, frozen=True):
@@ -33,6 +43,9 @@ class Response(msgspec.Struct, frozen=True):
     session: int
     kind: Kind
     outcome: Outcome
+    changed: bool = False
+    observed: Observed | None = None
+    """Of a tentative answer, where `record_orders` asks for it."""
 
 
 class Work(enum.Enum):

@@ -60,6 +60,7 @@ class Probe(enum.Enum):
     STABLE_FROM_COMMIT = "a stable answer left when its request was committed"
     STABLE_FROM_EXECUTION = "a stable answer left when its request was executed"
     TENTATIVE_AGAIN = "a strong request got another tentative answer"
+    APOLOGY = "a weak request ended otherwise than its client was told"
 
 
 class Probes:

@@ -11,6 +11,8 @@ import msgspec
 from creek.protocol.dots import Dot, Dots
 from creek.protocol.values import frozen
 
+_encode = msgspec.msgpack.Encoder(order="sorted").encode
+
 
 class OrderKey(NamedTuple):
     """What `<` compares (line 3): timestamps first, identifiers to break ties."""
@@ -54,6 +56,10 @@ class Outcome(msgspec.Struct, frozen=True, array_like=True):
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "value", frozen(self.value))
+
+    def same_as(self, other: "Outcome") -> bool:
+        """Equal as they travel: 1, 1.0 and True are three answers."""
+        return self is other or _encode(self) == _encode(other)
 
 
 NOOP = Operation("noop")

@@ -41,12 +41,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Committed requests between two checkpoints."""
     drift_limit_us: int = 500_000
     """How far ahead of the local clock a request may be stamped before it is reported."""
+    record_orders: int = 0
+    """1: tell with each tentative answer which serialization it was computed on. Costs a walk over
+    everything that is not settled: for tests."""
 
     def __post_init__(self) -> None:
         if not self.members or list(self.members) != sorted(set(self.members)):
             raise BadValue(f"members are different and ascending, not {self.members}")
         for name in self.__struct_fields__:
-            if name != "members" and getattr(self, name) < 1:
+            if name not in ("members", "record_orders") and getattr(self, name) < 1:
                 raise BadValue(f"{name} is {getattr(self, name)}: it must be at least 1")
 
     @property

@@ -7,6 +7,8 @@ is a queue.
 """
 
 from collections import deque
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from creek.execution.datatype import DataType
@@ -102,13 +104,9 @@ class BasicReplica(OrderingReplica):
         awaiting = self._awaiting.get(head.id)
         if awaiting is not None:
             if not head.strong:
-                self._respond(head.id, awaiting.session, Kind.TENTATIVE, outcome)  # line 67
-                del self._awaiting[head.id]
+                self._respond_tentatively(head, awaiting, outcome)  # line 67
             elif len(self._executed) >= len(self._order.committed):  # head ∈ tentative
-                if awaiting.outcome is not None:
-                    self.probes.hit(Probe.TENTATIVE_AGAIN)
-                awaiting.outcome = outcome
-                self._respond(head.id, awaiting.session, Kind.TENTATIVE, outcome)  # line 71
+                self._respond_tentatively(head, awaiting, outcome)  # line 71
             else:  # head ∈ committed
                 self.probes.hit(Probe.STABLE_FROM_EXECUTION)
                 self._respond(head.id, awaiting.session, Kind.STABLE, outcome)  # line 73
@@ -157,6 +155,11 @@ class BasicReplica(OrderingReplica):
 
     def _register_count(self) -> int:
         return len(self._state.db)
+
+    def _executed_before(self, request: Request) -> Iterator[Dot]:
+        """Called while it is executed, before it joins `executed`."""
+        settled = self._settled.length - self._order.first
+        return (each.id for each in islice(self._executed, settled, None))
 
     def _load(self, state: tuple[tuple[Key, Any], ...]) -> None:
         self._state.load(dict(state))

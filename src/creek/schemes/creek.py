@@ -7,6 +7,7 @@ and executed again, and nothing else is.
 """
 
 from collections.abc import Iterator
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
@@ -123,12 +124,7 @@ class CreekReplica(OrderingReplica):
         if awaiting is None or (request.strong and self.is_committed(request.id)):
             return
         assert entry.outcome is not None
-        if awaiting.outcome is not None:
-            self.probes.hit(Probe.TENTATIVE_AGAIN)
-        awaiting.outcome = entry.outcome
-        self._respond(request.id, awaiting.session, Kind.TENTATIVE, entry.outcome)
-        if not request.strong:
-            del self._awaiting[request.id]
+        self._respond_tentatively(request, awaiting, entry.outcome)
 
     def _answer_stably(self, probe: Probe) -> None:
         """What is committed, and executed like all before it, can be answered for good."""
@@ -164,6 +160,14 @@ class CreekReplica(OrderingReplica):
 
     def _register_count(self) -> int:
         return self._store.register_count()
+
+    def _executed_before(self, request: Request) -> Iterator[Dot]:
+        committed = islice(self._order.committed, self._settled.length - self._order.first, None)
+        for each in chain(committed, self._order.tentative()):
+            if each.id == request.id:
+                return
+            if self._entries[each.id].phase is Phase.EXECUTED:
+                yield each.id
 
     def _load(self, state: tuple[tuple[Key, Any], ...]) -> None:
         self._store.load(state)

@@ -27,6 +27,7 @@ from creek.protocol.effects import (
     Effects,
     Installed,
     Kind,
+    Observed,
     RbDelivered,
     Response,
 )
@@ -75,6 +76,8 @@ class OrderingReplica(ABC):
         self._order = Order()  # line 6
         self._causal_context = DotSet()  # line 7
         self._awaiting: dict[Dot, Awaiting] = {}  # line 9
+        self._told: dict[Dot, Awaiting] = {}
+        """Weak requests that were answered: their clients are to learn how they ended."""
 
         self._boundaries: deque[Boundary] = deque()
         self._settled = Boundary(0, 0)
@@ -122,6 +125,10 @@ class OrderingReplica(ABC):
 
     @abstractmethod
     def _register_count(self) -> int: ...
+
+    @abstractmethod
+    def _executed_before(self, request: Request) -> Iterator[Dot]:
+        """What is not settled, comes before the request in the order, and is executed."""
 
     @abstractmethod
     def _load(self, state: tuple[tuple[Key, Any], ...]) -> None:
@@ -286,7 +293,9 @@ class OrderingReplica(ABC):
             outcome = self._settle_request(request)
             self._settled_ids.add(request.id)
             self._settled_timestamp = max(self._settled_timestamp, request.timestamp)
-            if request.id.replica != self.index and request.operation != NOOP:
+            if request.id.replica == self.index:
+                self._answer_finally(request.id, outcome)
+            elif request.operation != NOOP:
                 self._tell_later(boundary.instance, request.id, outcome)
         self._settled = boundary
         # Lists lose their beginning in large pieces, so that a request's share of it is small.
@@ -320,8 +329,12 @@ class OrderingReplica(ABC):
                 self.probes.hit(Probe.ANSWERED_FROM_SNAPSHOT)
                 kind = Kind.STABLE if awaiting.strong else Kind.TENTATIVE
                 self._respond(id, awaiting.session, kind, outcome)
-        for id in [id for id in self._awaiting if id in checkpoint.ids]:
-            del self._awaiting[id]  # beyond what others keep for us: its client gives up
+                if not awaiting.strong:
+                    self._note_told(id, awaiting, outcome)
+            self._answer_finally(id, outcome)
+        for pending in (self._awaiting, self._told):
+            for id in [id for id in pending if id in checkpoint.ids]:
+                del pending[id]  # beyond what others keep for us: its client gives up
 
     # --- the strong no-op (Section 4.4) -------------------------------------------------------
 
@@ -338,8 +351,39 @@ class OrderingReplica(ABC):
             self.probes.hit(Probe.NOOP_ISSUED)
             self._noop = self._issue(NOOP, True, now).id
 
+    # --- answers ------------------------------------------------------------------------------
+
     def _respond(self, id: Dot, session: int, kind: Kind, outcome: Outcome) -> None:
         self._outbox.responses.append(Response(id, session, kind, outcome))
+
+    def _respond_tentatively(self, request: Request, awaiting: Awaiting, outcome: Outcome) -> None:
+        """Lines 67 and 71."""
+        if awaiting.outcome is not None:
+            self.probes.hit(Probe.TENTATIVE_AGAIN)
+        if request.strong:
+            awaiting.outcome = outcome
+        else:
+            self._note_told(request.id, self._awaiting.pop(request.id), outcome)  # line 68
+        observed = None
+        if self._settings.record_orders:
+            observed = Observed(self._settled.length, tuple(self._executed_before(request)))
+        self._outbox.responses.append(
+            Response(request.id, awaiting.session, Kind.TENTATIVE, outcome, observed=observed)
+        )
+
+    def _answer_finally(self, id: Dot, outcome: Outcome) -> None:
+        """The client of a weak request learns whether what it was told still holds."""
+        told = self._told.pop(id, None)
+        if told is not None:
+            assert told.outcome is not None
+            changed = not outcome.same_as(told.outcome)
+            if changed:
+                self.probes.hit(Probe.APOLOGY)
+            self._outbox.responses.append(Response(id, told.session, Kind.FINAL, outcome, changed))
+
+    def _note_told(self, id: Dot, awaiting: Awaiting, outcome: Outcome) -> None:
+        awaiting.outcome = outcome
+        self._told[id] = awaiting
 
     # --- for those who look on ----------------------------------------------------------------
 

@@ -48,6 +48,7 @@ def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) ->
         network=network,
         disk=_disk(derive(seed, "plan", "disk")),
         clock=_clock(derive(seed, "plan", "clock"), replicas),
+        record_orders=True,
         settings=_settings(derive(seed, "plan", "settings"))
         | _gossip(derive(seed, "plan", "gossip")),
         faults=mix if faults else (),

@@ -98,7 +98,15 @@ class Recorder:
         if operation is None or operation.session != response.session:
             self.strays += 1
             return
-        operation.answers.append(Answer(self._heap.now, response.kind, response.outcome))
+        operation.answers.append(
+            Answer(
+                self._heap.now,
+                response.kind,
+                response.outcome,
+                response.changed,
+                response.observed,
+            )
+        )
 
     def history(
         self,

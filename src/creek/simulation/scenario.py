@@ -36,6 +36,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     clock: ClockModel = ClockModel()
     settings: dict[str, int] = {}
     """What differs from the protocol's default settings."""
+    record_orders: bool = False
+    """Record which serialization each tentative answer was computed on."""
     faults: tuple[Fault, ...] = ()
     script: tuple[Invocation, ...] = ()
 
@@ -46,7 +48,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
             raise BadValue("a duration must not be negative")
         if self.tick_us < 1:
             raise BadValue(f"tick_us is {self.tick_us}: it must be at least 1")
-        known = sorted(set(Settings.__struct_fields__) - {"members"})
+        known = sorted(set(Settings.__struct_fields__) - {"members", "record_orders"})
         for name in self.settings:
             if name not in known:
                 raise UnknownName("setting", name, known)
@@ -64,7 +66,11 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
                 )
 
     def protocol_settings(self) -> Settings:
-        return Settings(members=tuple(range(self.replicas)), **self.settings)
+        return Settings(
+            members=tuple(range(self.replicas)),
+            record_orders=int(self.record_orders),
+            **self.settings,
+        )
 
     def config(self) -> dict[str, Any]:
         """The scenario in plain values: what a history keeps of it."""

@@ -139,7 +139,18 @@ class Bench:
         return [decode_record(each) for each in self.journals[index]]
 
     def answers_to(self, id: Dot) -> list[tuple[Kind, Outcome]]:
-        return [(each.kind, each.outcome) for each in self.answers if each.id == id]
+        """The answers that the paper speaks of."""
+        return [
+            (each.kind, each.outcome)
+            for each in self.answers
+            if each.id == id and each.kind is not Kind.FINAL
+        ]
+
+    def final(self, id: Dot) -> Response | None:
+        """What the client of a weak request learned in the end."""
+        return next(
+            (each for each in self.answers if each.id == id and each.kind is Kind.FINAL), None
+        )
 
     def at_rest(self) -> bool:
         """Is everything stable everywhere, and everyone of the same mind?"""

@@ -201,7 +201,11 @@ class Both:
                     self.model.cab_deliver(id)
                 case _:
                     pass
-        self.answers += [(each.id, each.kind, each.outcome) for each in effects.respond]
+        self.answers += [  # the paper's
+            (each.id, each.kind, each.outcome)
+            for each in effects.respond
+            if each.kind is not Kind.FINAL
+        ]
         for task in effects.tasks:
             assert self.task is None, "a sequential replica does one thing at a time"
             self.task = task

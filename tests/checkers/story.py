@@ -15,6 +15,7 @@ from creek.datatypes import DATATYPES, named, sample
 from creek.history import (
     NOOP,
     Answer,
+    Ballot,
     CabDelivered,
     Cast,
     Committed,
@@ -28,11 +29,16 @@ from creek.history import (
     Operation,
     OperationRecord,
     Outcome,
+    Promised,
     RbDelivered,
     ReplicaLog,
     Request,
+    Voted,
 )
 from creek.protocol.dots import DotSet
+
+BALLOT = Ballot(1, 0)
+"""The one in which everything is decided."""
 
 
 class _Replica:
@@ -59,6 +65,7 @@ class Story:
         self.requests: dict[Dot, Request] = {}
         self.records: dict[tuple[Dot, int], OperationRecord] = {}
         self.batches: list[tuple[Dot, ...]] = []
+        self.promised: set[int] = set()
 
     # --- what happens ----------------------------------------------------------------------------
 
@@ -83,7 +90,14 @@ class Story:
                 self._learn(mine, dot)
 
     def order(self, *dots: Dot) -> None:
-        """The next instance of consensus decides this batch."""
+        """The next instance of consensus decides this batch, by the votes of all who can."""
+        able = [each for each in range(len(self.incarnations)) if self._can_vote(each, dots)]
+        for replica in able:
+            if replica not in self.promised:
+                self.promised.add(replica)
+                self.log(replica, Promised(BALLOT, 0, 0, ()))
+        for replica in able:
+            self.log(replica, Voted(BALLOT, len(self.batches), dots))
         self.batches.append(dots)
 
     def deliver(self, *replicas: int) -> None:
@@ -141,11 +155,12 @@ class Story:
         return self._at(replica).instance
 
     def catch_up(self, replica: int) -> None:
-        """One replica learns everything, and has CAB order what is not ordered yet."""
-        for dot in sorted(
-            {dot for incarnations in self.incarnations for dot in incarnations[-1].known}
-        ):
-            self.gossip(dot, replica)
+        """A majority learns everything; one of it has CAB order what is not ordered yet."""
+        members = len(self.incarnations)
+        for each in range(replica, replica + members // 2 + 1):
+            for dot in sorted({dot for mine in self.incarnations for dot in mine[-1].known}):
+                self.gossip(dot, each % members)
+            self.deliver(each % members)
         decided = {dot for batch in self.batches for dot in batch}
         fresh = [dot for dot in self._at(replica).known if dot not in decided]
         if strong := [dot for dot in fresh if self.requests[dot].strong]:
@@ -214,6 +229,15 @@ class Story:
 
     def _at(self, replica: int) -> _Replica:
         return self.incarnations[replica][-1]
+
+    def _can_vote(self, replica: int, dots: tuple[Dot, ...]) -> bool:
+        mine = self._at(replica)
+        contexts = (self.requests[dot].context for dot in dots if dot in self.requests)
+        return (
+            mine.crashed_us is None
+            and all(dot in mine.known for dot in dots)
+            and all(each is None or not mine.context.missing(each) for each in contexts)
+        )
 
     def _tick(self) -> int:
         self.now_us += 10

@@ -71,6 +71,8 @@ class _Walk:
                 case Installed(ids=dots):
                     for mine in (self.received, self.delivered, self.committed, self.context):
                         mine.update(dots)
+                case _:
+                    pass
             if problem is not None:
                 return problem
         return None

@@ -10,6 +10,7 @@ from creek.checkers import (
     conditional_atomic_broadcast,
     convergence,
     prefix_order,
+    promises,
     real_time,
     reliable_broadcast,
     replay,
@@ -31,6 +32,7 @@ CHECKERS: tuple[Checker, ...] = tuple(
     for module in (
         prefix_order,
         reliable_broadcast,
+        promises,
         conditional_atomic_broadcast,
         commit_order,
         replay,

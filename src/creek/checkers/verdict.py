@@ -22,8 +22,10 @@ from creek.history import (
     Operation,
     OperationRecord,
     Outcome,
+    Promised,
     RbDelivered,
     ReplicaLog,
+    Voted,
 )
 
 TEXT_LIMIT = 100
@@ -134,5 +136,12 @@ def _event(event: Event) -> tuple[str, Dot | None]:
             return f"committed {dot} at index {index}", dot
         case Installed(instance=instance, length=length):
             return f"installed a checkpoint of {length} requests, up to instance {instance}", None
+        case Promised(ballot=ballot, decided=decided, accepted=accepted):
+            told = [(each.instance, str(each.ballot)) for each in accepted]
+            what = f"promised ballot {ballot}, decided below {decided}, accepted {short(told)}"
+            return what, None
+        case Voted(ballot=ballot, instance=instance, batch=batch):
+            ids = short([str(id) for id in batch])
+            return f"voted in ballot {ballot} of instance {instance} for {ids}", None
         case _:
             assert_never(event)

@@ -6,7 +6,10 @@ Everything that reads a run takes these names from here and needs nothing else o
 from creek.history.folder import SCHEMA_VERSION, load, save, save_verdicts
 from creek.history.records import (
     NOOP,
+    AcceptedValue,
     Answer,
+    Ballot,
+    Batch,
     CabDelivered,
     Cast,
     Committed,
@@ -23,15 +26,20 @@ from creek.history.records import (
     Operation,
     OperationRecord,
     Outcome,
+    Promised,
     RbDelivered,
     ReplicaLog,
     Request,
+    Voted,
 )
 
 __all__ = [
     "NOOP",
     "SCHEMA_VERSION",
+    "AcceptedValue",
     "Answer",
+    "Ballot",
+    "Batch",
     "CabDelivered",
     "Cast",
     "Committed",
@@ -48,9 +56,11 @@ __all__ = [
     "Operation",
     "OperationRecord",
     "Outcome",
+    "Promised",
     "RbDelivered",
     "ReplicaLog",
     "Request",
+    "Voted",
     "load",
     "save",
     "save_verdicts",

@@ -20,6 +20,9 @@ import msgspec
 
 from creek.errors import BadValue, StorageFault, UsageError
 from creek.history.records import (
+    AcceptedValue,
+    Ballot,
+    Batch,
     CabDelivered,
     Cast,
     Committed,
@@ -30,13 +33,15 @@ from creek.history.records import (
     Installed,
     LoggedEvent,
     OperationRecord,
+    Promised,
     RbDelivered,
     ReplicaLog,
     Request,
+    Voted,
 )
 from creek.protocol.values import frozen
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Raised whenever a reader of the old form would misread the new one."""
 
 CONFIG = "config.json"
@@ -143,7 +148,24 @@ class _Installed(msgspec.Struct, frozen=True, array_like=True, tag=5):
     ids: Dots
 
 
-_Stored: TypeAlias = _Cast | _RbDelivered | _CabDelivered | _Committed | _Installed
+class _Promised(msgspec.Struct, frozen=True, array_like=True, tag=6):
+    at_us: int
+    ballot: Ballot
+    first: int
+    decided: int
+    accepted: tuple[AcceptedValue, ...]
+
+
+class _Voted(msgspec.Struct, frozen=True, array_like=True, tag=7):
+    at_us: int
+    ballot: Ballot
+    instance: int
+    batch: Batch
+
+
+_Stored: TypeAlias = (
+    _Cast | _RbDelivered | _CabDelivered | _Committed | _Installed | _Promised | _Voted
+)
 
 
 class _Log(msgspec.Struct, frozen=True, kw_only=True):
@@ -230,6 +252,10 @@ def _stored(logged: LoggedEvent) -> _Stored:
             return _Committed(at_us, event.id, event.index)
         case Installed():
             return _Installed(at_us, event.instance, event.length, event.ids)
+        case Promised():
+            return _Promised(at_us, event.ballot, event.first, event.decided, event.accepted)
+        case Voted():
+            return _Voted(at_us, event.ballot, event.instance, event.batch)
         case _:
             assert_never(event)
 
@@ -245,7 +271,12 @@ def _logged(stored: _Stored) -> LoggedEvent:
         case _Committed():
             return LoggedEvent(stored.at_us, Committed(stored.id, stored.index))
         case _Installed():
-            event = Installed(stored.instance, stored.length, stored.ids)
-            return LoggedEvent(stored.at_us, event)
+            installed = Installed(stored.instance, stored.length, stored.ids)
+            return LoggedEvent(stored.at_us, installed)
+        case _Promised():
+            promised = Promised(stored.ballot, stored.first, stored.decided, stored.accepted)
+            return LoggedEvent(stored.at_us, promised)
+        case _Voted():
+            return LoggedEvent(stored.at_us, Voted(stored.ballot, stored.instance, stored.batch))
         case _:
             assert_never(stored)

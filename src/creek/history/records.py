@@ -1,8 +1,8 @@
 """The one record schema of what clients and replicas saw in a run, simulated or live.
 
-Clients see operations and their answers. Replicas log what they cast, delivered and committed, one
-log per incarnation: a crash ends a log, a restart begins the next. Nothing here is judged; that is
-the checkers' work, and this schema is all they see of a run.
+Clients see operations and their answers. Replicas log what they cast, delivered, committed,
+promised and voted for, one log per incarnation: a crash ends a log, a restart begins the next.
+Nothing here is judged; that is the checkers' work, and this schema is all they see of a run.
 """
 
 from typing import Any
@@ -18,14 +18,20 @@ from creek.protocol.effects import (
     Installed,
     Kind,
     Observed,
+    Promised,
     RbDelivered,
+    Voted,
 )
-from creek.protocol.request import NOOP, Operation, Outcome, Request
+from creek.protocol.messages import AcceptedValue, Ballot
+from creek.protocol.request import NOOP, Batch, Operation, Outcome, Request
 from creek.protocol.values import Key
 
 __all__ = [
     "NOOP",
+    "AcceptedValue",
     "Answer",
+    "Ballot",
+    "Batch",
     "CabDelivered",
     "Cast",
     "Committed",
@@ -42,9 +48,11 @@ __all__ = [
     "Operation",
     "OperationRecord",
     "Outcome",
+    "Promised",
     "RbDelivered",
     "ReplicaLog",
     "Request",
+    "Voted",
 ]
 
 

@@ -10,8 +10,8 @@ from typing import TypeAlias
 import msgspec
 
 from creek.protocol.dots import Dot, Dots
-from creek.protocol.messages import Message, Record
-from creek.protocol.request import Outcome, Request
+from creek.protocol.messages import AcceptedValue, Ballot, Message, Record
+from creek.protocol.request import Batch, Outcome, Request
 
 
 class Send(msgspec.Struct, frozen=True):
@@ -95,7 +95,24 @@ class Installed(msgspec.Struct, frozen=True):
     ids: Dots
 
 
-Event: TypeAlias = Cast | RbDelivered | CabDelivered | Committed | Installed
+class Promised(msgspec.Struct, frozen=True):
+    """The acceptor promised this ballot, asked for what it accepted from `first` on."""
+
+    ballot: Ballot
+    first: int
+    decided: int
+    accepted: tuple[AcceptedValue, ...]
+
+
+class Voted(msgspec.Struct, frozen=True):
+    """The acceptor voted for this batch, or told of it again."""
+
+    ballot: Ballot
+    instance: int
+    batch: Batch
+
+
+Event: TypeAlias = Cast | RbDelivered | CabDelivered | Committed | Installed | Promised | Voted
 
 
 class Effects(msgspec.Struct, frozen=True):

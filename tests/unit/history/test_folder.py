@@ -3,7 +3,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from creek.checkers import check_all, rows
+from creek.checkers import CHECKERS, check_all, rows
 from creek.errors import BadValue, StorageFault, UsageError
 from creek.history import History, load, save, save_verdicts
 from tests.checkers.story import Story, everyday, random_story
@@ -75,8 +75,8 @@ def test_a_folder_that_does_not_exist_is_a_usage_error(tmp_path: Path) -> None:
 def test_a_run_of_another_schema_version_is_a_usage_error(tmp_path: Path) -> None:
     save(everyday().history(), tmp_path / "run")
     config = tmp_path / "run" / "config.json"
-    config.write_text(config.read_text().replace('"schema_version": 1', '"schema_version": 99'))
-    with pytest.raises(UsageError, match="schema version 99; this Creek reads 1") as error:
+    config.write_text(config.read_text().replace('"schema_version": 2', '"schema_version": 99'))
+    with pytest.raises(UsageError, match="schema version 99; this Creek reads 2") as error:
         load(tmp_path / "run")
     _one_line(error)
 
@@ -138,7 +138,7 @@ def test_verdicts_stand_beside_the_run_and_can_be_renewed(tmp_path: Path) -> Non
     for judged in (msgspec.structs.replace(history, quiescent=False), history):
         save_verdicts(tmp_path / "run", rows(check_all(judged)))
     written = msgspec.json.decode((tmp_path / "run" / "verdicts.json").read_bytes())
-    assert [each["verdict"] for each in written["verdicts"]] == ["ok"] * 9
+    assert [each["verdict"] for each in written["verdicts"]] == ["ok"] * len(CHECKERS)
     assert load(tmp_path / "run") == history
 
 

@@ -9,7 +9,8 @@ Rules kept here:
 
 from collections.abc import Callable
 
-from creek.protocol.effects import Outbox, Send
+from creek.protocol import effects
+from creek.protocol.effects import Outbox, Send, Voted
 from creek.protocol.messages import (
     Accept,
     Accepted,
@@ -58,6 +59,9 @@ class Acceptor:
         self._raise(prepare.ballot)
         first = max(prepare.first, decided)
         accepted = tuple(self.accepted[each] for each in sorted(self.accepted) if each >= first)
+        self._outbox.events.append(
+            effects.Promised(prepare.ballot, prepare.first, decided, accepted)
+        )
         return Promise(prepare.ballot, decided, accepted)
 
     def on_prepare(self, message: Prepare, sender: int, decided: int) -> None:
@@ -116,6 +120,7 @@ class Acceptor:
             value = AcceptedValue(message.instance, message.ballot, message.batch)
             self.accepted[message.instance] = value
             self._outbox.records.append(Accepted(value))
+        self._outbox.events.append(Voted(message.ballot, message.instance, message.batch))
         if self._peers:
             self._outbox.sends.append(Send(self._peers, Vote(message.ballot, message.instance)))
         self._voted(message.ballot, message.instance)

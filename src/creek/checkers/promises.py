@@ -1,0 +1,277 @@
+"""Acceptors keep their promises, across crashes too, and leaders respect what they are told.
+
+Section 5 builds CAB on Multi-Paxos and asks for "uniform agreement: no two processes (correct or
+not) decide a different value" and "uniform validity: if a process decides v, then (v, rcv) was
+proposed by some process". What the other checkers see of that is a disagreement between committed
+orders, which takes several accidents in a row. Here each single step is held against the rules
+that exclude it:
+
+- no acceptor promises or votes below a ballot that it has promised;
+- a promise tells of the last vote in every instance from which on it was asked;
+- in one ballot, one batch is voted for in an instance; only once a majority promised the ballot;
+  and it is one that the promises of some majority allow: the batch of the highest ballot among
+  them, or any if they tell of none;
+- what a majority voted for in one ballot is what everybody votes for in later ones;
+- nothing is said to be decided, or delivered, before a majority voted for it in one ballot.
+
+Only what others could learn of counts: a promise that nobody heard binds nobody. A vote cast in
+vain may have reached the disk all the same, and be found there to decide.
+"""
+
+from typing import NamedTuple
+
+from creek.checkers.run import Run
+from creek.checkers.verdict import Illegal, Ok, Unknown, Verdict, Witness, saw_event
+from creek.history import (
+    AcceptedValue,
+    Ballot,
+    Batch,
+    CabDelivered,
+    Installed,
+    LoggedEvent,
+    Promised,
+    ReplicaLog,
+    Voted,
+)
+
+NAME = "promises"
+NEVER = float("inf")
+
+
+class _Vote(NamedTuple):
+    log: ReplicaLog
+    logged: LoggedEvent
+    vote: Voted
+    known: bool = True
+
+    @property
+    def witness(self) -> Witness:
+        return saw_event(self.log, self.logged)
+
+
+class _Promise(NamedTuple):
+    log: ReplicaLog
+    logged: LoggedEvent
+    accepted: dict[int, AcceptedValue]
+
+
+class _Decision(NamedTuple):
+    """A majority voted for the batch in the ballot; the last of these votes completed it."""
+
+    at_us: int
+    ballot: Ballot
+    batch: Batch
+    votes: tuple[_Vote, ...]
+
+
+def check(run: Run) -> Verdict:
+    paxos = _Paxos(run)
+    if paxos.silent:
+        return Unknown(NAME, "nothing was recorded of what acceptors promised and voted for")
+    return _kept(run) or paxos.check() or Ok(NAME)
+
+
+# --- each acceptor, on its own ------------------------------------------------------------------
+
+
+def _kept(run: Run) -> Illegal | None:
+    acceptors: dict[int, _Acceptor] = {}
+    for log, logged in run.events():
+        if isinstance(logged.event, Promised | Voted):
+            acceptor = acceptors.setdefault(log.replica, _Acceptor())
+            if problem := acceptor.check(log, logged, logged.event):
+                return problem
+    return None
+
+
+class _Acceptor:
+    """One replica, over all of its incarnations."""
+
+    def __init__(self) -> None:
+        self.promised: tuple[Ballot, Witness] | None = None
+        self.votes: dict[int, _Vote] = {}
+
+    def check(
+        self, log: ReplicaLog, logged: LoggedEvent, event: Promised | Voted
+    ) -> Illegal | None:
+        now = saw_event(log, logged)
+        if self.promised is not None and event.ballot < self.promised[0]:
+            what = "promised" if isinstance(event, Promised) else "voted in"
+            message = (
+                f"replica {log.replica} {what} ballot {event.ballot} "
+                f"after it had promised {self.promised[0]}"
+            )
+            return Illegal(NAME, message, (self.promised[1], now))
+        if self.promised is None or event.ballot > self.promised[0]:
+            self.promised = event.ballot, now
+        if isinstance(event, Voted):
+            self.votes[event.instance] = _Vote(log, logged, event)
+            return None
+        return self._told(event, now)
+
+    def _told(self, promise: Promised, now: Witness) -> Illegal | None:
+        told = {each.instance: each for each in promise.accepted}
+        first = max(promise.first, promise.decided)
+        for instance, voted in self.votes.items():
+            if instance < first:
+                continue
+            value, vote = told.get(instance), voted.vote
+            if value is None or (value.ballot, value.batch) != (vote.ballot, vote.batch):
+                message = (
+                    f"the promise of ballot {promise.ballot} hides "
+                    f"the vote in ballot {vote.ballot} of instance {instance}"
+                )
+                return Illegal(NAME, message, (voted.witness, now))
+        return None
+
+
+# --- all of them together -----------------------------------------------------------------------
+
+
+class _Paxos:
+    """Every promise and every vote of a run."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.majority = len(run.history.members) // 2 + 1
+        self.promises: dict[Ballot, dict[int, _Promise]] = {}
+        """The first of each replica: those that it repeats tell no more."""
+        self.votes: dict[int, dict[Ballot, list[_Vote]]] = {}
+        """In the order of time, those cast in vain among them."""
+        delivered = False
+        for log, logged in run.events():
+            match logged.event:
+                case Promised(ballot=ballot, accepted=accepted):
+                    told = {each.instance: each for each in accepted}
+                    promise = _Promise(log, logged, told)
+                    self.promises.setdefault(ballot, {}).setdefault(log.replica, promise)
+                case Voted(ballot=ballot, instance=instance) as vote:
+                    ballots = self.votes.setdefault(instance, {})
+                    ballots.setdefault(ballot, []).append(_Vote(log, logged, vote))
+                case CabDelivered() | Installed():
+                    delivered = True
+                case _:
+                    pass
+        for log in run.logs:
+            for logged in log.vain_events:
+                if isinstance(logged.event, Voted):
+                    vain = _Vote(log, logged, logged.event, known=False)
+                    ballots = self.votes.setdefault(logged.event.instance, {})
+                    ballots.setdefault(logged.event.ballot, []).append(vain)
+        self.silent = delivered and not self.votes and not self.promises
+        for ballots in self.votes.values():
+            for votes in ballots.values():
+                votes.sort(key=lambda vote: vote.logged.at_us)
+
+    def check(self) -> Illegal | None:
+        possible: dict[int, list[_Decision]] = {}
+        for instance, ballots in self.votes.items():
+            first: _Decision | None = None
+            for ballot, votes in sorted(ballots.items()):
+                if found := self._decision(votes):
+                    possible.setdefault(instance, []).append(found)
+                known = [vote for vote in votes if vote.known]
+                if not known:
+                    continue
+                problem = (
+                    _one_batch(ballot, instance, known)
+                    or self._promised(ballot, known[0])
+                    or self._safe(ballot, known[0])
+                    or _agreed(instance, known[0], first)
+                )
+                if problem is not None:
+                    return problem
+                first = first or self._decision(known)
+        return self._decided(possible)
+
+    def _promised(self, ballot: Ballot, vote: _Vote) -> Illegal | None:
+        promises = self._promises_before(ballot, vote.logged.at_us)
+        if len(promises) < self.majority:
+            message = (
+                f"replica {vote.log.replica} voted in ballot {ballot}, which "
+                f"{len(promises)} of {len(self.run.history.members)} replicas had promised"
+            )
+            seen = (saw_event(each.log, each.logged) for each in promises[:4])
+            return Illegal(NAME, message, (*seen, vote.witness))
+        return None
+
+    def _safe(self, ballot: Ballot, vote: _Vote) -> Illegal | None:
+        instance = vote.vote.instance
+        promises = self._promises_before(ballot, vote.logged.at_us)
+        told = [value for each in promises if (value := each.accepted.get(instance))]
+        if len(promises) - len(told) >= self.majority:
+            return None
+        for value in told:
+            heard = sum(1 for other in told if other.ballot <= value.ballot)
+            silent = len(promises) - len(told)
+            if value.batch == vote.vote.batch and heard + silent >= self.majority:
+                return None
+        message = (
+            f"no majority of promises of ballot {ballot} allows "
+            f"the batch that is voted for in instance {instance}"
+        )
+        tellers = [each for each in promises if instance in each.accepted]
+        seen = (saw_event(each.log, each.logged) for each in tellers[:4])
+        return Illegal(NAME, message, (*seen, vote.witness))
+
+    def _promises_before(self, ballot: Ballot, at_us: int) -> list[_Promise]:
+        promises = self.promises.get(ballot, {}).values()
+        return [each for each in promises if each.logged.at_us <= at_us]
+
+    def _decision(self, votes: list[_Vote]) -> _Decision | None:
+        """`votes` are of one ballot in one instance."""
+        voters: dict[int, _Vote] = {}
+        for vote in votes:
+            voters.setdefault(vote.log.replica, vote)
+            if len(voters) == self.majority:
+                of = vote.vote
+                return _Decision(vote.logged.at_us, of.ballot, of.batch, tuple(voters.values()))
+        return None
+
+    def _decided(self, possible: dict[int, list[_Decision]]) -> Illegal | None:
+        """Every claim that something is decided, held against the votes."""
+        since = [0.0]
+        """By when all instances below were decided."""
+        while decisions := possible.get(len(since) - 1):
+            since.append(max(since[-1], min(each.at_us for each in decisions)))
+        for log, logged in self.run.events():
+            match logged.event:
+                case CabDelivered(id=dot, instance=instance):
+                    if not any(
+                        each.at_us <= logged.at_us and dot in each.batch
+                        for each in possible.get(instance, ())
+                    ):
+                        message = f"{dot} was CAB-delivered before a majority voted for it"
+                        return Illegal(NAME, message, (saw_event(log, logged),))
+                case Promised(decided=below) | Installed(instance=below):
+                    by_us = since[below] if below < len(since) else NEVER
+                    if by_us > logged.at_us:
+                        message = (
+                            f"replica {log.replica} claims that the instances below {below} are "
+                            "decided, but no majority had voted in all of them"
+                        )
+                        return Illegal(NAME, message, (saw_event(log, logged),))
+                case _:
+                    pass
+        return None
+
+
+def _one_batch(ballot: Ballot, instance: int, votes: list[_Vote]) -> Illegal | None:
+    for vote in votes:
+        if vote.vote.batch != votes[0].vote.batch:
+            message = f"two batches were voted for in ballot {ballot} of instance {instance}"
+            return Illegal(NAME, message, (votes[0].witness, vote.witness))
+    return None
+
+
+def _agreed(instance: int, vote: _Vote, decision: _Decision | None) -> Illegal | None:
+    """The decision is of an earlier ballot."""
+    if decision is not None and vote.vote.batch != decision.batch:
+        message = (
+            f"replica {vote.log.replica} voted in ballot {vote.vote.ballot} of instance "
+            f"{instance} for another batch than was decided in ballot {decision.ballot}"
+        )
+        return Illegal(
+            NAME, message, (*(each.witness for each in decision.votes[:4]), vote.witness)
+        )
+    return None

@@ -1,0 +1,220 @@
+"""Section 5 and Multi-Paxos: what an acceptor said once binds it, and everybody else."""
+
+import msgspec
+
+from creek.checkers import Run, Unknown
+from creek.checkers.promises import check
+from creek.history import AcceptedValue, Ballot, Batch, Dot, History, Promised, Voted
+from tests.checkers.story import BALLOT, Story, accepts, everyday, random_story, refuses
+
+LATER, LAST = Ballot(2, 1), Ballot(3, 2)
+
+
+def told(story: Story, replica: int, ballot: Ballot, *accepted: AcceptedValue) -> None:
+    decided = 1 if story.batches else 0
+    story.log(replica, Promised(ballot, 0, decided, accepted))
+
+
+def voted(story: Story, ballot: Ballot, batch: Batch, *replicas: int, instance: int = 1) -> None:
+    for replica in replicas:
+        story.log(replica, Voted(ballot, instance, batch))
+
+
+def contested() -> tuple[Story, Dot, Dot]:
+    """Instance 0 is decided by all; two strong requests compete for instance 1."""
+    story = Story()
+    first = story.strong(0, "append", "a")
+    story.gossip(first)
+    story.order(first)
+    one, other = story.strong(1, "append", "b"), story.strong(2, "append", "c")
+    story.gossip(one)
+    story.gossip(other)
+    return story, one, other
+
+
+def history(story: Story) -> History:
+    return story.history(quiescent=False)
+
+
+def test_everyday_and_random_runs_are_fine() -> None:
+    accepts(check, everyday().history())
+    for seed in range(20):
+        accepts(check, random_story(seed).history())
+
+
+def test_a_later_ballot_that_takes_up_what_was_accepted_is_fine() -> None:
+    story, one, _ = contested()
+    voted(story, BALLOT, (one,), 0)
+    told(story, 0, LATER, AcceptedValue(1, BALLOT, (one,)))
+    told(story, 1, LATER)
+    voted(story, LATER, (one,), 1, 2)
+
+    accepts(check, history(story))
+
+
+def test_what_no_promise_of_a_majority_tells_of_need_not_be_taken_up() -> None:
+    story, one, other = contested()
+    voted(story, BALLOT, (one,), 0)
+    told(story, 1, LATER)
+    told(story, 2, LATER)
+    voted(story, LATER, (other,), 1, 2)
+    told(story, 0, LAST, AcceptedValue(1, BALLOT, (one,)))
+    told(story, 1, LAST, AcceptedValue(1, LATER, (other,)))
+    voted(story, LAST, (other,), 0, 1)
+
+    accepts(check, history(story))
+
+
+def test_a_vote_below_a_promise_is_found() -> None:
+    story, one, _ = contested()
+    told(story, 0, LATER)
+    voted(story, BALLOT, (one,), 0)
+
+    refuses(check, history(story), "replica 0 voted in ballot 1@0 after it had promised 2@1")
+
+
+def test_a_promise_that_a_restart_forgot_is_found() -> None:
+    story, _, _ = contested()
+    told(story, 0, LATER)
+    story.crash(0)
+    story.restart(0)
+    told(story, 0, BALLOT)
+
+    verdict = refuses(check, history(story), "promised ballot 1@0 after it had promised 2@1")
+    assert "incarnation 0" in verdict.counterexample[0].who
+    assert "incarnation 1" in verdict.counterexample[1].who
+
+
+def test_a_promise_that_nobody_heard_of_binds_nobody() -> None:
+    story, one, _ = contested()
+    told(story, 0, LATER)
+    story.crash(0)
+    story.restart(0)
+    voted(story, BALLOT, (one,), 0)
+    run = history(story)
+
+    def in_vain(at: int) -> History:
+        logs = list(run.logs)
+        logs[at] = msgspec.structs.replace(logs[at], known=len(logs[at].events) - 1)
+        return msgspec.structs.replace(run, logs=tuple(logs))
+
+    accepts(check, in_vain(0))
+
+
+def test_a_promise_that_hides_a_vote_is_found() -> None:
+    story, one, _ = contested()
+    voted(story, BALLOT, (one,), 0)
+    told(story, 0, LATER)
+
+    refuses(check, history(story), "2@1 hides the vote in ballot 1@0 of instance 1")
+
+
+def test_a_promise_that_tells_of_another_batch_is_found() -> None:
+    story, one, other = contested()
+    voted(story, BALLOT, (one,), 0)
+    told(story, 0, LATER, AcceptedValue(1, BALLOT, (other,)))
+
+    refuses(check, history(story), "hides the vote in ballot 1@0 of instance 1")
+
+
+def test_a_promise_need_not_tell_of_what_it_was_not_asked_for() -> None:
+    story, one, _ = contested()
+    voted(story, BALLOT, (one,), 0)
+    story.log(0, Promised(LATER, 2, 1, ()))
+
+    accepts(check, history(story))
+
+
+def test_two_batches_in_one_ballot_are_found() -> None:
+    story, one, other = contested()
+    voted(story, BALLOT, (one,), 0)
+    voted(story, BALLOT, (other,), 1)
+
+    refuses(check, history(story), "two batches were voted for in ballot 1@0 of instance 1")
+
+
+def test_a_ballot_without_the_promises_of_a_majority_is_found() -> None:
+    story, one, _ = contested()
+    told(story, 1, LATER)
+    voted(story, LATER, (one,), 1)
+
+    refuses(check, history(story), "ballot 2@1, which 1 of 3 replicas had promised")
+
+
+def test_a_leader_that_takes_up_a_lower_ballot_is_found() -> None:
+    story, one, other = contested()
+    voted(story, BALLOT, (one,), 0)
+    told(story, 1, LATER)
+    told(story, 2, LATER)
+    voted(story, LATER, (other,), 1)
+    told(story, 0, LAST, AcceptedValue(1, BALLOT, (one,)))
+    told(story, 1, LAST, AcceptedValue(1, LATER, (other,)))
+    voted(story, LAST, (one,), 0)
+
+    refuses(check, history(story), "no majority of promises of ballot 3@2 allows the batch")
+
+
+def test_a_leader_that_takes_up_nothing_is_found() -> None:
+    story, one, other = contested()
+    voted(story, BALLOT, (one,), 0)
+    told(story, 0, LATER, AcceptedValue(1, BALLOT, (one,)))
+    told(story, 1, LATER)
+    voted(story, LATER, (other,), 1)
+
+    refuses(check, history(story), "no majority of promises of ballot 2@1 allows the batch")
+
+
+def test_a_vote_against_a_decision_is_found_even_if_promises_would_allow_it() -> None:
+    story, one, other = contested()
+    voted(story, BALLOT, (one,), 0, 1)
+    told(story, 2, LATER)
+    story.log(1, Promised(LATER, 2, 1, ()))  # it was asked for too little
+    voted(story, LATER, (other,), 1)
+
+    refuses(check, history(story), "for another batch than was decided in ballot 1@0")
+
+
+def test_a_delivery_before_a_majority_voted_is_found() -> None:
+    story, one, _ = contested()
+    story.deliver()
+    voted(story, BALLOT, (one,), 0)
+    story.batches.append((one,))
+    story.deliver(0)
+
+    refuses(check, history(story), f"{one} was CAB-delivered before a majority voted for it")
+
+
+def test_a_delivery_of_something_else_than_was_voted_for_is_found() -> None:
+    story, one, other = contested()
+    story.deliver()
+    voted(story, BALLOT, (one,), 0, 1)
+    story.batches.append((other,))
+    story.deliver(0)
+
+    refuses(check, history(story), f"{other} was CAB-delivered before a majority voted for it")
+
+
+def test_a_decision_that_nobody_voted_for_is_found_in_a_promise() -> None:
+    story, one, _ = contested()
+    voted(story, BALLOT, (one,), 0)
+    story.log(0, Promised(LATER, 0, 2, ()))
+
+    refuses(check, history(story), "claims that the instances below 2 are decided")
+
+
+def test_a_run_that_recorded_nothing_of_acceptors_is_unknown() -> None:
+    story, _, _ = contested()
+    story.deliver()
+    run = story.history(quiescent=False)
+    logs = tuple(
+        msgspec.structs.replace(
+            log,
+            events=tuple(
+                each for each in log.events if not isinstance(each.event, Promised | Voted)
+            ),
+        )
+        for log in run.logs
+    )
+
+    verdict = check(Run(msgspec.structs.replace(run, logs=logs)))
+    assert isinstance(verdict, Unknown)

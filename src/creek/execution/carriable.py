@@ -3,9 +3,13 @@
 Rules: only the exact types named in `creek.protocol.values`, so that a value is equal to itself
 after a journey; nothing whose iteration order or equality depends on the process (sets, objects,
 NaN); everything bounded (64-bit integers, nesting). Must not know what the values are for.
+
+Most values are *rows*: scalars, or tuples and dicts of scalars. They are told quickly. Everything
+else is searched, which also finds the place to name.
 """
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from creek.errors import BadValue
@@ -13,60 +17,110 @@ from creek.errors import BadValue
 INT_MIN = -(2**63)
 INT_MAX = 2**63 - 1
 DEPTH_MAX = 64
+PATH_LENGTH_MAX = 80
 
 
-def problem(value: Any, depth: int = 0) -> str | None:
+def problem(value: Any) -> str | None:
     """What in `value` cannot be carried, or None when all of it can."""
-    kind = type(value)
-    if value is None or kind is bool or kind is bytes:
-        return None
-    if kind is int:
-        return None if INT_MIN <= value <= INT_MAX else "an int beyond 64 bits"
-    if kind is str:
-        return _problem_of_text(value)
-    if kind is float:
-        return None if math.isfinite(value) else f"the float {value}"
-    if depth == DEPTH_MAX:
-        return f"more than {DEPTH_MAX} levels of nesting"
-    if kind is tuple or kind is list:
-        for each in value:
-            found = problem(each, depth + 1)
-            if found is not None:
-                return found
-        return None
-    if kind is dict:
-        for key, each in value.items():
-            if type(key) is not str:
-                return f"a dict with a key of type {type(key).__name__}"
-            found = _problem_of_text(key) or problem(each, depth + 1)
-            if found is not None:
-                return found
-        return None
-    return f"a value of type {kind.__name__}"
+    found = _search(value, 0)
+    return None if found is None else found[1]
 
 
 def refuse_uncarriable(value: Any, what: str) -> None:
     """Raise `BadValue`, naming `what` holds the value, unless all of it can be carried."""
-    found = problem(value)
+    found = None if is_row(value) else _search(value, 0)
     if found is not None:
-        raise BadValue(f"{what} holds {found}, which cannot be sent")
+        path, named = found
+        place = f" at {path[:PATH_LENGTH_MAX]}" if path else ""
+        raise BadValue(f"{what} holds {named}{place}, which cannot be sent")
+
+
+def is_row(value: Any) -> bool:
+    """Is it a row that can be carried? What is no row may be carriable, too."""
+    kind = type(value)
+    values: Iterable[Any] = (value,)
+    if kind is tuple:
+        values = value
+    elif kind is dict:
+        for key in value:
+            if type(key) is not str or not (key.isascii() or _is_unicode(key)):
+                return False
+        values = value.values()
+    for each in values:
+        kind = type(each)
+        if kind is int:
+            if INT_MIN <= each <= INT_MAX:
+                continue
+        elif kind is str:
+            if each.isascii() or _is_unicode(each):
+                continue
+        elif kind is float:
+            if math.isfinite(each):
+                continue
+        elif each is None or kind is bool or kind is bytes:
+            continue
+        return False
+    return True
 
 
 def handed_out(value: Any) -> Any:
     """`value` with its dicts copied: an operation may change what it was given, never the store."""
     kind = type(value)
-    if kind is dict:
-        return {key: handed_out(each) for key, each in value.items()}
-    if kind is tuple and any(type(each) is dict or type(each) is tuple for each in value):
-        return tuple([handed_out(each) for each in value])
+    if kind is tuple:
+        try:
+            hash(value)  # without a dict inside, and only then, it has one
+        except TypeError:
+            return tuple([handed_out(each) for each in value])
+    elif kind is dict:
+        if _holds_containers(value):
+            return {key: handed_out(each) for key, each in value.items()}
+        return value.copy()
     return value
 
 
-def _problem_of_text(text: str) -> str | None:
-    if text.isascii():
-        return None
+def _holds_containers(table: dict[str, Any]) -> bool:
+    for each in table.values():
+        kind = type(each)
+        if kind is tuple or kind is dict:
+            return True
+    return False
+
+
+def _is_unicode(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return "a str that is not valid Unicode"
-    return None
+        return False
+    return True
+
+
+def _search(value: Any, depth: int) -> tuple[str, str] | None:
+    """The path to the first element that cannot be carried, and what it is."""
+    kind = type(value)
+    if kind is int:
+        return None if INT_MIN <= value <= INT_MAX else ("", "an int beyond 64 bits")
+    if kind is str:
+        return None if _is_unicode(value) else ("", "a str that is not valid Unicode")
+    if kind is float:
+        return None if math.isfinite(value) else ("", f"the float {value}")
+    if value is None or kind is bool or kind is bytes:
+        return None
+    if depth == DEPTH_MAX:
+        return "", f"more than {DEPTH_MAX} levels of nesting"
+    if kind is tuple or kind is list:
+        for index, each in enumerate(value):
+            found = _search(each, depth + 1)
+            if found is not None:
+                return f"[{index}]{found[0]}", found[1]
+        return None
+    if kind is dict:
+        for key, each in value.items():
+            if type(key) is not str:
+                return "", f"a dict with a key of type {type(key).__name__}"
+            if not _is_unicode(key):
+                return "", "a str that is not valid Unicode"
+            found = _search(each, depth + 1)
+            if found is not None:
+                return f"[{key!r}]{found[0]}", found[1]
+        return None
+    return "", f"a value of type {kind.__name__}"

@@ -9,7 +9,7 @@ key is: after every key that starts with a prefix, for instance. Must not know w
 from typing import Any, TypeAlias
 
 from creek.errors import BadValue
-from creek.execution.carriable import problem
+from creek.execution.carriable import INT_MAX, INT_MIN, problem
 from creek.protocol.values import Key
 
 Place: TypeAlias = tuple[Any, ...]
@@ -24,8 +24,14 @@ def check_key(key: Any) -> None:
     kind = type(key)
     if kind is tuple:
         for each in key:
+            kind = type(each)
+            if kind is int:
+                if INT_MIN <= each <= INT_MAX:
+                    continue
+            elif kind is str and each.isascii():
+                continue
             _check_component(each)
-    else:
+    elif kind is not str or not key.isascii():
         _check_component(key)
 
 
@@ -34,8 +40,7 @@ def place(key: Key) -> Place:
     if isinstance(key, tuple):
         flat: list[str | int] = [_TUPLE]
         for each in key:
-            flat.append(_STR if isinstance(each, str) else _INT)
-            flat.append(each)
+            flat += (_STR, each) if type(each) is str else (_INT, each)
         return tuple(flat)
     return (_STR if isinstance(key, str) else _INT, key)
 

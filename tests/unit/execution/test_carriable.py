@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creek.errors import BadValue
-from creek.execution.carriable import DEPTH_MAX, handed_out, problem, refuse_uncarriable
+from creek.execution.carriable import (
+    DEPTH_MAX,
+    PATH_LENGTH_MAX,
+    handed_out,
+    is_row,
+    problem,
+    refuse_uncarriable,
+)
 from creek.protocol.values import frozen
 
 SCALARS = (
@@ -62,8 +69,43 @@ class Thing(int):
 )
 def test_what_cannot_be_carried_is_named(value: Any, named: str) -> None:
     assert problem(value) == named
-    with pytest.raises(BadValue, match=f"the cargo holds {named}, which cannot be sent"):
+    with pytest.raises(BadValue, match=f"the cargo holds {named}( at .+)?, which cannot be sent"):
         refuse_uncarriable(value, "the cargo")
+
+
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [
+        ([1, ({"a": {1}},)], "a value of type set at [1][0]['a'], "),
+        ({"rows": ((1, 2), (3, object()))}, "a value of type object at ['rows'][1][1], "),
+        ((1, {"x": {2: 3}}), "a dict with a key of type int at [1]['x'], "),
+        ([[math.nan]], "the float nan at [0][0], "),
+        ({1}, "a value of type set, "),
+    ],
+)
+def test_what_cannot_be_carried_is_found_however_deep(value: Any, place: str) -> None:
+    with pytest.raises(BadValue) as refused:
+        refuse_uncarriable(value, "the cargo")
+    assert str(refused.value) == f"the cargo holds {place}which cannot be sent"
+
+
+def test_the_place_of_what_cannot_be_carried_is_told_at_bounded_length() -> None:
+    endless: dict[str, Any] = {}
+    endless["x" * 50] = endless
+    with pytest.raises(BadValue) as refused:
+        refuse_uncarriable(endless, "the cargo")
+    assert len(str(refused.value)) < PATH_LENGTH_MAX + 100
+
+
+@given(VALUES)
+def test_a_row_is_a_scalar_or_a_tuple_or_dict_of_scalars_that_can_be_carried(value: Any) -> None:
+    held: Any = ()
+    if type(value) in (tuple, list):
+        held = value
+    elif type(value) is dict:
+        held = value.values()
+    flat = type(value) is not list and not any(type(each) in (tuple, list, dict) for each in held)
+    assert is_row(value) == (flat and problem(value) is None)
 
 
 def test_integers_are_carried_up_to_their_limits() -> None:
@@ -81,3 +123,18 @@ def test_a_dict_deep_inside_is_copied_when_handed_out() -> None:
     given_away = handed_out(kept)
     given_away[0]["a"][0]["b"] = 2
     assert kept == ({"a": ({"b": 1},)},)
+
+
+@given(VALUES)
+def test_what_is_handed_out_shares_no_dict_with_what_is_kept(value: Any) -> None:
+    if problem(value) is None:
+        stored = frozen(value)
+        assert not dicts_in(stored) & dicts_in(handed_out(stored))
+
+
+def dicts_in(value: Any) -> set[int]:
+    if type(value) is tuple:
+        return set().union(*map(dicts_in, value))
+    if type(value) is dict:
+        return {id(value)}.union(*map(dicts_in, value.values()))
+    return set()

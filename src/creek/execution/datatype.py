@@ -10,7 +10,8 @@
     ('hello, ann, for the 1. time', 'hello, ann, for the 2. time')
 
 Rules: an operation is a deterministic function of its transaction and its arguments; whatever it
-raises is its answer, with its writes dropped, and reads the same in every process. `call` refuses
+raises is its answer, with its writes dropped, and reads the same in every process; one that takes
+more steps than its data type allows is stopped, and that is its answer. `call` refuses
 what could not work before it is sent; `run` turns the same faults into answers, for by then they
 come from elsewhere and every replica must digest them alike. Must not know which replica it is on,
 nor which store it runs against.
@@ -23,8 +24,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 from creek.errors import BadValue, UnknownName
-from creek.execution.carriable import handed_out, refuse_uncarriable
+from creek.execution.carriable import handed_out, is_row, refuse_uncarriable
 from creek.execution.sequential import Sequential
+from creek.execution.steps import STEPS_MAX, CountedCode, LineCounter
 from creek.execution.transaction import Execution, Transaction, View
 from creek.protocol.request import NOOP, Operation, Outcome, Request
 
@@ -37,9 +39,17 @@ _MEMORY_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 class DataType:
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, steps: int = STEPS_MAX, count_lines: bool = False) -> None:
+        """`steps`: how many an operation may take (`creek.execution.steps`); the same on every
+        replica, like the operations. With `count_lines`, loops that never touch the transaction
+        are stopped as well; operations then take about five times as long."""
+        if type(steps) is not int or steps < 1:
+            raise BadValue(f"steps of {name} are {steps!r}: an int from 1 is needed")
         self.name = name
+        self.steps = steps
+        self.count_lines = count_lines
         self._declared: dict[str, Declaration] = {}
+        self._depth = 0
         # Not read-only: although it writes nothing, it is there to be ordered.
         self._declare(NOOP.name, _noop, readonly=False)
 
@@ -92,15 +102,20 @@ class DataType:
         operation = request.operation
         declaration = self._declared.get(operation.name)
         readonly = declaration is not None and declaration.readonly
-        transaction = Transaction(request, view, readonly)
+        transaction = Transaction(request, view, readonly, self.steps)
         recursion_limit = sys.getrecursionlimit()
-        sys.setrecursionlimit(_stack_depth() + RECURSION_MAX)
+        sys.setrecursionlimit(self._stack_depth() + RECURSION_MAX)
         try:
             if declaration is None:
                 declaration = self._find(operation.name)  # raises
             declaration.check_arity(len(operation.arguments))
-            value = declaration.function(transaction, *handed_out(operation.arguments))
-            refuse_uncarriable(value, f"the answer of '{operation.name}'")
+            arguments = handed_out(operation.arguments)
+            if self.count_lines:
+                value = declaration.call_counting_lines(transaction, arguments)
+            else:
+                value = declaration.function(transaction, *arguments)
+            if not is_row(value):
+                refuse_uncarriable(value, f"the answer of '{operation.name}'")
             outcome = Outcome(value)
         except KeyboardInterrupt:
             raise  # the person at this machine, not the operation
@@ -113,6 +128,22 @@ class DataType:
     def sequential(self) -> Sequential:
         """A fresh machine that runs this data type alone."""
         return Sequential(self)
+
+    def _stack_depth(self) -> int:
+        """How many frames there are already. Mostly as many as the last time, which is told at
+        once; to count them costs more than a small operation."""
+        try:
+            if sys._getframe(self._depth).f_back is None:
+                return self._depth
+        except ValueError:  # there are fewer
+            self._depth = 0
+        frame = sys._getframe()
+        depth = 0
+        while (caller := frame.f_back) is not None:
+            frame = caller
+            depth += 1
+        self._depth = depth
+        return depth
 
     def _declare(self, name: str, function: Callable[..., Any], readonly: bool) -> None:
         if name in self._declared:
@@ -129,10 +160,11 @@ class DataType:
 class Declaration:
     """One operation of a data type: the function and how it may be called."""
 
-    __slots__ = ("function", "most", "names", "readonly", "required", "signature")
+    __slots__ = ("_counted", "function", "most", "names", "readonly", "required", "signature")
 
     def __init__(self, name: str, function: Callable[..., Any], readonly: bool) -> None:
         self.function = function
+        self._counted = CountedCode(str(getattr(function, "__module__", "")))
         self.readonly = readonly
         parameters = list(inspect.signature(function).parameters.values())
         kinds = [each.kind for each in parameters]
@@ -151,6 +183,15 @@ class Declaration:
         """The name of the parameter that takes the argument at `index`."""
         return self.names[min(index, len(self.names) - 1)]
 
+    def call_counting_lines(self, transaction: Transaction, arguments: tuple[Any, ...]) -> Any:
+        """Whoever traces already, such as a debugger, does so again afterwards."""
+        before = sys.gettrace()
+        sys.settrace(LineCounter(self._counted, transaction.step).called)
+        try:
+            return self.function(transaction, *arguments)
+        finally:
+            sys.settrace(before)
+
     def check_arity(self, count: int) -> None:
         if count < self.required or (self.most is not None and count > self.most):
             given = f"{count} argument" + ("" if count == 1 else "s")
@@ -159,15 +200,6 @@ class Declaration:
 
 _PLAIN = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _BY_POSITION = (*_PLAIN, inspect.Parameter.VAR_POSITIONAL)
-
-
-def _stack_depth() -> int:
-    depth = 0
-    frame = sys._getframe()
-    while (caller := frame.f_back) is not None:
-        frame = caller
-        depth += 1
-    return depth
 
 
 def error_text(error: BaseException) -> str:

@@ -2,8 +2,9 @@
 
 Rules: the writes stay in the transaction until the operation has returned, so that one that raises
 leaves nothing behind; an operation reads its own writes; time and chance come from the request, so
-that every replica computes the same. It reads through a `View` and must not know which store
-is behind it, nor whether the request is tentative or committed.
+that every replica computes the same; every call is a step, whatever it costs the store, and the
+steps are limited. It reads through a `View` and must not know which store is behind it, nor whether
+the request is tentative or committed.
 """
 
 import enum
@@ -13,7 +14,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from creek.errors import BadValue, UsageError
-from creek.execution.carriable import handed_out, refuse_uncarriable
+from creek.execution.carriable import handed_out, is_row, refuse_uncarriable
 from creek.execution.keys import (
     FIRST_PLACE,
     LAST_PLACE,
@@ -23,6 +24,7 @@ from creek.execution.keys import (
     prefix_range,
 )
 from creek.execution.randomness import RequestRandom
+from creek.execution.steps import STEPS_MAX, OperationStopped
 from creek.protocol.request import Outcome, Request
 from creek.protocol.values import Key, frozen
 
@@ -36,6 +38,8 @@ class Absent(enum.Enum):
 ABSENT: Final = Absent.ABSENT
 """The paper's ⊥: what a register without a value holds, and what deleting it writes."""
 
+
+_CONTAINERS = (tuple, dict)
 
 ADDED_MAX = 2**60
 """An operation that adds more in one step looks at the register first."""
@@ -81,13 +85,17 @@ class Transaction:
         "_random",
         "_readonly",
         "_reads",
+        "_reads_max",
         "_request",
         "_scanned",
+        "_steps",
         "_view",
         "_writes",
     )
 
-    def __init__(self, request: Request, view: View, readonly: bool = False) -> None:
+    def __init__(
+        self, request: Request, view: View, readonly: bool = False, steps: int = STEPS_MAX
+    ) -> None:
         self._request = request
         self._view = view
         self._readonly = readonly
@@ -95,7 +103,9 @@ class Transaction:
         self._writes: dict[Key, Any] = {}
         self._adds: dict[Key, int] = {}
         self._reads = 0
+        self._reads_max = steps  # every step that is no read takes one off: one count is enough
         self._scanned = 0
+        self._steps = steps
 
     @property
     def timestamp(self) -> int:
@@ -111,24 +121,40 @@ class Transaction:
 
     def get(self, key: Any, default: Any = None) -> Any:
         """The value under `key`, or `default` when there is none."""
+        reads = self._reads = self._reads + 1
+        if reads > self._reads_max:
+            self._stop()
         check_key(key)
-        self._reads += 1
-        if key in self._adds:
+        if self._adds and key in self._adds:
             self._look_at(key)
-        value = self._writes[key] if key in self._writes else self._view.read(key)
-        return default if value is ABSENT else handed_out(value)
+        writes = self._writes
+        value = writes[key] if key in writes else self._view.read(key)
+        if value is ABSENT:
+            return default
+        return handed_out(value) if type(value) in _CONTAINERS else value
 
     def put(self, key: Any, value: Any) -> None:
+        self._reads_max -= 1  # a step, written out as in `get`: these two are most of all calls
+        if self._reads > self._reads_max:
+            self._stop()
         check_key(key)
-        self._refuse_when_readonly()
-        refuse_uncarriable(value, f"what is put under {key!r}")
-        self._adds.pop(key, None)
-        self._writes[key] = frozen(value)
+        if self._readonly:
+            self._refuse_to_write()
+        if not is_row(value):
+            refuse_uncarriable(value, f"what is put under {key!r}")
+            value = frozen(value)
+        elif type(value) is dict:
+            value = value.copy()
+        if self._adds:
+            self._adds.pop(key, None)
+        self._writes[key] = value
 
     def delete(self, key: Any) -> None:
         """Leave nothing under `key`, whether or not there was something."""
+        self.step()
         check_key(key)
-        self._refuse_when_readonly()
+        if self._readonly:
+            self._refuse_to_write()
         self._adds.pop(key, None)
         self._writes[key] = ABSENT
 
@@ -138,14 +164,18 @@ class Transaction:
         It answers nothing, because increments commute as long as nobody looks: a store may put off
         the addition until the value is read.
         """
+        self.step()
         if type(amount) is not int:
             raise BadValue(f"can only add an int to {key!r}, not a {type(amount).__name__}")
         if not self._readonly and abs(amount) < ADDED_MAX and self._adds_blindly(key):
             self._adds[key] = self._adds.get(key, 0) + amount
             return
+        # One step, as if it were put off: how a store adds must not decide who is stopped.
+        self._reads_max += 1
         value = self.get(key, 0)
         if type(value) is not int:
             raise BadValue(f"can only add to an int, and {key!r} holds a {type(value).__name__}")
+        self._reads_max += 1
         self.put(key, value + amount)
 
     def scan(
@@ -165,6 +195,7 @@ class Transaction:
         `reverse` turns the order round; `limit` bounds how many are given. The scan sees what the
         transaction had written when it was asked for, and not what is written while it goes on.
         """
+        self.step()
         if limit is not None and (type(limit) is not int or limit < 0):
             raise BadValue(f"the limit of a scan is an int from 0, not {limit!r}")
         low, high = _scan_range(prefix, start, stop)
@@ -175,8 +206,18 @@ class Transaction:
         own = {key: value for key, value in self._writes.items() if low <= place(key) < high}
         return self._scan(low, high, own, bool(reverse), limit)
 
+    def step(self) -> None:
+        """Count a step. It raises `OperationStopped` when there were too many, now and ever after:
+        an operation that catches it gets no further."""
+        self._reads_max -= 1
+        if self._reads > self._reads_max:
+            self._stop()
+
     def close(self, outcome: Outcome) -> Execution:
-        """The result of the whole: called once, by the data type, with what the operation gave."""
+        """The result of the whole: called once, by the data type, with what the operation gave.
+        Of one that was stopped the answer is just that, whatever it made of it."""
+        if self._reads > self._reads_max:
+            outcome = Outcome(error=f"{OperationStopped.__name__}: {self._why_stopped()}")
         if outcome.error is not None:
             return Execution(outcome, {}, self._reads, self._scanned)
         return Execution(outcome, self._writes, self._reads, self._scanned, self._adds)
@@ -200,7 +241,9 @@ class Transaction:
         left = -1 if limit is None else limit
         if left == 0:
             return
-        for key in _merged(self._view.keys(low, high, reverse), own, reverse):
+        stored = self._view.keys(low, high, reverse)
+        for key in _merged(stored, own, reverse) if own else stored:
+            self.step()
             value = own[key] if key in own else self._view.read(key)
             self._scanned += 1
             if value is ABSENT:
@@ -210,10 +253,15 @@ class Transaction:
             if left == 0:
                 return
 
-    def _refuse_when_readonly(self) -> None:
-        if self._readonly:
-            name = self._request.operation.name
-            raise UsageError(f"operation '{name}' is declared read-only and must not write")
+    def _stop(self) -> None:
+        raise OperationStopped(self._why_stopped())
+
+    def _why_stopped(self) -> str:
+        return f"operation '{self._request.operation.name}' took more than {self._steps} steps"
+
+    def _refuse_to_write(self) -> None:
+        name = self._request.operation.name
+        raise UsageError(f"operation '{name}' is declared read-only and must not write")
 
 
 def _scan_range(prefix: Any, start: Any, stop: Any) -> tuple[Place, Place]:
@@ -234,9 +282,6 @@ def _scan_range(prefix: Any, start: Any, stop: Any) -> tuple[Place, Place]:
 
 def _merged(stored: Iterator[Key], own: dict[Key, Any], reverse: bool) -> Iterator[Key]:
     """The stored keys and the transaction's own, each once, in order."""
-    if not own:
-        yield from stored
-        return
     pending = sorted(own, key=place, reverse=not reverse)  # the next one is the last one
     for key in stored:
         here = place(key)

@@ -118,6 +118,15 @@ def test_a_call_with_a_value_that_cannot_be_sent_names_the_argument() -> None:
         TOY.call("put", "a", [2**64])
 
 
+def test_a_call_says_where_in_an_argument_the_value_is_that_cannot_be_sent() -> None:
+    with pytest.raises(BadValue) as refused:
+        TOY.call("put", "a", {"rows": [(1, 2), (3, {4})]})
+    assert str(refused.value) == (
+        "argument 'value' of put(key: str, value: Any = None, *more: Any) holds a value of type "
+        "set at ['rows'][1][1], which cannot be sent"
+    )
+
+
 def test_running_answers_and_collects_writes() -> None:
     assert run(TOY.call("put", "a", 5)) == Execution(Outcome(1), {"a": 5}, reads=0, scanned=0)
 

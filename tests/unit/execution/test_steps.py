@@ -1,0 +1,290 @@
+"""An operation that runs away is stopped, on every replica after the same step."""
+
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creek.errors import BadValue
+from creek.execution.chains import Entry, tentative_position
+from creek.execution.datatype import DataType
+from creek.execution.steps import STEPS_MAX, OperationStopped
+from creek.execution.transaction import Execution, Transaction, View
+from creek.execution.undo import StateObject
+from creek.execution.versions import VersionStore
+from creek.protocol.request import Operation
+from tests.unit.execution.strategies import STEPS as SCRIPTS
+from tests.unit.execution.strategies import play, request
+
+LIMIT = 50
+STOPPED = f"OperationStopped: operation 'go' took more than {LIMIT} steps"
+
+
+def run(
+    function: Callable[..., Any],
+    *arguments: Any,
+    steps: int = LIMIT,
+    lines: bool = False,
+    view: View | None = None,
+) -> Execution:
+    datatype = DataType("toy", steps=steps, count_lines=lines)
+    datatype.operation(name="go")(function)
+    asked = request(Operation("go", arguments))
+    return datatype.run(asked, datatype.sequential() if view is None else view)
+
+
+def get_for_ever(tx: Transaction) -> None:
+    while True:
+        tx.get("a")
+
+
+def put_for_ever(tx: Transaction) -> None:
+    while True:
+        tx.put("a", 1)
+
+
+def add_for_ever(tx: Transaction) -> None:
+    while True:
+        tx.add("a", 1)
+
+
+def delete_for_ever(tx: Transaction) -> None:
+    while True:
+        tx.delete("a")
+
+
+def scan_for_ever(tx: Transaction) -> None:
+    while True:
+        tx.scan()
+
+
+def fail_for_ever(tx: Transaction) -> None:
+    while True:
+        try:
+            tx.get(True)
+        except BadValue:
+            continue
+
+
+FOR_EVER = (
+    get_for_ever,
+    put_for_ever,
+    add_for_ever,
+    delete_for_ever,
+    scan_for_ever,
+    fail_for_ever,
+)
+
+
+@pytest.mark.parametrize("function", FOR_EVER)
+def test_an_operation_that_calls_its_transaction_for_ever_is_stopped(
+    function: Callable[..., Any],
+) -> None:
+    execution = run(function)
+    assert execution.outcome.error == STOPPED
+    assert (execution.writes, execution.adds) == ({}, {})
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 10])
+def test_as_many_steps_as_are_allowed_are_fine_and_one_more_is_not(steps: int) -> None:
+    def go(tx: Transaction, calls: int) -> int:
+        for number in range(calls):
+            if number % 3 == 0:
+                tx.get("a")
+            elif number % 3 == 1:
+                tx.put("a", number)
+            else:
+                tx.add("b", 1)
+        return calls
+
+    assert run(go, steps, steps=steps).outcome.value == steps
+    assert run(go, steps + 1, steps=steps).outcome.error is not None
+
+
+def test_every_register_that_a_scan_passes_is_a_step() -> None:
+    def fill(tx: Transaction, count: int) -> int:
+        for number in range(count):
+            tx.put(number, number)
+        return sum(value for _, value in tx.scan())
+
+    assert run(fill, 10, steps=21).outcome.value == 45
+    assert run(fill, 10, steps=20).outcome.error is not None
+
+
+def test_who_catches_every_exception_is_stopped_all_the_same() -> None:
+    caught: list[Exception] = []
+
+    def stubborn(tx: Transaction) -> None:
+        while True:
+            try:
+                tx.get("a")
+            except Exception as error:  # noqa: BLE001 - what a careless operation does
+                caught.append(error)
+
+    assert run(stubborn).outcome.error == STOPPED
+    assert caught == []
+
+
+def test_who_catches_the_stop_itself_gets_no_further_and_no_other_answer() -> None:
+    tried = []
+
+    def stubborn(tx: Transaction) -> str:
+        tx.put("a", 1)
+        for call in (get_for_ever, put_for_ever, add_for_ever):
+            try:
+                call(tx)
+            except OperationStopped:
+                tried.append("stopped")
+        return "done"
+
+    execution = run(stubborn)
+    assert tried == ["stopped"] * 3
+    assert execution.outcome.error == STOPPED
+    assert execution.writes == {}
+
+
+@given(SCRIPTS, st.integers(1, 12))
+def test_how_a_store_reads_and_adds_does_not_decide_who_is_stopped(
+    script: tuple[Any, ...], steps: int
+) -> None:
+    store = VersionStore()
+    entry = Entry(request(Operation("go", ())), tentative_position(request(Operation("go", ()))))
+    snapshot = store.snapshot(entry.position)
+    plain = StateObject(DataType("plain"))
+    versioned, undone = (run(play, script, steps=steps, view=view) for view in (snapshot, plain))
+    assert versioned.outcome == undone.outcome
+
+
+def test_the_limit_is_sound() -> None:
+    assert DataType("toy").steps == STEPS_MAX
+    for bad in (0, -1, True, 1.5, None):
+        with pytest.raises(BadValue, match="steps of toy are"):
+            DataType("toy", steps=bad)  # type: ignore[arg-type]
+
+
+# --- lines --------------------------------------------------------------------------------------
+
+
+def spin(tx: Transaction) -> None:
+    while True:
+        pass
+
+
+def spin_in_one_line(tx: Transaction) -> int:
+    return sum(1 for _ in iter(int, 1))
+
+
+def spin_in_a_helper(tx: Transaction) -> None:
+    spin(tx)
+
+
+def spin_inside(tx: Transaction) -> None:
+    def inner() -> None:
+        while True:
+            pass
+
+    inner()
+
+
+def naturals() -> Iterator[int]:
+    number = 0
+    while True:
+        yield number
+        number += 1
+
+
+def draw_for_ever(tx: Transaction) -> None:
+    for _ in naturals():
+        pass
+
+
+def fibonacci(number: int) -> int:
+    return number if number < 2 else fibonacci(number - 1) + fibonacci(number - 2)
+
+
+def branch_out(tx: Transaction) -> int:
+    return fibonacci(60)
+
+
+def chance_for_ever(tx: Transaction) -> None:
+    while tx.random.random() < 2:
+        pass
+
+
+RUNAWAYS = (
+    spin,
+    spin_in_one_line,
+    spin_in_a_helper,
+    spin_inside,
+    draw_for_ever,
+    branch_out,
+    chance_for_ever,
+)
+
+
+@pytest.mark.parametrize("function", RUNAWAYS)
+def test_with_lines_counted_a_loop_beside_the_transaction_is_stopped(
+    function: Callable[..., Any],
+) -> None:
+    assert run(function, lines=True).outcome.error == STOPPED
+
+
+def triangle(tx: Transaction, count: int) -> int:
+    total = 0
+    for number in range(count):
+        total += sum(each for each in range(number))
+        tx.put("total", total)
+    return total
+
+
+@given(st.integers(0, 12), st.integers(1, 300))
+def test_lines_are_counted_alike_each_time(count: int, steps: int) -> None:
+    first, again = (run(triangle, count, steps=steps, lines=True) for _ in range(2))
+    assert first == again
+
+
+def steps_needed(function: Callable[..., Any], *arguments: Any) -> int:
+    return next(
+        steps
+        for steps in range(1, 1_000)
+        if run(function, *arguments, steps=steps, lines=True).outcome.error is None
+    )
+
+
+def test_a_longer_loop_takes_more_steps_and_our_own_lines_take_none() -> None:
+    def read_once(tx: Transaction) -> None:
+        tx.get("a")
+
+    assert steps_needed(read_once) == 2  # the call of the operation, and of the transaction
+    assert steps_needed(triangle, 3) < steps_needed(triangle, 4)
+
+
+def parse_number(tx: Transaction, text: str) -> int:
+    import re  # noqa: PLC0415 - it is what is tested
+
+    re.purge()
+    found = re.match(r"(\d+|[a-z]{3,7}){1,4}$", text)
+    return len(found[0]) if found is not None else 0
+
+
+def test_what_the_standard_library_does_is_not_counted() -> None:
+    assert steps_needed(parse_number, "12abc") == 1
+
+
+@pytest.mark.parametrize("lines", [False, True])
+def test_whoever_traced_before_traces_again(lines: bool) -> None:
+    def debugger(frame: FrameType, event: str, argument: Any) -> None:
+        return None
+
+    before = sys.gettrace()
+    sys.settrace(debugger)
+    try:
+        for function in (spin if lines else get_for_ever, triangle):
+            run(function, *((1,) if function is triangle else ()), lines=lines)
+            assert sys.gettrace() is debugger
+    finally:
+        sys.settrace(before)

@@ -10,5 +10,6 @@ reported.
 - `result`: one line of the table
 - `workloads`: requests, and replicas in the state that is to be measured
 - `network`: a cluster in one process, without a simulator, for whole runs
-- `order`, `replica`, `dots`, `heal`, `simulator`, `fuzzer`: the benchmarks
+- `shop`: a data type to execute
+- `order`, `replica`, `execution`, `dots`, `heal`, `simulator`, `fuzzer`: the benchmarks
 """

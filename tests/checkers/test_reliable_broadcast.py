@@ -1,7 +1,17 @@
+import pytest
 from msgspec.structs import replace
 
 from creek.checkers.reliable_broadcast import check
-from creek.history import Cast, Committed, Dot, Installed, Operation, RbDelivered, Request
+from creek.history import (
+    Cast,
+    Committed,
+    Dot,
+    Installed,
+    Operation,
+    OperationRecord,
+    RbDelivered,
+    Request,
+)
 from creek.protocol.dots import DotSet
 from tests.checkers.story import Story, accepts, everyday, refuses, with_event, with_operation
 
@@ -168,6 +178,40 @@ def test_an_answer_to_what_was_never_cast_is_caught() -> None:
     story.answer(dot)
     history = with_event(story.history(False), 0, Cast(story.requests[dot]), None)
     refuses(check, history, f"{dot} was answered but never RB-cast")
+
+
+@pytest.mark.parametrize(
+    ("operation", "strong", "legal"),
+    [
+        (Operation("get_all"), False, True),
+        (Operation("get_all"), True, False),
+        (Operation("append", (1,)), False, False),
+    ],
+)
+def test_only_a_weak_operation_that_only_reads_may_be_kept_from_the_others(
+    operation: Operation, strong: bool, legal: bool
+) -> None:
+    """Section 4.4, read-only operations."""
+    story = Story()
+    dot = story.weak(0, "append", 1)
+    story.answer(dot)
+    history = story.history(False)
+    answers = next(each.answers for each in history.operations if each.answers)
+    local = OperationRecord(
+        session=0,
+        replica=0,
+        incarnation=0,
+        id=Dot(0, -1),
+        operation=operation,
+        strong=strong,
+        invoked_us=answers[0].at_us,
+        answers=answers,
+    )
+    history = replace(history, operations=(*history.operations, local))
+    if legal:
+        accepts(check, history)
+    else:
+        refuses(check, history, "0.-1 was answered but never RB-cast")
 
 
 def test_a_cast_with_another_content_than_was_invoked_is_caught() -> None:

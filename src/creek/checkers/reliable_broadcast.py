@@ -142,7 +142,7 @@ def _reuse(
 def _answered_twice(run: Run) -> Illegal | None:
     answered: dict[Dot, OperationRecord] = {}
     for record in run.history.operations:
-        if record.answers:
+        if record.answers and not record.local:  # no other replica heard of it
             other = answered.setdefault(record.id, record)
             if other is not record:
                 message = f"event number reused: two operations were answered as {record.id}"
@@ -156,7 +156,7 @@ def _answered_twice(run: Run) -> Illegal | None:
 
 def _validity(run: Run) -> Illegal | None:
     for record in run.history.operations:
-        if not record.answers:
+        if not record.answers or _only_reads(run, record):
             continue
         answer = saw_answer(record, record.answers[0])
         if not any(
@@ -171,6 +171,13 @@ def _validity(run: Run) -> Illegal | None:
             message = f"replica {record.replica} ends without its own {record.id}"
             return Illegal(NAME, message, (answer,))
     return None
+
+
+def _only_reads(run: Run, record: OperationRecord) -> bool:
+    """Section 4.4: a weak operation that only reads may be answered by its replica alone."""
+    if not record.local or record.strong:
+        return False
+    return run.datatype is None or run.datatype.is_readonly(record.operation.name)
 
 
 def _agreement(run: Run) -> Illegal | None:

@@ -56,7 +56,7 @@ def fuzz(
       creek fuzz --seeds 2000
       creek fuzz --from 291 --seeds 1 --verbose
     """
-    score = Score()
+    score = Score(scheme)
     findings = campaign(range(first, first + seeds), scheme, jobs or usable_cores())
     for finding in _watched(findings, seeds, score):
         score.add(finding)

@@ -38,6 +38,11 @@ def committed_position(index: int) -> Position:
     return (index,)
 
 
+def local_position(number: int) -> Position:
+    """Of an operation that only reads, after everything there is."""
+    return (*TAIL, number)
+
+
 def tentative_position(request: Request) -> Position:
     return (_TENTATIVE, request.timestamp, *request.id)
 
@@ -46,7 +51,11 @@ class Phase(enum.Enum):
     WAITING = "to be executed"
     RUNNING = "being executed"
     EXECUTED = "executed, and valid"
+    MERGED = "executed, and a part of a stretch"
     SETTLED = "executed and committed, like all before it"
+
+
+_NOT_EXECUTED = (Phase.WAITING, Phase.RUNNING)
 
 
 class Entry:
@@ -55,6 +64,7 @@ class Entry:
     __slots__ = (
         "adds",
         "after",
+        "hidden",
         "losses",
         "outcome",
         "phase",
@@ -62,12 +72,16 @@ class Entry:
         "ranges",
         "reads",
         "request",
+        "session",
+        "stretch",
         "versions",
     )
 
-    def __init__(self, request: Request, position: Position) -> None:
+    def __init__(self, request: Request, position: Position, session: int | None = None) -> None:
         self.request = request
         self.position = position
+        self.session = session
+        """Of the client that issued it here; None for what came from elsewhere."""
         self.phase = Phase.WAITING
         self.after: Entry | None = None
         """The request before it in its session: it must be seen."""
@@ -75,11 +89,39 @@ class Entry:
         """How often it was executed in vain."""
         self.outcome: Outcome | None = None
         """Of the last execution that was valid when it ended."""
-        self.reads: dict[Key, Read] = {}
-        self.versions: dict[Key, Version] = {}
+        self.reads: dict[Key, Read] = NO_READS
+        self.versions: dict[Key, Version] = NO_VERSIONS
+        self.hidden: dict[Key, Version] = NO_VERSIONS
+        """Of an execution that was withdrawn: versions that others have read."""
         self.ranges: tuple[Range, ...] = ()
         self.adds: tuple[Key, ...] = ()
         """Registers that it added to without reading them."""
+        self.stretch: Stretch | None = None
+
+    @property
+    def is_executed(self) -> bool:
+        return self.phase not in _NOT_EXECUTED
+
+    def forget(self) -> None:
+        """What it read and wrote is no longer its own."""
+        self.reads, self.versions = NO_READS, NO_VERSIONS
+        self.ranges, self.adds = (), ()
+
+
+class Stretch(Entry):
+    """One entry in place of many that were executed one after the other: what they read from before
+    them, and what they left behind. It saves what lay between, and is taken apart when one of them
+    has to be looked at alone."""
+
+    __slots__ = ("members", "start", "to_come")
+
+    def __init__(self, members: list[Entry]) -> None:
+        last = members[-1]
+        super().__init__(last.request, last.position)
+        self.start = members[0].position
+        self.members = members
+        self.to_come: dict[Entry, None] = {}
+        """Once it is taken apart: the members that have not been executed again."""
 
 
 class Version:
@@ -129,6 +171,10 @@ class Version:
 
 Read: TypeAlias = tuple[Version | None, Any]
 """The version that was read and its value there; no version where there was no chain yet."""
+
+NO_READS: dict[Key, Read] = {}
+NO_VERSIONS: dict[Key, Version] = {}
+"""Shared by all entries that have none, and never written to."""
 
 
 class Range:
@@ -184,11 +230,16 @@ class Chain:
         self._doubt_readers(versions[index - 1], position, doubts)
         self._doubt_deltas(index + 1, doubts)
 
-    def remove(self, version: Version, doubts: Doubts) -> None:
+    def remove(self, version: Version, doubts: Doubts) -> bool:
+        """Was it read? Its readers are not in doubt yet: its writer may well write it again. But
+        whoever read a sum that it is a part of, is."""
         index = self.index(version)
         del self.versions[index]
-        self._doubt_readers(version, (), doubts)
         self._doubt_deltas(index, doubts)
+        return bool(version.readers_after(self.key, ()))
+
+    def doubt_readers(self, version: Version, doubts: Doubts) -> None:
+        self._doubt_readers(version, (), doubts)
 
     def reposition(self, old: int, doubts: Doubts) -> None:
         """The writer of the version at index `old` has just moved to an earlier position."""
@@ -216,6 +267,22 @@ class Chain:
         del self.versions[:index]
         if len(self.versions) == 1:
             self.bound = _magnitude(version.value)
+
+    def merge(self, last: Version, stretch: Stretch, members: set[Entry]) -> None:
+        """Let `last`, and the members' versions right before it, be one version of the stretch."""
+        versions = self.versions
+        end = self.index(last)
+        begin = end
+        while versions[begin - 1].writer in members:
+            begin -= 1
+        if last.delta:
+            if all(version.delta for version in versions[begin : end + 1]):
+                last.value = sum(version.value for version in versions[begin : end + 1])
+            else:
+                last.value = self._total(end)
+                last.delta = False
+        last.writer = stretch
+        del versions[begin:end]
 
     def index(self, version: Version) -> int:
         versions = self.versions

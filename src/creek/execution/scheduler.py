@@ -18,8 +18,6 @@ LOSSES_MAX = 8
 LOOK_AHEAD = 64
 """How many of the earliest requests are considered, when some of them must wait."""
 
-_DONE = (Phase.EXECUTED, Phase.SETTLED)
-
 
 class Scheduler:
     def __init__(self, cores: int) -> None:
@@ -69,7 +67,7 @@ class Scheduler:
 
     def _may_run(self, entry: Entry) -> bool:
         if entry.after is not None:
-            if entry.after.phase not in _DONE:
+            if not entry.after.is_executed:
                 return False
             entry.after = None
         return entry.losses < LOSSES_MAX or self._is_first(entry)

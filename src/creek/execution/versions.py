@@ -1,11 +1,14 @@
 """The version store (Section 4.4): every executed request's writes, side by side.
 
 An operation runs on a `Snapshot`: the state as all requests before it left it. What it read is
-kept. At all times every request that counts as executed is *valid*: each of its reads would give
-the same value again. A change, be it a new version, a rollback or a move, is followed to exactly
-those later requests whose reads it may have changed; one that would read something else is
-*withdrawn*: its versions go, and their readers are looked at in turn. One that would read an equal
-value is kept.
+kept. A request that counts as executed is *valid*: each of its reads would give the same value
+again. A change, be it a new version, a rollback or a move, is followed to exactly those later
+requests whose reads it may have changed; one that would read something else is *withdrawn*, to be
+executed again. One that would read an equal value is kept.
+
+The versions of a withdrawn request are hidden from new snapshots, but who has read them is not in
+doubt yet: executed again, the request may write the same. Until then nothing after it is *sure*,
+and no answer must leave from there.
 
 A scan reads every key it passes, present or not, and the range itself: a key that is new to the
 store is a change for every later request that scanned past it (no phantoms).
@@ -13,13 +16,16 @@ store is a change for every later request that scanned past it (no phantoms).
 The store knows positions, not lists: what is committed and what runs next is decided elsewhere.
 """
 
+from bisect import bisect_right, insort
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
-from sortedcontainers import SortedKeyList
+from sortedcontainers import SortedKeyList, SortedList
 
+from creek.execution.base import Base, Nothing, merged
 from creek.execution.chains import (
+    NO_VERSIONS,
     TAIL,
     Chain,
     Doubts,
@@ -28,30 +34,13 @@ from creek.execution.chains import (
     Position,
     Range,
     Read,
+    Stretch,
     Version,
 )
 from creek.execution.keys import Place, place
+from creek.execution.ranges import Ranges, united
 from creek.execution.transaction import ABSENT, Execution
 from creek.protocol.values import Key
-
-
-class Base(Protocol):
-    """Initial data below all versions. Pure: the same answer each time, everywhere."""
-
-    def read(self, key: Key) -> Any:
-        """The value under `key`, or `ABSENT`."""
-
-    def keys(self, start: Place, stop: Place, reverse: bool) -> Iterator[Key]: ...
-
-
-class Nothing:
-    """No initial data."""
-
-    def read(self, key: Key) -> Any:
-        return ABSENT
-
-    def keys(self, start: Place, stop: Place, reverse: bool) -> Iterator[Key]:
-        return iter(())
 
 
 class Snapshot:
@@ -100,8 +89,11 @@ class VersionStore:
         self._chains: dict[Key, Chain] = {}
         self._written: SortedKeyList[Key, Place] = SortedKeyList(key=place)
         """The keys of chains that hold more than their base, or a base of their own."""
-        self._ranges: dict[Place, dict[Range, None]] = {}
-        """What executed scans went through, by what the ends of each have in common."""
+        self._ranges = Ranges()
+        self._stretches: list[Stretch] = []
+        """In their order."""
+        self._unsure: SortedList[Position] = SortedList()
+        """Where the entries stand that have hidden versions."""
         self._doubts: Doubts = []
         self._withdrawn: list[Entry] = []
 
@@ -119,19 +111,23 @@ class VersionStore:
     def known_keys(self, start: Place, stop: Place, reverse: bool) -> Iterator[Key]:
         """Every key that holds, or ever held, something in this range."""
         written = self._written.irange_key(start, stop, inclusive=(True, False), reverse=reverse)
-        return _merged(written, self._base.keys(start, stop, reverse), reverse)
+        return merged(written, self._base.keys(start, stop, reverse), reverse)
 
     def is_addable(self, key: Key) -> bool:
         return self._open(key).regular
+
+    def is_sure(self, position: Position) -> bool:
+        """Is everything that counts as executed up to here valid for now?"""
+        return not self._unsure or position < self._unsure[0]
 
     # --- changing --------------------------------------------------------------------------------
 
     def install(self, entry: Entry, snapshot: Snapshot, execution: Execution) -> bool:
         """Take over what an execution gave, if it is still valid where `entry` stands now."""
-        if not self._confirm(entry, snapshot):
+        if not self._confirm(entry, snapshot) or self._is_within_a_stretch(entry, execution):
             return False
         entry.phase = Phase.EXECUTED
-        entry.reads = snapshot.reads
+        entry.reads, entry.versions = snapshot.reads, {}
         for key, (read, _) in entry.reads.items():
             version = read
             if version is None:
@@ -140,9 +136,8 @@ class VersionStore:
             version.register(key, entry)
         entry.ranges = tuple(snapshot.ranges)
         for passed in entry.ranges:
-            passed.reader = entry
-            self._ranges.setdefault(_common(passed), {})[passed] = None
-        if execution.outcome.error is not None or snapshot.adds:
+            self._ranges.add(passed, entry)
+        if snapshot.adds:
             entry.adds = tuple(snapshot.adds)
             for key in entry.adds:
                 self._open(key).adders[entry] = None
@@ -150,14 +145,23 @@ class VersionStore:
             self._write(entry, key, Version(entry, value))
         for key, amount in execution.adds.items():
             self._write(entry, key, Version(entry, amount, delta=True))
+        if entry.hidden:
+            self._doubt_hidden(entry)
         self._resolve()
         return True
+
+    def rename(self, entry: Entry, position: Position) -> None:
+        """The entry has another position now, but stands where it stood among the others."""
+        if entry.hidden:
+            self._unsure.remove(entry.position)
+            self._unsure.add(position)
+        entry.position = position
 
     def move(self, entry: Entry, position: Position) -> None:
         """The entry now stands at an earlier position, before others that it used to follow."""
         assert position < entry.position
         if entry.phase is not Phase.EXECUTED:
-            entry.position = position
+            self.rename(entry, position)
             return
         chains = [(self._chains[key], version) for key, version in entry.versions.items()]
         places = [chain.index(version) for chain, version in chains]
@@ -175,6 +179,8 @@ class VersionStore:
         """The entry and all before it are committed and executed: nothing there can change."""
         assert entry.phase is Phase.EXECUTED
         entry.phase = Phase.SETTLED
+        if isinstance(entry, Stretch):
+            self._stretches.remove(entry)
         for key, version in entry.versions.items():
             self._chains[key].settle(version)
         touched = (
@@ -185,10 +191,83 @@ class VersionStore:
         for key in touched:
             self._close_if_gone(key)
 
+    def discard(self, entry: Entry) -> None:
+        """An entry that wrote nothing is not to be looked after any longer."""
+        assert entry.phase is Phase.EXECUTED
+        assert not entry.versions
+        entry.phase = Phase.SETTLED
+        absent = [key for key, read in entry.reads.items() if read[1] is ABSENT]
+        self._forget(entry)
+        for key in absent:
+            self._close_if_gone(key)
+
     def take_withdrawn(self) -> list[Entry]:
         """The entries that lost their validity since the last time, to be executed again."""
         withdrawn, self._withdrawn = self._withdrawn, []
         return withdrawn
+
+    # --- stretches -------------------------------------------------------------------------------
+
+    def merge(self, members: list[Entry]) -> Stretch:
+        """Let one entry stand for these. All are executed and sure, and no other is among them."""
+        stretch = Stretch(members)
+        stretch.phase = Phase.EXECUTED
+        stretch.reads, stretch.versions = {}, {}
+        inside = set(members)
+        for entry in members:
+            self._take_over_reads(entry, stretch, inside)
+            stretch.versions.update(entry.versions)
+        for key, version in stretch.versions.items():
+            self._chains[key].merge(version, stretch, inside)
+        adds = {key: None for entry in members for key in entry.adds}
+        ranges = united(passed for entry in members for passed in entry.ranges)
+        for entry in members:
+            self._forget(entry)
+            entry.phase = Phase.MERGED
+            entry.stretch = stretch
+        for key in adds:
+            self._chains[key].adders[stretch] = None
+        for passed in ranges:
+            self._ranges.add(passed, stretch)
+        stretch.adds, stretch.ranges = tuple(adds), tuple(ranges)
+        insort(self._stretches, stretch, key=_position)
+        return stretch
+
+    def take_apart(self, stretch: Stretch) -> None:
+        """Its members have to be executed again, each for itself."""
+        if stretch.phase is Phase.EXECUTED:
+            self._withdraw(stretch)
+            self._resolve()
+
+    def replaced(self, stretch: Stretch) -> None:
+        """The members of a stretch that was taken apart have been executed again."""
+        if stretch.hidden:
+            self._doubt_hidden(stretch)
+            self._resolve()
+
+    def _take_over_reads(self, entry: Entry, stretch: Stretch, inside: set[Entry]) -> None:
+        for key, (version, value) in entry.reads.items():
+            assert version is not None
+            if version.writer in inside:
+                if not version.delta:
+                    continue
+                # A sum that stands on what came before the stretch, for all one knows.
+                version, value = self._chains[key].at(stretch.start)
+            if key not in stretch.reads:
+                stretch.reads[key] = version, value
+                version.register(key, stretch)
+
+    def _is_within_a_stretch(self, entry: Entry, execution: Execution) -> bool:
+        """Did it read or write, in the midst of a stretch, what the stretch wrote?"""
+        index = bisect_right(self._stretches, entry.position, key=_position)
+        if index == len(self._stretches) or self._stretches[index].start > entry.position:
+            return False
+        stretch = self._stretches[index]
+        touched = (*execution.seen.reads, *execution.writes, *execution.adds)
+        if not any(key in stretch.versions for key in touched):
+            return False
+        self.take_apart(stretch)
+        return True
 
     # --- as a whole ------------------------------------------------------------------------------
 
@@ -213,7 +292,9 @@ class VersionStore:
         """Start anew from a checkpoint's state: every entry of before is void."""
         self._chains = {key: Chain(key, value) for key, value in state}
         self._written = SortedKeyList(self._chains, key=place)
-        self._ranges = {}
+        self._ranges = Ranges()
+        self._stretches = []
+        self._unsure.clear()
         self._doubts = []
         self._withdrawn = []
 
@@ -260,26 +341,29 @@ class VersionStore:
                 self._withdraw(adder)
 
     def _doubt_scans(self, key: Key) -> None:
-        here = place(key)
-        for length in range(len(here) + 1):
-            for passed in self._ranges.get(here[:length], ()):
-                if passed.start <= here < passed.stop and passed.reader is not None:
-                    reader = passed.reader
-                    if key not in reader.reads:
-                        # It passed where the key was not: that is a read of its absence.
-                        base = self._chains[key].versions[0]
-                        reader.reads[key] = base, base.value
-                        base.register(key, reader)
-                    self._doubts.append((reader, key))
+        for reader in self._ranges.readers(place(key)):
+            if key not in reader.reads:
+                # It passed where the key was not: that is a read of its absence.
+                base = self._chains[key].versions[0]
+                reader.reads[key] = base, base.value
+                base.register(key, reader)
+            self._doubts.append((reader, key))
+
+    def _doubt_hidden(self, entry: Entry) -> None:
+        """What it wrote before it was withdrawn is gone for good."""
+        self._unsure.remove(entry.position)
+        for key, version in entry.hidden.items():
+            self._open(key).doubt_readers(version, self._doubts)
+        entry.hidden = NO_VERSIONS
 
     def _resolve(self) -> None:
         doubts = self._doubts
         while doubts:
             entry, key = doubts.pop()
             read = entry.reads.get(key) if entry.phase is Phase.EXECUTED else None
-            if read is None:
+            if read is None or _may_come_back(read[0], key, entry):
                 continue
-            version, value = self._chains[key].at(entry.position)
+            version, value = self._open(key).at(entry.position)
             if version is read[0] and value is read[1]:
                 continue
             if same(value, read[1]):
@@ -295,8 +379,16 @@ class VersionStore:
         if entry.phase is not Phase.EXECUTED:
             return
         entry.phase = Phase.WAITING
-        for key, version in entry.versions.items():
-            self._chains[key].remove(version, self._doubts)
+        if isinstance(entry, Stretch):
+            self._stretches.remove(entry)
+        hidden = {
+            key: version
+            for key, version in entry.versions.items()
+            if self._chains[key].remove(version, self._doubts)
+        }
+        if hidden:
+            entry.hidden = hidden
+            self._unsure.add(entry.position)
         for read, _ in entry.reads.values():
             if read is not None:
                 read.disturb()
@@ -305,15 +397,10 @@ class VersionStore:
 
     def _forget(self, entry: Entry) -> None:
         for passed in entry.ranges:
-            common = _common(passed)
-            passes = self._ranges[common]
-            del passes[passed]
-            if not passes:
-                del self._ranges[common]
+            self._ranges.remove(passed)
         for key in entry.adds:
             self._chains[key].adders.pop(entry, None)
-        entry.reads, entry.versions = {}, {}
-        entry.ranges, entry.adds = (), ()
+        entry.forget()
 
     def _close_if_gone(self, key: Key) -> None:
         """A register that holds nothing, and that nobody has looked at, need not be remembered."""
@@ -338,32 +425,15 @@ def same(left: Any, right: Any) -> bool:
     return msgspec.msgpack.encode(left) == msgspec.msgpack.encode(right)
 
 
-def _common(passed: Range) -> Place:
-    """What every key inside the range starts with."""
-    length = 0
-    for left, right in zip(passed.start, passed.stop, strict=False):
-        if left != right:
-            break
-        length += 1
-    return passed.start[:length]
+def _may_come_back(version: Version | None, key: Key, reader: Entry) -> bool:
+    """Is the version hidden, by a writer before the reader that may yet write it again?"""
+    writer = version.writer if version is not None else None
+    return (
+        writer is not None
+        and writer.hidden.get(key) is version
+        and writer.position < reader.position
+    )
 
 
-def _merged(left: Iterator[Key], right: Iterator[Key], reverse: bool) -> Iterator[Key]:
-    """Two ordered sequences of keys as one, without repetition."""
-    one, other = next(left, None), next(right, None)
-    while one is not None and other is not None:
-        if one == other:
-            yield one
-            one, other = next(left, None), next(right, None)
-        elif (place(one) > place(other)) == reverse:
-            yield one
-            one = next(left, None)
-        else:
-            yield other
-            other = next(right, None)
-    if one is not None:
-        yield one
-        yield from left
-    if other is not None:
-        yield other
-        yield from right
+def _position(entry: Entry) -> Position:
+    return entry.position

@@ -17,6 +17,10 @@ class HybridClock:
         self.last = max(self.last + 1, now)
         return self.last
 
+    def peek(self, now: int) -> int:
+        """The time for something that takes no place in the order: not before anything known."""
+        return max(self.last, now)
+
     def observe(self, timestamp: int, now: int) -> int:
         """Take note of a received timestamp; how far it jumped ahead of all we knew, at least 0."""
         ahead = timestamp - max(self.last, now)

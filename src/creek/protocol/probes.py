@@ -60,6 +60,9 @@ class Probe(enum.Enum):
     STABLE_FROM_COMMIT = "a stable answer left when its request was committed"
     STABLE_FROM_EXECUTION = "a stable answer left when its request was executed"
     TENTATIVE_AGAIN = "a strong request got another tentative answer"
+    ANSWERED_LOCALLY = "a weak operation that only reads was answered without a message"
+    STRETCH_MERGED = "old requests were merged into a stretch"
+    STRETCH_TAKEN_APART = "the requests of a stretch had to be executed again"
     APOLOGY = "a weak request ended otherwise than its client was told"
 
 

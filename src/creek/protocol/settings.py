@@ -35,6 +35,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     parallelism: int = 16
     """Executions under way at once, in schemes that execute concurrently."""
 
+    kept_apart: int = 65_536
+    """Requests whose versions are kept each for itself; older ones are kept in stretches."""
+
     noop_ticks: int = 40
     """How long a weak request may stay unstable before the leader issues a strong no-op."""
     checkpoint_every: int = 4096

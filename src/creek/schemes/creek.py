@@ -3,7 +3,11 @@
 Every request is executed on a snapshot of its own place in `committed · tentative`, several at once
 and in any order. An execution that no longer fits when it completes is thrown away; one that is
 made wrong later, by a request that came late or by a commit that changed the order, is withdrawn
-and executed again, and nothing else is.
+and executed again, and nothing else is. A weak operation that only reads is executed at the end of
+the order, here alone, and leaves no trace.
+
+Rules for answers: a tentative one leaves when nothing before it was withdrawn and may still come
+back otherwise; a stable one when everything before it is executed and committed.
 """
 
 from collections.abc import Iterator
@@ -11,24 +15,32 @@ from itertools import chain, islice
 from typing import Any
 
 import msgspec
+from sortedcontainers import SortedDict
 
+from creek.execution.base import Base
 from creek.execution.chains import (
     Entry,
     Phase,
+    Position,
+    Stretch,
     committed_position,
+    local_position,
     tentative_position,
 )
 from creek.execution.datatype import DataType
 from creek.execution.scheduler import Scheduler
 from creek.execution.transaction import Execution
-from creek.execution.versions import Base, VersionStore
+from creek.execution.versions import VersionStore
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Kind, Task, Work
 from creek.protocol.probes import Probe
-from creek.protocol.request import Operation, Outcome, Request
+from creek.protocol.request import Operation, OrderKey, Outcome, Request
 from creek.protocol.settings import Settings
 from creek.protocol.values import Key
-from creek.schemes.ordering import OrderingReplica
+from creek.schemes.ordering import Awaiting, OrderingReplica
+
+STRETCH_MAX = 256
+"""Requests in one stretch."""
 
 
 class CreekReplica(OrderingReplica):
@@ -37,6 +49,9 @@ class CreekReplica(OrderingReplica):
     ) -> None:
         super().__init__(index, settings)
         self._datatype = datatype
+        self._readonly = frozenset(
+            name for name in datatype.operations if datatype.is_readonly(name)
+        )
         self._store = VersionStore(base)
         self._scheduler = Scheduler(settings.parallelism)
         self._entries: dict[Dot, Entry] = {}
@@ -45,10 +60,22 @@ class CreekReplica(OrderingReplica):
         self._task_number = 0
         self._last_of_session: dict[int, Entry] = {}
         self._invoking: int | None = None
+        self._local: dict[Dot, Entry] = {}
+        """Operations that only read, and are not answered yet."""
+        self._local_number = 0
+        self._held: SortedDict[Position, Entry] = SortedDict()
+        """Executed, and not answered yet, because what came before is not sure."""
+        self._merged = 0
+        """Requests that are a part of a stretch."""
+        self._merged_to: OrderKey | None = None
+        self._merge_above = settings.kept_apart
+        self._stretch_length = max(2, min(STRETCH_MAX, settings.kept_apart // 4))
 
     # --- inputs -------------------------------------------------------------------------------
 
     def invoke(self, operation: Operation, strong: bool, session: int, now: int) -> Dot:
+        if not strong and operation.name in self._readonly:
+            return self._invoke_locally(operation, session, now)
         self._invoking = session
         return super().invoke(operation, strong, session, now)
 
@@ -68,25 +95,50 @@ class CreekReplica(OrderingReplica):
             if entry.outcome is not None:
                 self.probes.hit(Probe.REEXECUTED)
             entry.outcome = execution.outcome
-            self._answer_tentatively(entry)
-            self._execute_withdrawn()
+            if entry.stretch is not None:
+                self._replaced_one_of(entry.stretch, entry)
+            if entry.session is not None:
+                self._held[entry.position] = entry
         else:
             self.probes.hit(Probe.EXECUTION_OVERTAKEN)
             entry.phase = Phase.WAITING
             entry.losses += 1
             self._scheduler.add(entry)
+        self._execute_withdrawn()
+        self._answer_held()
         self._answer_stably(Probe.STABLE_FROM_EXECUTION)
+        self._merge_old()
         self._proceed()
+
+    def _invoke_locally(self, operation: Operation, session: int, now: int) -> Dot:
+        """Section 4.4: no other replica hears of it."""
+        self._local_number += 1
+        id = Dot(self.index, -self._local_number)
+        request = Request(self._broadcasts.clock.peek(now), id, operation, strong=False)
+        self._awaiting[id] = Awaiting(session, strong=False)
+        self._local[id] = self._local_entry(request, session)
+        self._proceed()
+        return id
+
+    def _local_entry(self, request: Request, session: int | None) -> Entry:
+        assert session is not None
+        entry = Entry(request, local_position(-request.id.event), session)
+        entry.after = self._last_of_session.get(session)
+        self._scheduler.add(entry)
+        return entry
 
     # --- the order changes --------------------------------------------------------------------
 
     def _inserted(self, request: Request) -> None:
-        entry = Entry(request, tentative_position(request))
+        session, self._invoking = self._invoking, None
+        self._insert(request, session)
+
+    def _insert(self, request: Request, session: int | None) -> None:
+        entry = Entry(request, tentative_position(request), session)
         self._entries[request.id] = entry
-        if self._invoking is not None:
-            entry.after = self._last_of_session.get(self._invoking)
-            self._last_of_session[self._invoking] = entry
-            self._invoking = None
+        if session is not None:
+            entry.after = self._last_of_session.get(session)
+            self._last_of_session[session] = entry
         self._scheduler.add(entry)
 
     def _committed(self, moved: list[Request]) -> None:
@@ -95,19 +147,30 @@ class CreekReplica(OrderingReplica):
         stays = next(self._order.tentative(), None)
         for index, request in enumerate(moved, self._order.length - len(moved)):
             entry = self._entries[request.id]
+            in_order = stays is None or request.key < stays.key
+            if entry.stretch is not None:
+                self._commit_in_stretch(entry, entry.stretch, index, stays)
             waited = self._scheduler.remove(entry)
-            if stays is None or request.key < stays.key:
-                entry.position = committed_position(index)
+            held = self._held.pop(entry.position, None)
+            if in_order:
+                self._store.rename(entry, committed_position(index))
             else:
                 self._store.move(entry, committed_position(index))
             if waited:
                 self._scheduler.add(entry)
+            if held is not None:
+                self._held[entry.position] = entry
             self._execute_withdrawn()
+        self._answer_held()
         self._answer_stably(Probe.STABLE_FROM_COMMIT)
 
     def _execute_withdrawn(self) -> None:
         for entry in self._store.take_withdrawn():
+            if isinstance(entry, Stretch):
+                self._take_apart(entry)
+                continue
             self.probes.hit(Probe.ROLLED_BACK)
+            self._held.pop(entry.position, None)
             entry.losses += 1
             self._scheduler.add(entry)
 
@@ -116,7 +179,79 @@ class CreekReplica(OrderingReplica):
             self._task_number += 1
             self._outbox.tasks.append(Task(self._task_number, Work.EXECUTE, entry.request))
 
+    # --- a long list of tentative requests ----------------------------------------------------
+
+    def _merge_old(self) -> None:
+        """Of the oldest requests keep only what they left behind (Section 4.4: "snapshots that
+        represent some prefix", from which versions can be recreated)."""
+        if len(self._entries) - self._merged <= self._merge_above:
+            return
+        members: list[Entry] = []
+        for request in self._order.tentative_after(self._merged_to):
+            entry = self._entries[request.id]
+            if entry.phase is Phase.MERGED and not members:
+                self._merged_to = request.key
+            elif entry.phase is Phase.EXECUTED and len(members) < self._stretch_length:
+                members.append(entry)
+            else:
+                break
+        if len(members) == self._stretch_length and self._store.is_sure(members[-1].position):
+            self.probes.hit(Probe.STRETCH_MERGED)
+            self._store.merge(members)
+            self._merged += len(members)
+            self._merged_to = members[-1].request.key
+            self._merge_above = self._settings.kept_apart
+        else:  # not now; and not with every request from here on
+            self._merge_above = len(self._entries) - self._merged + self._stretch_length
+
+    def _take_apart(self, stretch: Stretch) -> None:
+        """Something before it changed, or inside: its members are executed again."""
+        self.probes.hit(Probe.STRETCH_TAKEN_APART)
+        self._merged -= len(stretch.members)
+        first = stretch.members[0].request
+        before = OrderKey(first.timestamp, Dot(first.id.replica, first.id.event - 1))
+        if self._merged_to is not None and before < self._merged_to:
+            self._merged_to = before
+        for entry in stretch.members:
+            entry.phase = Phase.WAITING
+            stretch.to_come[entry] = None
+            self._scheduler.add(entry)
+
+    def _replaced_one_of(self, stretch: Stretch, entry: Entry) -> None:
+        entry.stretch = None
+        stretch.to_come.pop(entry, None)
+        if not stretch.to_come:
+            self._store.replaced(stretch)
+
+    def _commit_in_stretch(
+        self, entry: Entry, stretch: Stretch, index: int, stays: Request | None
+    ) -> None:
+        """A stretch may be committed as a whole, in its place."""
+        last = stretch.members[-1]
+        if stretch.phase is Phase.EXECUTED and (stays is None or last.request.key < stays.key):
+            if entry is last:
+                self._store.rename(stretch, committed_position(index))
+            return
+        if stretch.phase is Phase.EXECUTED:
+            self._store.take_apart(stretch)
+            self._execute_withdrawn()
+        for member in stretch.to_come:
+            member.stretch = None
+        self._store.replaced(stretch)
+        self._execute_withdrawn()
+
     # --- answers ------------------------------------------------------------------------------
+
+    def _answer_held(self) -> None:
+        while self._held:
+            position, entry = self._held.peekitem(0)
+            if not self._store.is_sure(position):
+                return
+            del self._held[position]
+            if entry.request.id in self._local:
+                self._answer_locally(entry)
+            else:
+                self._answer_tentatively(entry)
 
     def _answer_tentatively(self, entry: Entry) -> None:
         request = entry.request
@@ -126,13 +261,22 @@ class CreekReplica(OrderingReplica):
         assert entry.outcome is not None
         self._respond_tentatively(request, awaiting, entry.outcome)
 
+    def _answer_locally(self, entry: Entry) -> None:
+        self.probes.hit(Probe.ANSWERED_LOCALLY)
+        request = entry.request
+        del self._local[request.id]
+        self._store.discard(entry)
+        awaiting = self._awaiting.pop(request.id)
+        assert entry.outcome is not None
+        self._respond(request.id, awaiting.session, Kind.TENTATIVE, entry.outcome, request)
+
     def _answer_stably(self, probe: Probe) -> None:
         """What is committed, and executed like all before it, can be answered for good."""
         committed = self._order.committed
         while self._done < len(committed):
             request = committed[self._done]
             entry = self._entries[request.id]
-            if entry.phase is not Phase.EXECUTED:
+            if not entry.is_executed:
                 return
             self._done += 1
             awaiting = self._awaiting.pop(request.id, None) if request.strong else None
@@ -148,7 +292,16 @@ class CreekReplica(OrderingReplica):
 
     def _settle_request(self, request: Request) -> Outcome:
         entry = self._entries.pop(request.id)
-        self._store.settle(entry)
+        if entry.phase is Phase.MERGED:
+            assert entry.stretch is not None
+            self._merged -= 1
+            if entry is entry.stretch.members[-1]:
+                self._store.settle(entry.stretch)
+                entry.stretch.members.clear()
+        else:
+            self._store.settle(entry)
+        if entry.session is not None and self._last_of_session.get(entry.session) is entry:
+            del self._last_of_session[entry.session]
         assert entry.outcome is not None
         return entry.outcome
 
@@ -166,17 +319,22 @@ class CreekReplica(OrderingReplica):
         for each in chain(committed, self._order.tentative()):
             if each.id == request.id:
                 return
-            if self._entries[each.id].phase is Phase.EXECUTED:
+            if self._entries[each.id].is_executed:
                 yield each.id
 
     def _load(self, state: tuple[tuple[Key, Any], ...]) -> None:
         self._store.load(state)
         self._scheduler.clear()
         self._done = 0
+        self._held.clear()
+        self._merged, self._merged_to = 0, None
         self._last_of_session.clear()
-        self._entries = {}
+        before, self._entries = self._entries, {}
         for request in self._order.tentative():
-            self._inserted(request)
+            entry = before.get(request.id)
+            self._insert(request, entry.session if entry is not None else None)
+        for id, entry in self._local.items():
+            self._local[id] = self._local_entry(entry.request, entry.session)
 
     # --- for those who look on ----------------------------------------------------------------
 
@@ -184,4 +342,4 @@ class CreekReplica(OrderingReplica):
         return dict(self._store.items())
 
     def idle(self) -> bool:
-        return self._scheduler.idle()
+        return self._scheduler.idle() and not self._held

@@ -353,8 +353,19 @@ class OrderingReplica(ABC):
 
     # --- answers ------------------------------------------------------------------------------
 
-    def _respond(self, id: Dot, session: int, kind: Kind, outcome: Outcome) -> None:
-        self._outbox.responses.append(Response(id, session, kind, outcome))
+    def _respond(
+        self,
+        id: Dot,
+        session: int,
+        kind: Kind,
+        outcome: Outcome,
+        executed: Request | None = None,
+    ) -> None:
+        """`executed`: the request, when it was executed just now in its place."""
+        observed = None
+        if executed is not None and self._settings.record_orders:
+            observed = Observed(self._settled.length, tuple(self._executed_before(executed)))
+        self._outbox.responses.append(Response(id, session, kind, outcome, observed=observed))
 
     def _respond_tentatively(self, request: Request, awaiting: Awaiting, outcome: Outcome) -> None:
         """Lines 67 and 71."""
@@ -364,15 +375,11 @@ class OrderingReplica(ABC):
             awaiting.outcome = outcome
         else:
             self._note_told(request.id, self._awaiting.pop(request.id), outcome)  # line 68
-        observed = None
-        if self._settings.record_orders:
-            observed = Observed(self._settled.length, tuple(self._executed_before(request)))
-        self._outbox.responses.append(
-            Response(request.id, awaiting.session, Kind.TENTATIVE, outcome, observed=observed)
-        )
+        self._respond(request.id, awaiting.session, Kind.TENTATIVE, outcome, request)
 
     def _answer_finally(self, id: Dot, outcome: Outcome) -> None:
         """The client of a weak request learns whether what it was told still holds."""
+        assert id not in self._awaiting, "it was answered before it was settled"
         told = self._told.pop(id, None)
         if told is not None:
             assert told.outcome is not None

@@ -5,15 +5,25 @@ from typing import TypeAlias
 
 from creek.errors import UnknownName
 from creek.execution.datatype import DataType
+from creek.protocol.probes import Probe
 from creek.protocol.settings import Settings
 from creek.schemes.basic import BasicReplica
+from creek.schemes.both import BothReplica
 from creek.schemes.contract import Replica
 from creek.schemes.creek import CreekReplica
 
 Scheme: TypeAlias = Callable[[int, Settings, DataType], Replica]
 """Makes the replica with that index."""
 
-SCHEMES: dict[str, Scheme] = {"basic": BasicReplica, "creek": CreekReplica}
+SCHEMES: dict[str, Scheme] = {
+    "basic": BasicReplica,
+    "creek": CreekReplica,
+    "both": BothReplica,
+}
+
+_PROBES_OUT_OF_REACH: dict[str, tuple[Probe, ...]] = {
+    "basic": (Probe.ANSWERED_LOCALLY, Probe.STRETCH_MERGED, Probe.STRETCH_TAKEN_APART),
+}
 
 
 def named(name: str) -> Scheme:
@@ -21,3 +31,9 @@ def named(name: str) -> Scheme:
     if name not in SCHEMES:
         raise UnknownName("scheme", name, list(SCHEMES))
     return SCHEMES[name]
+
+
+def probes(name: str) -> tuple[Probe, ...]:
+    """The probes that replicas of that scheme can fire."""
+    out_of_reach = _PROBES_OUT_OF_REACH.get(name, ())
+    return tuple(probe for probe in Probe if probe not in out_of_reach)

@@ -137,12 +137,12 @@ def summary_of(scenario: Scenario) -> str:
 class Score:
     """The findings of a campaign, summed up."""
 
-    def __init__(self) -> None:
+    def __init__(self, scheme: str) -> None:
         self.seeds = 0
         self.failures: list[Finding] = []
         self.operations = 0
         self.repeated = 0
-        self.probes: dict[Probe, int] = dict.fromkeys(Probe, 0)
+        self.probes: dict[Probe, int] = dict.fromkeys(registry.probes(scheme), 0)
         self._hash = blake2b(digest_size=16)
 
     def add(self, finding: Finding) -> None:

@@ -50,7 +50,8 @@ def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) ->
         clock=_clock(derive(seed, "plan", "clock"), replicas),
         record_orders=True,
         settings=_settings(derive(seed, "plan", "settings"))
-        | _gossip(derive(seed, "plan", "gossip")),
+        | _gossip(derive(seed, "plan", "gossip"))
+        | _execution(derive(seed, "plan", "execution")),
         faults=mix if faults else (),
     )
 
@@ -134,6 +135,16 @@ def _deaths(random: Random, replicas: int, duration_us: int) -> tuple[Fault, ...
         return ()
     victims = random.sample(range(replicas), random.randint(1, minority))
     return tuple(Die(random.randrange(duration_us), victim) for victim in victims)
+
+
+def _execution(random: Random) -> dict[str, int]:
+    """For schemes that keep versions and execute concurrently."""
+    settings = {}
+    if random.random() < 0.5:
+        settings["kept_apart"] = random.choice((4, 8, 20))
+    if random.random() < 0.3:
+        settings["parallelism"] = random.choice((1, 2, 3))
+    return settings
 
 
 def _gossip(random: Random) -> dict[str, int]:

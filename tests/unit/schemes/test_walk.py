@@ -1,0 +1,117 @@
+"""The walk of ARCHITECTURE.md: what it draws is what the version store holds."""
+
+import re
+from pathlib import Path
+
+from creek.datatypes import DATATYPES
+from creek.execution.chains import Phase
+from creek.protocol.dots import Dot, DotSet
+from creek.protocol.effects import Kind, Task
+from creek.protocol.messages import Cast, Decisions, Message
+from creek.protocol.request import Operation, Request
+from creek.protocol.settings import Settings
+from creek.schemes.creek import CreekReplica
+
+ARCHITECTURE = Path(__file__).parents[3] / "ARCHITECTURE.md"
+BANK = DATATYPES["bank"]
+
+
+class Walk:
+    """Replica 0 of three, and what it says."""
+
+    def __init__(self) -> None:
+        self.replica = CreekReplica(0, Settings(members=(0, 1, 2)), BANK)
+        self.names: dict[Dot, str] = {}
+        self.executed: list[str] = []
+        self.answers: list[tuple[str, Kind, object]] = []
+
+    def receive(self, message: Message, sender: int) -> None:
+        self.replica.receive(message, sender, 0)
+        self.work()
+
+    def invoke(self, name: str, operation: Operation, strong: bool, now: int) -> Dot:
+        id = self.replica.invoke(operation, strong, 7, now)
+        self.names[id] = name
+        self.work()
+        return id
+
+    def work(self) -> None:
+        tasks: list[Task] = []
+        while True:
+            effects = self.replica.take_effects()
+            tasks += effects.tasks
+            self.answers += [
+                (self.names[each.id], each.kind, each.outcome.value) for each in effects.respond
+            ]
+            if not tasks:
+                return
+            task = tasks.pop(0)
+            self.executed.append(self.names[task.request.id])
+            self.replica.completed(task, self.replica.run(task), 0)
+
+    def drawing(self) -> list[str]:
+        """The chains, as ARCHITECTURE.md draws them."""
+        lines = []
+        for account in ("ann", "bob"):
+            versions = self.replica._store._chains["account", account].versions
+            line = f"{account}   {versions[0].value}"
+            tentative = False
+            for version in versions[1:]:
+                assert version.writer is not None
+                assert version.writer.phase is Phase.EXECUTED
+                id = version.writer.request.id
+                begins = not tentative and not self.replica.is_committed(id)
+                tentative = tentative or begins
+                line += f" {'·' if begins else '──'} {self.names[id]} {version.value}"
+            lines.append(line)
+        return lines
+
+
+def drawn(step: int) -> list[str]:
+    """The drawing under that number, without the remarks beside it."""
+    text = ARCHITECTURE.read_text()
+    (block,) = re.findall(rf"^\({step}\)\n((?:(?:ann|bob) .*\n)+)", text, re.MULTILINE)
+    return [re.split(r"\s{4,}", line)[0] for line in block.splitlines()]
+
+
+def test_the_chains_are_those_that_the_architecture_draws() -> None:
+    walk = Walk()
+    walk.names[Dot(2, 1)], walk.names[Dot(2, 2)], walk.names[Dot(2, 3)] = "O1", "O2", "O3"
+    opened = [
+        Request(1, Dot(2, 1), BANK.call("open", "ann", 100), False),
+        Request(2, Dot(2, 2), BANK.call("open", "bob", 50), False),
+        Request(3, Dot(2, 3), Operation("noop"), True, DotSet([Dot(2, 1), Dot(2, 2)]).freeze()),
+    ]
+    walk.receive(Cast(tuple(opened)), 2)
+    walk.receive(Decisions(0, ((Dot(2, 3),),)), 2)
+    walk.executed.clear()
+
+    walk.invoke("W", BANK.call("deposit", "ann", 30), False, 10)
+    walk.invoke("V", BANK.call("withdraw", "bob", 5), False, 20)
+    strong = walk.invoke("S", BANK.call("withdraw", "ann", 10), True, 30)
+    assert walk.drawing() == drawn(1)
+    assert walk.executed == ["W", "V", "S"]
+
+    walk.names[Dot(1, 1)] = "L"
+    late = Request(5, Dot(1, 1), BANK.call("withdraw", "ann", 80), False)
+    walk.receive(Cast((late,)), 1)
+    assert walk.drawing() == drawn(2)
+    assert walk.executed == ["W", "V", "S", "L", "W", "S"]
+
+    walk.executed.clear()
+    walk.replica.receive(Decisions(1, ((strong,),)), 1, 0)
+    before = walk.replica.committed_ids()[-3:]
+    assert [walk.names[id] for id in before] == ["W", "V", "S"]
+    walk.work()
+    assert set(walk.executed) == {"L", "S", "W"}
+    assert walk.drawing() == drawn(3)
+
+    assert walk.answers == [
+        ("W", Kind.TENTATIVE, 130),
+        ("V", Kind.TENTATIVE, 45),
+        ("S", Kind.TENTATIVE, 120),
+        ("S", Kind.TENTATIVE, 40),
+        ("S", Kind.STABLE, 120),
+        ("W", Kind.FINAL, 130),
+        ("V", Kind.FINAL, 45),
+    ]

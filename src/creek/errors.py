@@ -3,7 +3,8 @@
     CreekError
     ├── UsageError              the caller's mistake: says what is wrong and what is allowed
     │   ├── UnknownName         a data type, operation, scheme or option that does not exist
-    │   └── BadValue            an argument out of range, or one that cannot be sent
+    │   ├── BadValue            an argument out of range, or one that cannot be sent
+    │   └── NotDeterministic    an operation that does something else when it is executed again
     ├── PeerFault               another process sent what it must not send
     │   └── MalformedMessage    bytes that are not one of our messages
     └── StorageFault            the disk failed, or holds what we did not write
@@ -29,6 +30,10 @@ class UnknownName(UsageError):
 
 class BadValue(UsageError):
     """A value out of range, or one that cannot be sent."""
+
+
+class NotDeterministic(UsageError):
+    """An operation that does something else when it is executed again: replicas would differ."""
 
 
 class PeerFault(CreekError):

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 
 import click
+import msgspec
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -15,12 +16,16 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from creek import datatypes
 from creek.checkers import rows
+from creek.cli.again import debugged_simulation
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.output import complaints, program, show, show_json, show_table
 from creek.cli.scenario_text import scenario_lines
 from creek.cli.words import counted
-from creek.simulation.fuzz import TWICE_EVERY, Finding, Score, campaign
+from creek.errors import NotDeterministic
+from creek.execution.debug import Debugged
+from creek.simulation.fuzz import FUZZ_EVENTS_MAX, TWICE_EVERY, Finding, Score, campaign
 from creek.simulation.plan import scenario_from_seed
 
 PROBES_FROM = 2000
@@ -41,10 +46,17 @@ def usable_cores() -> int:
 )
 @click.option("--jobs", type=click.IntRange(1, 256), help="Processes.  [default: one per core]")
 @click.option("--scheme", default="basic", show_default=True, help="The replication scheme.")
+@click.option("--debug", is_flag=True, help="Run once more, with every operation executed twice.")
 @click.option("--verbose", is_flag=True, help="Describe each seed, and list the probes.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def fuzz(
-    seeds: int, first: int, jobs: int | None, scheme: str, verbose: bool, as_json: bool
+    seeds: int,
+    first: int,
+    jobs: int | None,
+    scheme: str,
+    debug: bool,
+    verbose: bool,
+    as_json: bool,
 ) -> int:
     """Run random clusters under random faults, one for each seed, and check every run.
 
@@ -58,6 +70,8 @@ def fuzz(
     """
     score = Score(scheme)
     findings = campaign(range(first, first + seeds), scheme, jobs or usable_cores())
+    if debug:
+        findings = map(_debugged, findings)
     for finding in _watched(findings, seeds, score):
         score.add(finding)
         if verbose and not as_json:
@@ -74,7 +88,26 @@ def fuzz(
 
 def replay_command(finding: Finding) -> str:
     scheme = "" if finding.scheme == "basic" else f" --scheme {finding.scheme}"
-    return f"{program()} simulate --replay {finding.seed}{scheme}"
+    debug = " --debug" if isinstance(finding, DebugFinding) else ""
+    return f"{program()} simulate --replay {finding.seed}{scheme}{debug}"
+
+
+class DebugFinding(Finding, frozen=True, kw_only=True):
+    """Of a seed with an operation that is not deterministic, which is its `crash`."""
+
+
+def _debugged(finding: Finding) -> Finding:
+    """The same scenario in debug mode: what else it shows may follow from what is found there."""
+    if finding.crash is not None:
+        return finding
+    scenario = scenario_from_seed(finding.seed, finding.scheme)
+    datatype = Debugged(datatypes.named(scenario.datatype))
+    try:
+        debugged_simulation(scenario, datatype).run(FUZZ_EVENTS_MAX)
+    except NotDeterministic as error:
+        known = {**msgspec.structs.asdict(finding), "crash": str(error)}
+        return DebugFinding(**known)
+    return finding
 
 
 def _watched(findings: Iterator[Finding], seeds: int, score: Score) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from creek import datatypes
 from creek.checkers import Verdict, check_all, rows
+from creek.cli.again import debugged_simulation, repeat
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.fault_help import fault_help
 from creek.cli.measures import measure
@@ -23,7 +24,9 @@ from creek.cli.story import story_scenario, tell
 from creek.cli.table import measures_table
 from creek.cli.timeline import timeline
 from creek.cli.verdicts import all_legal, verdict_lines
-from creek.errors import UsageError
+from creek.cli.words import counted
+from creek.errors import NotDeterministic, UsageError
+from creek.execution.debug import Debugged
 from creek.history import save, save_verdicts
 from creek.schemes import registry
 from creek.simulation.cluster import Run
@@ -128,6 +131,11 @@ def _help_faults(context: click.Context, parameter: click.Parameter, asked: bool
 @click.option("--random-faults", is_flag=True, help="Faults drawn from the seed.")
 @click.option("--story", is_flag=True, help="Tell what happens when a network breaks and heals.")
 @click.option("--replay", type=click.IntRange(0), metavar="SEED", help="Run a seed of the fuzzer.")
+@click.option(
+    "--debug",
+    is_flag=True,
+    help="Execute every operation twice, and all again in another process, and compare.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Keep the run in this folder, for creek check."
@@ -145,7 +153,7 @@ def simulate(context: click.Context, /, as_json: bool, out: Path | None, **optio
     """Run a simulated cluster once, measure it, and check what it did.
 
     The same options give the same run, on any machine. Exits with 1 when a checker finds something
-    that must not be.
+    that must not be, or --debug an operation that is not deterministic.
 
     \b
     Examples:
@@ -154,6 +162,7 @@ def simulate(context: click.Context, /, as_json: bool, out: Path | None, **optio
       creek simulate --call 'open ann 9 on 0 at 1ms' \\
                      --call 'strong balance ann on 4 at 5ms'
       creek simulate --replay 291
+      creek simulate --datatype kv --debug
 
     \b
     What is measured, all in simulated time:
@@ -170,9 +179,15 @@ def simulate(context: click.Context, /, as_json: bool, out: Path | None, **optio
     scenario = _scenario(context, options)
     if out is not None and out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise UsageError(f"{out} exists already, and a run is never written over: name another")
+    datatype = Debugged(datatypes.named(scenario.datatype)) if options["debug"] else None
     try:
-        run = _run(scenario)
+        run = _run(scenario, datatype)
+        if datatype is not None and (difference := repeat(scenario, datatype.journal)):
+            raise difference
         verdicts = check_all(run.history)
+    except NotDeterministic as error:
+        click.echo(f"creek: {error}", err=True)
+        return ILLEGAL
     except Exception:  # noqa: BLE001 - a replica that raises is a finding, as in the fuzzer
         show([*scenario_lines(scenario), Text("a replica or a checker raised", style="red")])
         click.echo(traceback.format_exc(), err=True)
@@ -184,10 +199,17 @@ def simulate(context: click.Context, /, as_json: bool, out: Path | None, **optio
         show_json(measure(scenario, run, verdicts))
     else:
         _show(scenario, run, verdicts, options)
+        if datatype is not None:
+            show([Text(), Text(_debugged(datatype))])
         if out is not None:
             folder = shlex.quote(str(out))
             show([Text(), Text(f"kept in {out}; check it with: {program()} check {folder}")])
     return FINE if all_legal(verdicts) else ILLEGAL
+
+
+def _debugged(datatype: Debugged) -> str:
+    executions = counted(len(datatype.journal), "execution")
+    return f"{executions}, repeated here and in another process: all operations are deterministic"
 
 
 def _show(scenario: Scenario, run: Run, verdicts: list[Verdict], options: dict[str, Any]) -> None:
@@ -266,9 +288,12 @@ def _refuse_others(context: click.Context, chosen: str, others: tuple[str, ...])
 # --- running ----------------------------------------------------------------------------------
 
 
-def _run(scenario: Scenario) -> Run:
+def _run(scenario: Scenario, datatype: Debugged | None) -> Run:
     """Run it, with a progress bar if it takes a while and somebody watches."""
-    simulation = simulation_of(scenario)
+    if datatype is None:
+        simulation = simulation_of(scenario)
+    else:
+        simulation = debugged_simulation(scenario, datatype)
     console = complaints()
     if not console.is_terminal or not scenario.duration_us:
         return simulation.run()

@@ -1,0 +1,39 @@
+"""Data types with a mistake in them, for `--debug` to find. `register` makes them known."""
+
+import time
+from random import Random
+from typing import Any
+
+from creek import datatypes
+from creek.execution.datatype import DataType
+from creek.execution.transaction import Transaction
+
+HASHED = DataType("hashed")
+CLOCKED = DataType("clocked")
+
+
+@HASHED.operation
+def tag(tx: Transaction, *names: str) -> tuple[str, ...]:
+    """Answers in the order of a set of texts, which is another one in another process."""
+    tags = set(names)
+    tx.add("tagged", len(tags))
+    return tuple(tags)
+
+
+@CLOCKED.operation
+def stamp(tx: Transaction) -> int:
+    return time.perf_counter_ns()
+
+
+def _tags(random: Random) -> tuple[str, tuple[Any, ...]]:
+    return "tag", tuple(random.sample(("red", "green", "blue", "black", "white"), 5))
+
+
+def _stamps(random: Random) -> tuple[str, tuple[Any, ...]]:
+    return "stamp", ()
+
+
+def register() -> None:
+    for datatype, sample in ((HASHED, _tags), (CLOCKED, _stamps)):
+        datatypes.DATATYPES[datatype.name] = datatype
+        datatypes.SAMPLES[datatype.name] = sample

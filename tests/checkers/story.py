@@ -66,6 +66,8 @@ class Story:
         self.records: dict[tuple[Dot, int], OperationRecord] = {}
         self.batches: list[tuple[Dot, ...]] = []
         self.promised: set[int] = set()
+        self.standing_still = False
+        """Whatever a replica recovers, it recovers at once."""
 
     # --- what happens ----------------------------------------------------------------------------
 
@@ -126,6 +128,7 @@ class Story:
         old = self._at(replica)
         new = _Replica(old.incarnation + 1, self._tick())
         self.incarnations[replica].append(new)
+        self.standing_still = True
         if checkpoint:
             self.install(replica, checkpoint)
         for dot in old.known[: len(old.known) - lost]:
@@ -134,6 +137,7 @@ class Story:
         decided, self.batches = self.batches, self.batches[: old.instance]
         self.deliver(replica)
         self.batches = decided
+        self.standing_still = False
 
     def install(self, replica: int, instances: int) -> None:
         """A checkpoint of the first instances."""
@@ -240,7 +244,8 @@ class Story:
         )
 
     def _tick(self) -> int:
-        self.now_us += 10
+        if not self.standing_still:
+            self.now_us += 10
         return self.now_us
 
     def _invoke(self, replica: int, operation: Operation, strong: bool, session: int) -> Dot:

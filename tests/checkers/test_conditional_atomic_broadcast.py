@@ -213,3 +213,18 @@ def test_a_delivery_that_only_a_crashed_replica_made_is_caught_at_the_end() -> N
     accepts(check, story.history(quiescent=False))
     verdict = refuses(check, story.history(), f"replica 1 never CAB-delivered {dot}")
     assert verdict.counterexample[0].who == "replica 0 (incarnation 0)"
+
+
+def test_a_restart_that_forgets_a_delivery_is_found() -> None:
+    story = Story()
+    strong = story.strong(0, "append", "a")
+    story.gossip(strong)
+    story.order(strong)
+    story.deliver()
+    story.crash(2)
+    story.restart(2)
+    forgotten = with_event(story.history(), 2, CabDelivered(strong, 0), None, incarnation=1)
+    forgotten = with_event(forgotten, 2, Committed(strong, 0), None, incarnation=1)
+
+    accepts(check, story.history())
+    refuses(check, forgotten, f"replica 2 restarted without {strong} of instance 0")

@@ -9,10 +9,12 @@ before m', then every process CAB-delivers m' only after it has CAB-delivered m.
 
 The predicate (lines 10-14) is about the causal context that the request was cast with, so that is
 checked too: line 19 to the letter, "causalCtx \\ {x.id | x ∈ tentative ∧ r < x}", with `causalCtx`
-as lines 22, 30 and 34 build it. A checkpoint delivers what it covers.
+as lines 22, 30 and 34 build it. A checkpoint delivers what it covers. What others could know to be
+delivered is delivered for ever: a replica that restarts finds it on its disk.
 """
 
 from bisect import bisect_left, bisect_right, insort
+from itertools import pairwise
 
 from creek.checkers._ids import Ids
 from creek.checkers.run import Run
@@ -36,7 +38,14 @@ def check(run: Run) -> Verdict:
     for log in run.logs:
         if problem := _Walk(run, log).check():
             return problem
-    return _unique(run) or _total_order(run) or _validity(run) or _agreement(run) or Ok(NAME)
+    return (
+        _unique(run)
+        or _total_order(run)
+        or _recovered(run)
+        or _validity(run)
+        or _agreement(run)
+        or Ok(NAME)
+    )
 
 
 class _Walk:
@@ -187,6 +196,35 @@ def _disorder(
     return Illegal(NAME, message, (*_deliveries(run, expected[1])[:2], saw_event(log, logged)))
 
 
+def _recovered(run: Run) -> Illegal | None:
+    for old, new in pairwise(run.logs):
+        if old.replica == new.replica:
+            had = _reached(run, old.known_events)
+            found = tuple(each for each in new.events if each.at_us == new.started_us)
+            at = _reached(run, found)
+            if at < had:
+                instance, dot = run.delivered[at]
+                message = f"replica {new.replica} restarted without {dot} of instance {instance}"
+                seen = _deliveries(run, dot)
+                mine = [each for each in seen if each.who.startswith(f"replica {new.replica} ")]
+                return Illegal(NAME, message, tuple(mine[:1] or seen[:1]))
+    return None
+
+
+def _reached(run: Run, events: tuple[LoggedEvent, ...]) -> int:
+    """How far in the merged order."""
+    at = 0
+    for logged in events:
+        match logged.event:
+            case Installed(instance=instance):
+                at = max(at, _start(run, instance))
+            case CabDelivered():
+                at += 1
+            case _:
+                pass
+    return at
+
+
 def _validity(run: Run) -> Illegal | None:
     """A strong request survived when a replica that is up at the end has it."""
     if not run.history.quiescent:
@@ -206,15 +244,7 @@ def _agreement(run: Run) -> Illegal | None:
         return None
     for final in run.history.finals:
         log = run.last_logs.get(final.replica)
-        at = 0
-        for logged in log.events if log is not None else ():
-            match logged.event:
-                case Installed(instance=instance):
-                    at = max(at, _start(run, instance))
-                case CabDelivered():
-                    at += 1
-                case _:
-                    pass
+        at = _reached(run, log.events if log is not None else ())
         if at < len(run.delivered):
             instance, dot = run.delivered[at]
             message = f"replica {final.replica} never CAB-delivered {dot} of instance {instance}"

@@ -109,7 +109,7 @@ def test_people_get_tables(capsys: pytest.CaptureFixture[str]) -> None:
         "accuracy",
         "trace hash",
         "crash 1 at 50ms",
-        "10 checkers say ok",
+        "11 checkers say ok",
     ):
         assert part in shown
     assert "\x1b" not in shown

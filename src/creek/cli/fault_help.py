@@ -14,7 +14,7 @@ space: us, ms, s, m, h or d. A probability is 10% or 0.1."""
 
 _AFTER = """\
 Of five replicas, 'partition 0,1 at 1s' is 'partition 0,1|2,3,4 at 1s': the rest is one group.
-At the end of --duration every fault is healed, but for death and wrong clocks."""
+At the end of --duration every fault is healed, but for death, severed links and wrong clocks."""
 
 
 def fault_help() -> str:

@@ -204,7 +204,9 @@ def _moments(history: History, scenario: Scenario) -> list[_Moment]:
         for fault in faults
         if (moment := _fault(fault, scenario, history.operations)) is not None
     ]
-    deaths = {(each.at_us, each.replica) for each in faults if isinstance(each, Die)}
+    deaths = {
+        (each.at_us, each.replica) for each in faults if isinstance(each, Die) and not each.telling
+    }
     moments += _lives(history, deaths)
     if not _leave_nothing(faults):
         # Sorting keeps what stands first: replicas that the end brings back come after it.
@@ -246,6 +248,8 @@ def _fault(fault: Fault, scenario: Scenario, records: Iterable[OperationRecord])
             return _Moment(at_us, f"the network heals{waiting}", groups=())
         case Cut(sender=sender, receiver=receiver):
             return _Moment(at_us, f"nothing gets from {sender} to {receiver} any more")
+        case Die(replica=replica, telling=True):
+            return _Moment(at_us, f"replica {replica} is to die when it has promised a ballot")
         case Die(replica=replica):
             return _Moment(at_us, f"replica {replica} dies (○): it never comes back", stops=replica)
         case Crash(replica=replica, writing=True):

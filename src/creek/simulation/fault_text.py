@@ -3,8 +3,10 @@
 One entry is a name, what it is about, and clauses in any order; entries end at `;` or a line break:
 
     crash 2 at 150ms                      crash-writing 2 at 150ms
-    restart 2 at 400ms                    die 2 at 400ms
-    partition 0,1|2,3,4 at 1s             cut 0>1 at 100ms             heal at 2s
+    restart 2 at 400ms
+    die 2 at 400ms                        die-telling 2 at 400ms
+    partition 0,1|2,3,4 at 1s             heal at 2s
+    cut 0>1 at 100ms                      sever 0>1 at 100ms
     loss 10% at 0s                        duplication 0.05 at 1s
     reordering 0.2 by 5ms at 1s           spike x5 for 100ms at 1s
     jump 3 by -1h at 1s                   skew 3 by 1d at 0s
@@ -34,6 +36,7 @@ from creek.simulation.faults import (
     Partition,
     Reordering,
     Restart,
+    Sever,
     SlowCpu,
     SlowDisk,
     Spike,
@@ -152,11 +155,11 @@ def _partition(words: _Words) -> Fault:
     )
 
 
-def _cut(words: _Words) -> Fault:
+def _cut(words: _Words, kind: type[Cut] = Cut) -> Fault:
     sender, arrow, receiver = words.subject("a direction such as 0>1").partition(">")
     if not arrow:
         raise BadValue("a cut needs a direction such as 0>1")
-    return Cut(words.at_us, words.index(sender), words.index(receiver))
+    return kind(words.at_us, words.index(sender), words.index(receiver))
 
 
 _BUILDERS: dict[str, Callable[[_Words], Fault]] = {
@@ -164,8 +167,10 @@ _BUILDERS: dict[str, Callable[[_Words], Fault]] = {
     "crash-writing": lambda words: Crash(words.at_us, words.replica(), writing=True),
     "restart": lambda words: Restart(words.at_us, words.replica()),
     "die": lambda words: Die(words.at_us, words.replica()),
+    "die-telling": lambda words: Die(words.at_us, words.replica(), telling=True),
     "partition": _partition,
     "cut": _cut,
+    "sever": lambda words: _cut(words, Sever),
     "heal": lambda words: Heal(words.at_us),
     "loss": lambda words: Loss(words.at_us, words.probability()),
     "duplication": lambda words: Duplication(words.at_us, words.probability()),
@@ -196,11 +201,13 @@ FORMS: dict[str, tuple[str, str]] = {
     ),
     "restart": ("restart 2 at 400ms", "it comes back with what its disk kept"),
     "die": ("die 2 at 400ms", "it stops for good: it does not come back at the end, as others do"),
+    "die-telling": ("die-telling 2 at 400ms", "... right after its next promise to a leader"),
     "partition": (
         "partition 0,1|2,3 at 1s",
         "only replicas of one group reach each other; those not named form one more group",
     ),
     "cut": ("cut 0>1 at 100ms", "nothing gets from 0 to 1; the way back is not touched"),
+    "sever": ("sever 0>1 at 100ms", "... and nothing heals it, not even the end"),
     "heal": ("heal at 2s", "every partition and cut ends"),
     "loss": ("loss 10% at 0s", "from now on each message is lost with this probability"),
     "duplication": ("duplication 5% at 1s", "... arrives a second time, later"),
@@ -260,10 +267,12 @@ def _body(fault: Fault, duration: Callable[[int], str], number: Callable[[float]
             return f"crash-writing {replica}" if writing else f"crash {replica}"
         case Restart(replica=replica):
             return f"restart {replica}"
-        case Die(replica=replica):
-            return f"die {replica}"
+        case Die(replica=replica, telling=telling):
+            return f"die-telling {replica}" if telling else f"die {replica}"
         case Partition(groups=groups):
             return "partition " + "|".join(",".join(map(str, group)) for group in groups)
+        case Sever(sender=sender, receiver=receiver):
+            return f"sever {sender}>{receiver}"
         case Cut(sender=sender, receiver=receiver):
             return f"cut {sender}>{receiver}"
         case Heal():

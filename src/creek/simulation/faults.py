@@ -7,6 +7,7 @@ is refused by `check`, which knows the cluster. The injector makes them happen.
 
 import re
 from collections.abc import Sequence
+from itertools import combinations
 from typing import TypeAlias
 
 import msgspec
@@ -48,7 +49,13 @@ class Restart(_OneReplica, frozen=True):
 
 
 class Die(_OneReplica, frozen=True):
-    """The replica stops for good: nothing brings it back, not even the end of all faults."""
+    """The replica stops for good: nothing brings it back, not even the end of all faults.
+
+    With `telling` it waits until the replica has sent its next promise, in which it tells a leader
+    what it accepted and knows to be decided, and strikes then; one that promises nothing lives on.
+    """
+
+    telling: bool = False
 
 
 class Partition(_Fault, frozen=True):
@@ -74,6 +81,10 @@ class Cut(_Fault, frozen=True):
 
     def replicas(self) -> tuple[int, ...]:
         return (self.sender, self.receiver)
+
+
+class Sever(Cut, frozen=True):
+    """A cut for good: nothing mends the link, not even the end of all faults."""
 
 
 class Heal(_Fault, frozen=True):
@@ -177,6 +188,7 @@ Fault: TypeAlias = (
     | Die
     | Partition
     | Cut
+    | Sever
     | Heal
     | Loss
     | Duplication
@@ -196,6 +208,13 @@ def check(faults: Sequence[Fault], replicas: int) -> None:
     dead = {fault.replica for fault in faults if isinstance(fault, Die)}
     if len(dead) > (replicas - 1) // 2:
         raise BadValue(f"{len(dead)} of {replicas} replicas die: a majority must stay")
+    severed = {frozenset(fault.replicas()) for fault in faults if isinstance(fault, Sever)}
+    alive = [each for each in range(replicas) if each not in dead]
+    if severed and not any(
+        all(frozenset(pair) not in severed for pair in combinations(majority, 2))
+        for majority in combinations(alive, replicas // 2 + 1)
+    ):
+        raise BadValue("the links that are severed leave no majority that is connected both ways")
     for fault in faults:
         for replica in fault.replicas():
             if not 0 <= replica < replicas:

@@ -22,6 +22,7 @@ from creek.simulation.faults import (
     Partition,
     Reordering,
     Restart,
+    Sever,
     SlowCpu,
     SlowDisk,
     Spike,
@@ -81,13 +82,14 @@ class Injector:
         self._scheduled += [self._heap.at(fault.at_us, self.inject, fault) for fault in faults]
 
     def heal_all(self) -> None:
-        """Undo every fault, but for death, and drop those still to come."""
+        """Undo every fault, but for death and severed links, and drop those still to come."""
         self._healed = True
         for handle in self._scheduled:
             self._heap.cancel(handle)
         for knob in (self._spike, self._garbage, *self._disks, *self._cpus):
             knob.reset()
         self._network.heal()
+        self._network.last_words.clear()
         self._network.noise.quiet()
         for node in self._nodes:
             node.disk.doom = None
@@ -104,11 +106,14 @@ class Injector:
             case Restart(replica=replica):
                 if nodes[replica].replica is None and replica not in self.dead:
                     self._restart(replica)
+            case Die(replica=replica, telling=True):
+                network.last_words[replica] = partial(self._die, replica)
             case Die(replica=replica):
-                self.dead.add(replica)
-                self._crash_if_up(replica)
+                self._die(replica)
             case Partition(groups=groups):
                 network.partition(groups)
+            case Sever(sender=sender, receiver=receiver):
+                network.sever(sender, receiver)
             case Cut(sender=sender, receiver=receiver):
                 network.cut(sender, receiver)
             case Heal():
@@ -139,6 +144,11 @@ class Injector:
     def _crash_if_up(self, replica: int) -> None:
         if self._nodes[replica].replica is not None and not self._healed:
             self._crash(replica)
+
+    def _die(self, replica: int) -> None:
+        if not self._healed:
+            self.dead.add(replica)
+            self._crash_if_up(replica)
 
     def _for_a_while(self, knob: _Knob, value: float, duration_us: int) -> None:
         knob.push(value)

@@ -19,7 +19,7 @@ from typing import TypeAlias
 import msgspec
 
 from creek.errors import BadValue
-from creek.protocol.messages import Message, encode
+from creek.protocol.messages import Message, Promise, encode
 from creek.simulation.heap import EventHeap
 from creek.simulation.noise import Forgery, Noise
 from creek.simulation.seeds import derive
@@ -74,7 +74,9 @@ class Network:
         "_model",
         "_replicas",
         "_sent",
+        "_severed",
         "blocked",
+        "last_words",
         "lost",
         "noise",
         "spike_factor",
@@ -93,11 +95,14 @@ class Network:
         self._epochs = [0] * replicas
         self._groups: tuple[tuple[int, ...], ...] = ()
         self._cuts: list[tuple[int, int]] = []
+        self._severed: list[tuple[int, int]] = []
         self._sent: dict[type, list[int]] = {}
         self.blocked = [False] * (replicas * replicas)
         """For each pair, at `sender * replicas + receiver`."""
         self.noise = Noise(seed, replicas)
         self.spike_factor = 1.0
+        self.last_words: dict[int, Callable[[], None]] = {}
+        """What is to happen, once, when the replica has sent its next promise."""
         self.lost = 0
 
     # --- sending -------------------------------------------------------------------------------
@@ -127,6 +132,8 @@ class Network:
             self._last_arrival_us[pair] = arrival_us
             heap.at(arrival_us, self._arrive, pair, data, shared, self._epochs[sender])
         self._leaves_ns[sender] = leaves_ns
+        if sender in self.last_words and type(message) is Promise:
+            heap.after(0, self.last_words.pop(sender))
 
     def _delay_us(self) -> int:
         model = self._model
@@ -179,8 +186,13 @@ class Network:
         self._cuts.append((sender, receiver))
         self._recompute_blocked()
 
+    def sever(self, sender: int, receiver: int) -> None:
+        """As `cut`, and never healed."""
+        self._severed.append((sender, receiver))
+        self._recompute_blocked()
+
     def heal(self) -> None:
-        """Everyone reaches everyone."""
+        """Everyone reaches everyone, but for links that were severed."""
         self._groups = ()
         self._cuts.clear()
         self._recompute_blocked()
@@ -206,5 +218,5 @@ class Network:
             for replica in group:
                 group_of[replica] = number
         self.blocked = [mine != theirs for mine in group_of for theirs in group_of]
-        for sender, receiver in self._cuts:
+        for sender, receiver in (*self._cuts, *self._severed):
             self.blocked[sender * self._replicas + receiver] = True

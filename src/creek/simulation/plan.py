@@ -1,12 +1,15 @@
 """From a seed to a scenario: what the fuzzer tries.
 
 Each aspect of a scenario is drawn from a generator of its own, so a new kind of fault does not
-change the clusters and workloads of old seeds. Runs are short and small on purpose: rare
-interleavings come from many seeds with small limits (windows, batches, checkpoints every few
+change the clusters and workloads of old seeds. Every fourth seed is a play (`plays`), where there
+are players enough; all others have a random mix of faults. Runs are short and small on purpose:
+rare interleavings come from many seeds with small limits (windows, batches, checkpoints every few
 requests), not from long runs.
 """
 
 from random import Random
+
+from msgspec.structs import replace
 
 from creek.datatypes import DATATYPES
 from creek.simulation.clock import DAY_US, ClockModel
@@ -15,6 +18,7 @@ from creek.simulation.disk import DiskModel
 from creek.simulation.fault_mix import fault_mix
 from creek.simulation.faults import Die, Fault
 from creek.simulation.network import NetworkModel
+from creek.simulation.plays import PLAYERS_MIN, play
 from creek.simulation.scenario import Scenario
 from creek.simulation.seeds import derive
 from creek.simulation.workload import ClientModel
@@ -23,6 +27,8 @@ _SETTLE_TICKS = 3_000
 """How long a cluster may take to rest: a leader change with grown timeouts, then a no-op."""
 
 _OPERATIONS_MIN, _OPERATIONS_MAX = 20, 80
+
+PLAY_EVERY = 4
 
 
 def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) -> Scenario:
@@ -35,6 +41,20 @@ def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) ->
     duration_us = min(2_000_000, tick_us * load.randint(100, 240))
     mix = fault_mix(derive(seed, "plan", "faults"), replicas, duration_us)
     mix += _deaths(derive(seed, "plan", "deaths"), replicas, duration_us)
+    clients = _clients(load, replicas, duration_us)
+    settings = _settings(derive(seed, "plan", "settings"))
+    settings |= _gossip(derive(seed, "plan", "gossip"))
+    settings |= _execution(derive(seed, "plan", "execution"))
+    if seed % PLAY_EVERY == 0 and replicas >= PLAYERS_MIN:
+        staged = play(derive(seed, "plan", "play"), replicas, tick_us, duration_us)
+        mix = staged.faults
+        settings |= staged.settings
+        clients = replace(
+            clients,
+            strong_share=staged.strong_share,
+            think_us=clients.think_us // staged.haste,
+            tentative_only_share=1.0,
+        )
     return Scenario(
         seed=seed,
         scheme=scheme,
@@ -43,15 +63,13 @@ def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) ->
         duration_us=duration_us,
         settle_us=_SETTLE_TICKS * tick_us,
         tick_us=tick_us,
-        clients=_clients(load, replicas, duration_us),
+        clients=clients,
         cpu=_cpu(derive(seed, "plan", "cpu")),
         network=network,
         disk=_disk(derive(seed, "plan", "disk")),
         clock=_clock(derive(seed, "plan", "clock"), replicas),
         record_orders=True,
-        settings=_settings(derive(seed, "plan", "settings"))
-        | _gossip(derive(seed, "plan", "gossip"))
-        | _execution(derive(seed, "plan", "execution")),
+        settings=settings,
         faults=mix if faults else (),
     )
 

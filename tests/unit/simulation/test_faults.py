@@ -23,6 +23,7 @@ from creek.simulation.faults import (
     ClockSkew,
     Crash,
     Cut,
+    Die,
     Duplication,
     Fault,
     Garbage,
@@ -31,6 +32,7 @@ from creek.simulation.faults import (
     Partition,
     Reordering,
     Restart,
+    Sever,
     SlowCpu,
     SlowDisk,
     Spike,
@@ -43,7 +45,10 @@ WRITTEN: dict[str, Fault] = {
     "crash-writing 2 at 150ms": Crash(150_000, 2, writing=True),
     "restart 2 at 1s": Restart(1_000_000, 2),
     "partition 0,1|2,3,4 at 1s": Partition(1_000_000, ((0, 1), (2, 3, 4))),
+    "die 2 at 1s": Die(1_000_000, 2),
+    "die-telling 2 at 1s": Die(1_000_000, 2, telling=True),
     "cut 0>1 at 100ms": Cut(100_000, 0, 1),
+    "sever 0>1 at 100ms": Sever(100_000, 0, 1),
     "heal at 2s": Heal(2_000_000),
     "loss 0.1 at 0s": Loss(0, 0.1),
     "duplication 0.25 at 1ms": Duplication(1_000, 0.25),
@@ -171,6 +176,19 @@ def test_a_fault_that_names_a_replica_which_does_not_exist_is_refused(fault: Fau
         check([fault], replicas=3)
 
 
+def test_severed_links_must_leave_a_majority_that_is_connected_both_ways() -> None:
+    check([Sever(0, 0, 1)], replicas=3)
+    check([Sever(0, 0, 1), Sever(0, 1, 2)], replicas=3)
+    schedules: tuple[tuple[Fault, ...], ...] = (
+        (Sever(0, 0, 1), Sever(0, 1, 2), Sever(0, 2, 0)),
+        (Sever(0, 0, 1), Die(0, 2)),
+        (Sever(0, 1, 0), Die(0, 2, telling=True)),
+    )
+    for faults in schedules:
+        with pytest.raises(BadValue, match="no majority that is connected both ways"):
+            check(faults, replicas=3)
+
+
 @given(st.integers(0, 2**32), st.integers(1, 7), st.integers(1, 2_000_000))
 def test_random_mixes_are_valid_and_survive_being_written_down(
     seed: int, replicas: int, duration_us: int
@@ -187,5 +205,5 @@ def test_random_mixes_have_every_kind_of_fault_and_sometimes_none() -> None:
     mixes = [fault_mix(derive(seed, "faults"), 5, 1_000_000) for seed in range(300)]
     assert {type(fault) for mix in mixes for fault in mix} == {
         type(each) for each in WRITTEN.values()
-    }
+    } - {Die, Sever}
     assert () in mixes

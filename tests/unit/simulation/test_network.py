@@ -3,7 +3,7 @@
 import pytest
 
 from creek.errors import BadValue, MalformedMessage
-from creek.protocol.messages import Message, Progress, decode_message, encode
+from creek.protocol.messages import Ballot, Message, Progress, Promise, decode_message, encode
 from creek.simulation.heap import EventHeap
 from creek.simulation.network import Network, NetworkModel
 
@@ -77,6 +77,33 @@ def test_messages_and_bytes_are_counted_by_type_and_receiver() -> None:
     statistics = bench.network.statistics()
     assert statistics.messages == {"Progress": 2}
     assert statistics.bytes == {"Progress": 2 * (len(encode(Progress(0))) + 66)}
+
+
+def test_a_severed_link_outlasts_every_healing() -> None:
+    bench = Bench()
+    bench.network.sever(0, 1)
+    bench.network.cut(1, 2)
+    bench.network.heal()
+    bench.send(0, (1, 2))
+    bench.send(1, (0, 2))
+    bench.heap.run()
+    pairs = sorted((sender, receiver) for _, receiver, sender, _ in bench.log)
+    assert pairs == [(0, 2), (1, 0), (1, 2)]
+
+
+def test_last_words_are_the_next_promise_that_leaves() -> None:
+    bench = Bench()
+    struck: list[int] = []
+    bench.network.last_words[0] = lambda: struck.append(bench.heap.now)
+    promise = Promise(Ballot(1, 1), 0, ())
+    bench.send(0, (1,))
+    bench.network.send(1, (), promise)
+    bench.heap.run()
+    assert struck == []
+    for _ in range(2):
+        bench.network.send(0, (), promise)
+    bench.heap.run()
+    assert len(struck) == 1
 
 
 def test_a_partition_separates_groups_in_both_directions_until_it_heals() -> None:

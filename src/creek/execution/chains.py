@@ -133,7 +133,8 @@ class Version:
         self.value = value
         self.delta = delta
         self.total: int | None = None
-        """Of a delta: the sum up to and with it, once somebody asked."""
+        """Of a delta: the sum up to and with it, once somebody asked. Then those of the deltas
+        right before it are known as well."""
         self.readers: list[Entry] = []
         self._sorted = True
         self._limit = _READERS_MIN
@@ -162,7 +163,8 @@ class Version:
         return [each for each in self.readers[start:] if self._is_read_by(key, each)]
 
     def _drop_former(self, key: Key) -> None:
-        self.readers = [each for each in self.readers if self._is_read_by(key, each)]
+        readers = dict.fromkeys(self.readers)  # once each, however often they came back
+        self.readers = [each for each in readers if self._is_read_by(key, each)]
 
     def _is_read_by(self, key: Key, reader: Entry) -> bool:
         read = reader.reads.get(key)
@@ -261,8 +263,7 @@ class Chain:
         """Nothing can come before this version any more: let it be the base."""
         index = self.index(version)
         if version.delta:
-            version.value = self._total(index)
-            version.delta = False
+            _fix(version, self._total(index))
         version.writer = None
         del self.versions[:index]
         if len(self.versions) == 1:
@@ -279,8 +280,7 @@ class Chain:
             if all(version.delta for version in versions[begin : end + 1]):
                 last.value = sum(version.value for version in versions[begin : end + 1])
             else:
-                last.value = self._total(end)
-                last.delta = False
+                _fix(last, self._total(end))
         last.writer = stretch
         del versions[begin:end]
 
@@ -320,12 +320,23 @@ class Chain:
             doubts.append((reader, self.key))
 
     def _doubt_deltas(self, index: int, doubts: Doubts) -> None:
-        """The deltas from `index` on, up to the next value, stand on other ground now."""
+        """The deltas from `index` on, up to the next value, stand on other ground now. Of those
+        without a total nobody has read, nor of any behind them: that is where it ends."""
         versions = self.versions
-        while index < len(versions) and versions[index].delta:
+        while index < len(versions) and versions[index].total is not None:
             versions[index].total = None
             self._doubt_readers(versions[index], (), doubts)
             index += 1
+
+
+def _fix(version: Version, sum_: int) -> None:
+    """Let a delta be the value that it amounts to."""
+    version.value, version.delta, version.total = sum_, False, None
+
+
+def is_addable(value: Any) -> bool:
+    magnitude = _magnitude(value)
+    return magnitude is not None and magnitude < ADDABLE_MAX
 
 
 def _magnitude(value: Any) -> int | None:

@@ -36,6 +36,7 @@ from creek.execution.chains import (
     Read,
     Stretch,
     Version,
+    is_addable,
 )
 from creek.execution.keys import Place, place
 from creek.execution.ranges import Ranges, united
@@ -114,7 +115,8 @@ class VersionStore:
         return merged(written, self._base.keys(start, stop, reverse), reverse)
 
     def is_addable(self, key: Key) -> bool:
-        return self._open(key).regular
+        chain = self._chains.get(key)
+        return chain.regular if chain is not None else is_addable(self._base.read(key))
 
     def is_sure(self, position: Position) -> bool:
         """Is everything that counts as executed up to here valid for now?"""
@@ -172,6 +174,7 @@ class VersionStore:
             self._doubts.append((entry, key))
         for (chain, _), index in zip(chains, places, strict=True):
             chain.reposition(index, self._doubts)
+        for chain, _ in chains:  # once all are in order again: who is withdrawn, leaves them
             self._withdraw_adders(chain, position)
         self._resolve()
 
@@ -183,23 +186,14 @@ class VersionStore:
             self._stretches.remove(entry)
         for key, version in entry.versions.items():
             self._chains[key].settle(version)
-        touched = (
-            *entry.versions,
-            *(key for key, read in entry.reads.items() if read[1] is ABSENT),
-        )
         self._forget(entry)
-        for key in touched:
-            self._close_if_gone(key)
 
     def discard(self, entry: Entry) -> None:
         """An entry that wrote nothing is not to be looked after any longer."""
         assert entry.phase is Phase.EXECUTED
         assert not entry.versions
         entry.phase = Phase.SETTLED
-        absent = [key for key, read in entry.reads.items() if read[1] is ABSENT]
         self._forget(entry)
-        for key in absent:
-            self._close_if_gone(key)
 
     def take_withdrawn(self) -> list[Entry]:
         """The entries that lost their validity since the last time, to be executed again."""
@@ -258,13 +252,18 @@ class VersionStore:
                 version.register(key, stretch)
 
     def _is_within_a_stretch(self, entry: Entry, execution: Execution) -> bool:
-        """Did it read or write, in the midst of a stretch, what the stretch wrote?"""
+        """Did it read or write, in the midst of a stretch, what the stretch wrote? Additions change
+        nothing for a stretch that only added as well, and did not look at the sum."""
         index = bisect_right(self._stretches, entry.position, key=_position)
         if index == len(self._stretches) or self._stretches[index].start > entry.position:
             return False
         stretch = self._stretches[index]
-        touched = (*execution.seen.reads, *execution.writes, *execution.adds)
-        if not any(key in stretch.versions for key in touched):
+        touched = (*execution.seen.reads, *execution.writes)
+        written = stretch.versions
+        if not any(key in written for key in touched) and not any(
+            key in written and (key in stretch.reads or not written[key].delta)
+            for key in execution.adds
+        ):
             return False
         self.take_apart(stretch)
         return True
@@ -366,7 +365,7 @@ class VersionStore:
             version, value = self._open(key).at(entry.position)
             if version is read[0] and value is read[1]:
                 continue
-            if same(value, read[1]):
+            if same(value, read[1]) and not _is_inside(version, entry):
                 if read[0] is not None:
                     read[0].disturb()
                 entry.reads[key] = version, value
@@ -396,11 +395,16 @@ class VersionStore:
         self._withdrawn.append(entry)
 
     def _forget(self, entry: Entry) -> None:
+        """What it read and wrote is no longer its own; what only it has looked at, is gone."""
         for passed in entry.ranges:
             self._ranges.remove(passed)
         for key in entry.adds:
             self._chains[key].adders.pop(entry, None)
+        absent = (key for key, read in entry.reads.items() if read[1] is ABSENT)
+        touched = (*entry.versions, *entry.adds, *absent)
         entry.forget()
+        for key in touched:
+            self._close_if_gone(key)
 
     def _close_if_gone(self, key: Key) -> None:
         """A register that holds nothing, and that nobody has looked at, need not be remembered."""
@@ -432,6 +436,15 @@ def _may_come_back(version: Version | None, key: Key, reader: Entry) -> bool:
         writer is not None
         and writer.hidden.get(key) is version
         and writer.position < reader.position
+    )
+
+
+def _is_inside(version: Version, entry: Entry) -> bool:
+    """Is it a late one's, in the midst of a stretch? Some of its members do not read it."""
+    return (
+        isinstance(entry, Stretch)
+        and version.writer is not None
+        and version.writer.position > entry.start
     )
 
 

@@ -1,7 +1,8 @@
 """What is executed next: the earliest request first, as many at once as there are cores.
 
 Rules kept here:
-- a request runs only when the one before it in its session has been executed;
+- a request runs only when the one before it in its session has been executed, unless the order
+  has it the other way round by now;
 - one that was executed in vain `LOSSES_MAX` times runs when everything before it is done, so that
   nothing but a newcomer can make it lose again.
 
@@ -26,6 +27,8 @@ class Scheduler:
         self._waiting: dict[Position, Entry] = {}
         self.running: dict[int, Entry] = {}
         """By the number of the task."""
+        self._void: set[int] = set()
+        """Tasks that are under way for nothing."""
 
     def add(self, entry: Entry) -> None:
         assert entry.phase is Phase.WAITING
@@ -42,7 +45,7 @@ class Scheduler:
 
     def start(self, number: int) -> Entry | None:
         """The next entry to run, as task `number`; None when there is none or no core is free."""
-        if not self._waiting or len(self.running) >= self._cores:
+        if not self._waiting or len(self.running) + len(self._void) >= self._cores:
             return None
         for position in islice(self._positions, LOOK_AHEAD):
             entry = self._waiting[position]
@@ -55,6 +58,7 @@ class Scheduler:
 
     def finish(self, number: int) -> Entry | None:
         """The entry of the task; None when it was started before the last `clear`."""
+        self._void.discard(number)
         return self.running.pop(number, None)
 
     def idle(self) -> bool:
@@ -63,11 +67,13 @@ class Scheduler:
     def clear(self) -> None:
         self._positions.clear()
         self._waiting.clear()
+        self._void.update(self.running)
         self.running.clear()
 
     def _may_run(self, entry: Entry) -> bool:
-        if entry.after is not None:
-            if not entry.after.is_executed:
+        after = entry.after
+        if after is not None:
+            if not after.is_executed and after.position < entry.position:
                 return False
             entry.after = None
         return entry.losses < LOSSES_MAX or self._is_first(entry)

@@ -1,0 +1,143 @@
+"""A version store tried by hand: operations that do what their steps say, at the places one wants.
+
+Nothing happens by itself: what is withdrawn stays so until the test executes it again.
+"""
+
+from typing import Any
+
+import msgspec
+
+from creek.execution.base import Base
+from creek.execution.chains import Entry, Phase, Position, Stretch
+from creek.execution.datatype import DataType
+from creek.execution.transaction import ABSENT, Execution, Transaction
+from creek.execution.versions import VersionStore
+from creek.protocol.dots import Dot
+from creek.protocol.request import Operation, Outcome, Request
+from creek.protocol.values import Key
+
+END = (10**9,)
+
+STEPWISE = DataType("stepwise")
+
+
+@STEPWISE.operation
+def play(tx: Transaction, *steps: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Each step is a verb and what it needs; the answers of those that ask are the answer."""
+    answers: list[Any] = []
+    for verb, *rest in steps:
+        match verb:
+            case "get":
+                answers.append(tx.get(*rest))
+            case "put":
+                tx.put(*rest)
+            case "delete":
+                tx.delete(*rest)
+            case "add":
+                tx.add(*rest)
+            case "copy":
+                tx.put(rest[1], tx.get(rest[0]))
+            case "shift":
+                tx.add(rest[1], tx.get(rest[0], 0))
+            case "put_unless":
+                if tx.get(rest[0]) is None:
+                    tx.put(rest[1], rest[2])
+            case "scan":
+                start, stop, reverse, limit = rest
+                scan = tx.scan(start=start, stop=stop, reverse=reverse, limit=limit)
+                answers.append(tuple(key for key, _ in scan))
+            case "prefix":
+                answers.append(tuple(tx.scan(rest[0])))
+            case "total":
+                tx.put(rest[0], sum(value for _, value in tx.scan("n")))
+            case _:
+                raise ValueError(verb)
+    return tuple(answers)
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """An execution that has ended and is not installed yet."""
+
+    entry: Entry
+    execution: Execution
+
+
+class Shelf:
+    def __init__(self, base: Base | None = None) -> None:
+        self.store = VersionStore(base)
+        self.entries: dict[int, Entry] = {}
+        """By the place where they were first put."""
+
+    def put(self, at: int, *steps: tuple[Any, ...]) -> Entry:
+        """An entry that was not executed yet."""
+        operation = Operation("play", steps)
+        request = Request(at, Dot(0, at), operation, strong=False)
+        entry = self.entries[at] = Entry(request, (at,))
+        return entry
+
+    def do(self, at: int, *steps: tuple[Any, ...]) -> Entry:
+        """Put an entry, execute it, and install what that gives."""
+        entry = self.put(at, *steps)
+        assert self.finish(self.begin(entry))
+        return entry
+
+    def again(self, *entries: Entry) -> None:
+        """Execute anew what was withdrawn."""
+        for entry in entries:
+            assert entry.phase is Phase.WAITING
+            assert self.finish(self.begin(entry))
+
+    def begin(self, entry: Entry) -> Attempt:
+        snapshot = self.store.snapshot(entry.position)
+        execution = STEPWISE.run(entry.request, snapshot)
+        return Attempt(entry, msgspec.structs.replace(execution, seen=snapshot))
+
+    def finish(self, attempt: Attempt) -> bool:
+        entry, execution = attempt.entry, attempt.execution
+        installed = self.store.install(entry, execution.seen, execution)
+        if installed:
+            entry.outcome = execution.outcome
+        return installed
+
+    def withdrawn(self) -> list[Entry]:
+        """What has to be executed again since one last asked, in order."""
+        return sorted(self.store.take_withdrawn(), key=lambda entry: entry.position)
+
+    def merge(self, *entries: Entry) -> Stretch:
+        return self.store.merge(list(entries))
+
+    def take_apart(self, stretch: Stretch) -> None:
+        """As a replica does it: its members wait for their execution again."""
+        self.store.take_apart(stretch)
+        assert stretch in self.store.take_withdrawn()
+        self.release(stretch)
+
+    def release(self, stretch: Stretch) -> None:
+        for member in stretch.members:
+            member.phase = Phase.WAITING
+            member.stretch = None
+
+    def read(self, key: Key, at: Position = END) -> Any:
+        """What a request at this place would read."""
+        return self.store.snapshot(at).read(key)
+
+    def answer(self, entry: Entry) -> Any:
+        assert entry.outcome is not None
+        return _told(entry.outcome)
+
+    def scan(self, at: Position = END) -> list[Key]:
+        snapshot = self.store.snapshot(at)
+        return list(snapshot.keys((), (9,), False))
+
+    def chain_count(self) -> int:
+        return len(self.store._chains)
+
+    def version_count(self) -> int:
+        return sum(len(chain.versions) for chain in self.store._chains.values())
+
+
+def _told(outcome: Outcome) -> Any:
+    return outcome.value if outcome.error is None else outcome.error
+
+
+__all__ = ["ABSENT", "END", "Attempt", "Shelf", "play"]

@@ -1,0 +1,34 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creek.execution.base import Nothing, merged
+from creek.execution.keys import FIRST_PLACE, LAST_PLACE, place
+from creek.execution.transaction import ABSENT
+from creek.protocol.values import Key
+from tests.unit.execution.strategies import KEYS
+
+
+def test_nothing_holds_nothing() -> None:
+    assert Nothing().read("a") is ABSENT
+    assert list(Nothing().keys(FIRST_PLACE, LAST_PLACE, False)) == []
+
+
+@given(st.sets(KEYS), st.sets(KEYS), st.booleans())
+def test_two_sequences_are_merged_in_order_without_repetition(
+    left: set[Key], right: set[Key], reverse: bool
+) -> None:
+    def ordered(keys: set[Key]) -> list[Key]:
+        return sorted(keys, key=place, reverse=reverse)
+
+    both = merged(iter(ordered(left)), iter(ordered(right)), reverse)
+
+    assert list(both) == ordered(left | right)
+
+
+def test_merging_takes_no_more_than_it_is_asked_for() -> None:
+    left, right = iter(("a", "c", "e")), iter(("b", "d"))
+
+    assert next(merged(left, right, False)) == "a"
+
+    assert list(left) == ["c", "e"]
+    assert list(right) == ["d"]

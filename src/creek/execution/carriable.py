@@ -10,14 +10,14 @@ else is searched, which also finds the place to name.
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from creek.errors import BadValue
 
-INT_MIN = -(2**63)
-INT_MAX = 2**63 - 1
-DEPTH_MAX = 64
-PATH_LENGTH_MAX = 80
+INT_MIN: Final = -(2**63)
+INT_MAX: Final = 2**63 - 1
+DEPTH_MAX: Final = 64
+PATH_LENGTH_MAX: Final = 80
 
 
 def problem(value: Any) -> str | None:

@@ -6,7 +6,7 @@ compares in that order. A range of keys is a half-open range of places, so that 
 key is: after every key that starts with a prefix, for instance. Must not know what is stored.
 """
 
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from creek.errors import BadValue
 from creek.execution.carriable import INT_MAX, INT_MIN, problem
@@ -14,9 +14,12 @@ from creek.protocol.values import Key
 
 Place: TypeAlias = tuple[Any, ...]
 
-_INT, _STR, _TUPLE, _END = 0, 1, 2, 3
-FIRST_PLACE: Place = ()
-LAST_PLACE: Place = (_END,)
+_INT: Final = 0
+_STR: Final = 1
+_TUPLE: Final = 2
+_END: Final = 3
+FIRST_PLACE: Final[Place] = ()
+LAST_PLACE: Final[Place] = (_END,)
 
 
 def check_key(key: Any) -> None:

@@ -39,9 +39,7 @@ ABSENT: Final = Absent.ABSENT
 """The paper's ⊥: what a register without a value holds, and what deleting it writes."""
 
 
-_CONTAINERS = (tuple, dict)
-
-ADDED_MAX = 2**60
+ADDED_MAX: Final = 2**60
 """An operation that adds more in one step looks at the register first."""
 
 
@@ -131,7 +129,8 @@ class Transaction:
         value = writes[key] if key in writes else self._view.read(key)
         if value is ABSENT:
             return default
-        return handed_out(value) if type(value) in _CONTAINERS else value
+        kind = type(value)
+        return handed_out(value) if kind is tuple or kind is dict else value
 
     def put(self, key: Any, value: Any) -> None:
         self._reads_max -= 1  # a step, written out as in `get`: these two are most of all calls

@@ -10,6 +10,7 @@ reported.
 - `result`: one line of the table
 - `workloads`: requests, and replicas in the state that is to be measured
 - `network`: a cluster in one process, without a simulator, for whole runs
-- `shop`: a data type to execute
-- `order`, `replica`, `execution`, `dots`, `heal`, `simulator`, `fuzzer`: the benchmarks
+- `shop`, `registers`: data types to execute
+- `order`, `replica`, `execution`, `versions`, `conflicts`, `memory`, `dots`, `heal`, `simulator`,
+  `fuzzer`: the benchmarks
 """

@@ -47,14 +47,15 @@ def table(results: list[Result]) -> Table:
     drawn.add_column("verdict", no_wrap=True)
     for result in results:
         what = Text.assemble(result.what, "\n", (result.explanation, "dim"))
-        bar = "" if result.bar is None else f"≤ {result.bar:g} {result.unit}"
+        sign = "=" if result.exact else "≤"
+        bar = "" if result.bar is None else f"{sign} {result.bar:g} {result.unit}"
         style = STYLES[result.verdict]
         drawn.add_row(what, _number(result), bar, Text(result.verdict, style))
     return drawn
 
 
 def _number(result: Result) -> str:
-    digits = 0 if result.value >= 100 else 2
+    digits = 0 if result.exact or result.value >= 100 else 2
     return f"{result.value:,.{digits}f} {result.unit}"
 
 

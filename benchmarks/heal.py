@@ -101,7 +101,7 @@ def run(split: Split, operations: int, partitioned: bool, at_once: bool = False)
             cluster.tick()
         healed_ns = cluster.protocol.ns
         cluster.heal()
-        _bring_to_rest(cluster)
+        bring_to_rest(cluster)
     total = 2 * operations
     protocol_ns = cluster.protocol.ns - start_protocol_ns
     execution_ns = cluster.execution.ns - start_execution_ns
@@ -113,7 +113,7 @@ def run(split: Split, operations: int, partitioned: bool, at_once: bool = False)
     )
 
 
-def _bring_to_rest(cluster: Cluster) -> None:
+def bring_to_rest(cluster: Cluster) -> None:
     for _ in range(REST_TICKS_MAX):
         if cluster.is_at_rest():
             return

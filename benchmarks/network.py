@@ -10,18 +10,27 @@ from collections import deque
 
 from benchmarks.measuring import Stopwatch
 from creek.datatypes.counter import COUNTER
+from creek.execution.datatype import DataType
 from creek.protocol.effects import Task, Work
 from creek.protocol.messages import Message
 from creek.protocol.request import Operation
 from creek.protocol.settings import Settings
 from creek.schemes.basic import BasicReplica
+from creek.schemes.contract import Replica
+from creek.schemes.registry import Scheme
 
 TICK_US = 5_000
 
 
 class Cluster:
-    def __init__(self, settings: Settings, at_once: bool = False) -> None:
-        self.replicas = [BasicReplica(index, settings, COUNTER) for index in settings.members]
+    def __init__(
+        self,
+        settings: Settings,
+        at_once: bool = False,
+        scheme: Scheme = BasicReplica,
+        datatype: DataType = COUNTER,
+    ) -> None:
+        self.replicas = [scheme(index, settings, datatype) for index in settings.members]
         self.protocol = Stopwatch()
         self.execution = Stopwatch()
         self.executions = 0
@@ -29,7 +38,7 @@ class Cluster:
         self._now = 0
         self._side = [0] * len(self.replicas)
         self._queue: deque[tuple[int, int, Message]] = deque()
-        self._tasks: deque[tuple[BasicReplica, Task]] = deque()
+        self._tasks: deque[tuple[Replica, Task]] = deque()
 
     def partition(self, side: tuple[int, ...]) -> None:
         """From now on nothing gets from the replicas of `side` to the others, or back."""
@@ -86,7 +95,7 @@ class Cluster:
             replica.completed(task, replica.run(task), self._now)
             self._carry_out(replica)
 
-    def _carry_out(self, replica: BasicReplica) -> None:
+    def _carry_out(self, replica: Replica) -> None:
         effects = replica.take_effects()
         side, sender = self._side, replica.index
         for send in effects.send:

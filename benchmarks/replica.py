@@ -7,7 +7,7 @@ them is executed yet, and what `basic` does again is counted separately.
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 
@@ -166,7 +166,7 @@ class Life(Commit):
             self._instance += 1
 
 
-def _use_up(make: type[Subject] | partial[Commit], length: int, operations: int) -> Timed:
+def use_up(make: Callable[[int], Subject], length: int, operations: int) -> Timed:
     """Fresh replicas, each used a little."""
     count = min(operations, max(1, length // SHARE))
     subjects = [make(length) for _ in range(operations // count)]
@@ -174,13 +174,13 @@ def _use_up(make: type[Subject] | partial[Commit], length: int, operations: int)
     return Timed(acts, lambda: [subject.act() for subject in subjects])
 
 
-def _use_again(subject: Subject, operations: int) -> Timed:
+def use_again(subject: Subject, operations: int) -> Timed:
     return Timed(subject.ready(operations), subject.act)
 
 
 def measure(scale: Scale) -> Iterator[Result]:
     sizes = f"with {scale.large:,} tentative requests, against {scale.small:,}."
-    cases: tuple[tuple[str, str, type[Subject] | partial[Commit]], ...] = (
+    cases: tuple[tuple[str, str, Callable[[int], Subject]], ...] = (
         ("invoke", "a weak operation costs from its call to its answer", Invoke),
         ("deliver", "a peer's request costs from its arrival to its execution", Deliver),
         ("deliver late", "a request that comes late, before it is executed, costs", DeliverLate),
@@ -193,8 +193,8 @@ def measure(scale: Scale) -> Iterator[Result]:
             what=f"replica: {what}",
             explanation=f"What {which} at a replica {sizes}",
             value=ratio(
-                partial(_use_again, large, scale.timed),
-                partial(_use_up, make, scale.small, scale.timed),
+                partial(use_again, large, scale.timed),
+                partial(use_up, make, scale.small, scale.timed),
                 scale.repeats,
                 BAR,
             ),
@@ -211,8 +211,8 @@ def _whole_life(scale: Scale, sizes: str) -> Result:
         explanation="What a request costs from its arrival to its commitment, its share of the "
         f"checkpoints included, {sizes}",
         value=ratio(
-            partial(_use_again, Life(scale.large), operations),
-            partial(_use_again, Life(scale.small), operations),
+            partial(use_again, Life(scale.large), operations),
+            partial(use_again, Life(scale.small), operations),
             scale.repeats,
             BAR,
         ),

@@ -16,10 +16,14 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     unit: str = "×"
     bar: float | None = None
     """The value must not be greater; None when it is only reported."""
+    exact: bool = False
+    """The value must not be less than the bar either."""
 
     @property
     def missed(self) -> bool:
-        return self.bar is not None and self.value > self.bar
+        if self.bar is None:
+            return False
+        return self.value != self.bar if self.exact else self.value > self.bar
 
     @property
     def verdict(self) -> str:

@@ -18,6 +18,10 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
     heal_repeats: int
     late: int
     """Executed operations that a late one comes in the middle of."""
+    apart: int
+    """Operations on each side of a partition of which is counted what is executed again."""
+    committed: int
+    """Operations after which the memory is measured."""
     simulated_us: int
     seeds: int
 
@@ -30,6 +34,8 @@ FULL = Scale(
     heal_operations=20_000,
     heal_repeats=2,
     late=2_000,
+    apart=5_000,
+    committed=1_000_000,
     simulated_us=1_000_000,
     seeds=60,
 )
@@ -41,6 +47,8 @@ QUICK = Scale(
     heal_operations=2_000,
     heal_repeats=2,
     late=1_000,
+    apart=500,
+    committed=100_000,
     simulated_us=300_000,
     seeds=15,
 )
@@ -54,6 +62,8 @@ TINY = Scale(
     heal_operations=60,
     heal_repeats=1,
     late=20,
+    apart=60,
+    committed=600,
     simulated_us=20_000,
     seeds=2,
 )

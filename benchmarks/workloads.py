@@ -14,6 +14,7 @@ from creek.protocol.messages import Accept, Ballot, Cast, Vote
 from creek.protocol.request import Operation, Request
 from creek.protocol.settings import Settings
 from creek.schemes.basic import BasicReplica
+from creek.schemes.contract import Replica
 
 ME, WEAK, STRONG = 0, 1, 2
 """The replica that is measured, and its peers: one issues weak requests, the other strong ones."""
@@ -75,7 +76,7 @@ def new_replica() -> BasicReplica:
     return BasicReplica(ME, SETTINGS, COUNTER)
 
 
-def deliver(replica: BasicReplica, requests: Iterable[Request]) -> None:
+def deliver(replica: Replica, requests: Iterable[Request]) -> None:
     """By reliable broadcast, in few messages. What is handed out is not run."""
     rest = iter(requests)
     while some := tuple(islice(rest, CAST_AT_ONCE)):
@@ -85,7 +86,7 @@ def deliver(replica: BasicReplica, requests: Iterable[Request]) -> None:
                 replica.receive(Cast(mine), sender, 0)
 
 
-def execute(replica: BasicReplica) -> int:
+def execute(replica: Replica) -> int:
     """Run tasks until there are none; how many there were."""
     count = 0
     while tasks := replica.take_effects().tasks:
@@ -95,11 +96,11 @@ def execute(replica: BasicReplica) -> int:
     return count
 
 
-def run(replica: BasicReplica, task: Task) -> None:
+def run(replica: Replica, task: Task) -> None:
     replica.completed(task, replica.run(task), 0)
 
 
-def decide(replica: BasicReplica, instance: int, id: Dot) -> None:
+def decide(replica: Replica, instance: int, id: Dot) -> None:
     """Let CAB decide on one identifier: the leader's proposal and its vote, and the vote here."""
     replica.receive(Accept(BALLOT, instance, (id,)), STRONG, 0)
     replica.receive(Vote(BALLOT, instance), STRONG, 0)
@@ -108,9 +109,14 @@ def decide(replica: BasicReplica, instance: int, id: Dot) -> None:
 def caught_up(requests: Iterable[Request]) -> BasicReplica:
     """A replica that has delivered and executed `requests`, all of them tentative."""
     replica = new_replica()
+    catch_up(replica, requests)
+    return replica
+
+
+def catch_up(replica: Replica, requests: Iterable[Request]) -> None:
+    """Deliver and execute, in batches: two peers' requests come in order, for nothing to be rolled
+    back."""
     rest = iter(requests)
     while some := tuple(islice(rest, CAST_AT_ONCE)):
-        # In batches, so that two peers' requests come in order and nothing is rolled back.
         deliver(replica, some)
         execute(replica)
-    return replica

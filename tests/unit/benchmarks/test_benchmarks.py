@@ -149,6 +149,7 @@ def test_the_command_prints_a_table_and_writes_json(
             "value": 1.5,
             "unit": "×",
             "bar": 2.0,
+            "exact": False,
             "verdict": "ok",
         }
     ]
@@ -160,6 +161,14 @@ def test_a_missed_bar_is_an_exit_code(one_result: list[Result]) -> None:
 
     assert done.exit_code == 1
     assert "missed: that" in done.output
+
+
+def test_an_exact_bar_is_missed_from_both_sides() -> None:
+    exact = Result(what="it", explanation="How often.", value=3, bar=3, exact=True)
+
+    assert exact.verdict == "ok"
+    assert msgspec.structs.replace(exact, value=2).missed
+    assert msgspec.structs.replace(exact, value=4).missed
 
 
 def test_an_unknown_name_is_the_callers_mistake() -> None:

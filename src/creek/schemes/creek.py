@@ -69,6 +69,10 @@ class CreekReplica(OrderingReplica):
         """Requests that are a part of a stretch."""
         self._merged_to: OrderKey | None = None
         self._merge_above = settings.kept_apart
+        """Requests kept apart until some are merged: more than usual after one was taken apart, so
+        that it is not merged and taken apart over and over."""
+        self._merge_pause = 0
+        """Completed executions until the next try."""
         self._stretch_length = max(2, min(STRETCH_MAX, settings.kept_apart // 4))
 
     # --- inputs -------------------------------------------------------------------------------
@@ -186,6 +190,9 @@ class CreekReplica(OrderingReplica):
         represent some prefix", from which versions can be recreated)."""
         if len(self._entries) - self._merged <= self._merge_above:
             return
+        if self._merge_pause > 0:
+            self._merge_pause -= 1
+            return
         members: list[Entry] = []
         for request in self._order.tentative_after(self._merged_to):
             entry = self._entries[request.id]
@@ -201,13 +208,14 @@ class CreekReplica(OrderingReplica):
             self._merged += len(members)
             self._merged_to = members[-1].request.key
             self._merge_above = self._settings.kept_apart
-        else:  # not now; and not with every request from here on
-            self._merge_above = len(self._entries) - self._merged + self._stretch_length
+        else:
+            self._merge_pause = self._stretch_length
 
     def _take_apart(self, stretch: Stretch) -> None:
         """Something before it changed, or inside: its members are executed again."""
         self.probes.hit(Probe.STRETCH_TAKEN_APART)
         self._merged -= len(stretch.members)
+        self._merge_above = len(self._entries) - self._merged + self._stretch_length
         first = stretch.members[0].request
         before = OrderKey(first.timestamp, Dot(first.id.replica, first.id.event - 1))
         if self._merged_to is not None and before < self._merged_to:
@@ -328,6 +336,7 @@ class CreekReplica(OrderingReplica):
         self._done = 0
         self._held.clear()
         self._merged, self._merged_to = 0, None
+        self._merge_above, self._merge_pause = self._settings.kept_apart, 0
         self._last_of_session.clear()
         before, self._entries = self._entries, {}
         for request in self._order.tentative():

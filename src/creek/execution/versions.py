@@ -215,15 +215,15 @@ class VersionStore:
             self._chains[key].merge(version, stretch, inside)
         adds = {key: None for entry in members for key in entry.adds}
         ranges = united(passed for entry in members for passed in entry.ranges)
-        for entry in members:
-            self._forget(entry)
-            entry.phase = Phase.MERGED
-            entry.stretch = stretch
         for key in adds:
             self._chains[key].adders[stretch] = None
         for passed in ranges:
             self._ranges.add(passed, stretch)
         stretch.adds, stretch.ranges = tuple(adds), tuple(ranges)
+        for entry in members:
+            self._forget(entry)
+            entry.phase = Phase.MERGED
+            entry.stretch = stretch
         insort(self._stretches, stretch, key=_position)
         return stretch
 

@@ -117,6 +117,15 @@ def test_what_cannot_be_added_to_withdraws_a_stretch_that_added_blindly() -> Non
     assert shelf.withdrawn() == [stretch]
 
 
+def test_a_stretch_remembers_additions_of_operations_that_raised() -> None:
+    shelf = Shelf()
+    stretch = shelf.merge(shelf.do(10, ("add", "n", 1), ("raise",)), shelf.do(20, ("put", "b", 1)))
+
+    shelf.do(5, ("put", "n", "text"))
+
+    assert shelf.withdrawn() == [stretch]
+
+
 # --- scans --------------------------------------------------------------------------------------
 
 

@@ -26,6 +26,7 @@ from creek.history import (
     Installed,
     Kind,
     LoggedEvent,
+    Observed,
     Operation,
     OperationRecord,
     Outcome,
@@ -114,9 +115,18 @@ class Story:
 
     def answer(self, dot: Dot, kind: Kind = Kind.TENTATIVE, outcome: Outcome | None = None) -> None:
         mine = self._at(dot.replica)
-        order = mine.committed if kind is Kind.STABLE else mine.committed + mine.tentative
-        answer = Answer(self._tick(), kind, outcome or self._outcome(order, dot))
+        order = mine.committed
+        if kind is Kind.TENTATIVE:
+            order = mine.committed + mine.tentative
         record = self.records[dot, mine.incarnation]
+        said = outcome or self._outcome(order, dot)
+        observed = None
+        if kind is Kind.TENTATIVE:
+            settled = min(mine.first, order.index(dot))
+            observed = Observed(settled, tuple(order[settled : order.index(dot)]))
+        told = record.tentative
+        changed = kind is Kind.FINAL and told is not None and told.outcome != said
+        answer = Answer(self._tick(), kind, said, changed, observed)
         answers = (*record.answers, answer)
         self.records[dot, mine.incarnation] = msgspec.structs.replace(record, answers=answers)
 
@@ -184,8 +194,10 @@ class Story:
             if incarnation == self._at(dot.replica).incarnation:
                 if record.strong and record.stable is None:
                     self.answer(dot, Kind.STABLE)
-                elif not record.answers:
-                    self.answer(dot)
+                elif not record.strong and record.final is None:
+                    if not record.answers:
+                        self.answer(dot)
+                    self.answer(dot, Kind.FINAL)
 
     def log(self, replica: int, event: Event) -> None:
         self._at(replica).events.append(LoggedEvent(self._tick(), event))

@@ -15,7 +15,7 @@ def test_an_empty_run_pleases_every_checker() -> None:
 
 def test_the_registry_names_each_checker_once_and_order_comes_first() -> None:
     names = [checker.name for checker in CHECKERS]
-    assert len(set(names)) == len(names) == 11
+    assert len(set(names)) == len(names) == 12
     assert names[0] == "prefix_order"
 
 

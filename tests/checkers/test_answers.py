@@ -1,7 +1,7 @@
 from msgspec.structs import replace
 
 from creek.checkers.answers import check
-from creek.history import Kind, Outcome
+from creek.history import Dot, Kind, Outcome
 from tests.checkers.story import Story, accepts, everyday, refuses, with_operation
 
 
@@ -110,3 +110,41 @@ def test_an_answer_can_be_read_in_the_counterexample() -> None:
         "      0.030 ms  session 4 at replica 0 (incarnation 0): "
         "got the tentative answer error 'ValueError: no' to 0.1",
     ]
+
+
+def _ended(*kinds: Kind) -> tuple[Story, Dot]:
+    story = Story()
+    weak = story.weak(0, "append", 1)
+    strong = story.strong(0, "append", 2)
+    story.gossip(weak)
+    story.gossip(strong)
+    story.order(strong)
+    story.answer(strong)
+    story.deliver()
+    story.answer(strong, Kind.STABLE)
+    for kind in kinds:
+        story.answer(weak, kind)
+    return story, weak
+
+
+def test_a_weak_operation_is_told_once_how_it_ended() -> None:
+    accepts(check, _ended(Kind.TENTATIVE, Kind.FINAL)[0].history())
+
+
+def test_a_weak_operation_that_is_told_twice_how_it_ended_is_caught() -> None:
+    story, weak = _ended(Kind.TENTATIVE, Kind.FINAL, Kind.FINAL)
+    refuses(check, story.history(), f"weak {weak} was answered more than once")
+
+
+def test_a_weak_operation_that_is_never_told_how_it_ended_is_caught_at_the_end() -> None:
+    story, weak = _ended(Kind.TENTATIVE)
+    accepts(check, story.history(quiescent=False))
+    refuses(check, story.history(), f"liveness: {weak} never got a final answer")
+
+
+def test_a_final_answer_before_the_commit_is_caught() -> None:
+    story = Story()
+    weak = story.weak(0, "append", 1)
+    story.answer(weak)
+    story.answer(weak, Kind.FINAL, Outcome(1))
+    refuses(check, story.history(False), f"{weak} got its final answer, but was not committed")

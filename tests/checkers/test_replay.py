@@ -1,9 +1,18 @@
+import pytest
 from msgspec.structs import replace
 
 from creek.checkers._same import same
 from creek.checkers.replay import check
-from creek.history import Committed, Dot, Kind, Outcome
-from tests.checkers.story import Story, accepts, everyday, refuses, with_event, with_final
+from creek.history import Committed, Dot, Kind, OperationRecord, Outcome
+from tests.checkers.story import (
+    Story,
+    accepts,
+    everyday,
+    refuses,
+    with_event,
+    with_final,
+    with_operation,
+)
 
 
 def _answered(outcome: Outcome | None = None) -> tuple[Story, Dot]:
@@ -87,3 +96,49 @@ def test_exact_equality_tells_types_apart_and_knows_not_a_number() -> None:
     assert not same(0.0, -0.0)
     assert not same((1,), (1, 2))
     assert not same({"a": 1}, {"b": 1})
+
+
+def _ended(outcome: Outcome | None = None) -> tuple[Story, Dot]:
+    """A weak request that is told 1, and in the end comes second."""
+    story = Story()
+    weak = story.weak(0, "append", "w")
+    story.answer(weak)
+    strong = story.strong(1, "append", "s")
+    story.gossip(strong)
+    story.order(strong)
+    story.deliver()
+    story.answer(strong, Kind.STABLE)
+    noop = story.noop(0)
+    story.gossip(weak)
+    story.gossip(noop)
+    story.order(noop)
+    story.deliver()
+    story.answer(weak, Kind.FINAL, outcome)
+    return story, weak
+
+
+def test_final_answers_of_the_sequential_execution_are_fine() -> None:
+    story, weak = _ended()
+    accepts(check, story.history())
+    (final,) = (each.final for each in story.history().operations if each.id == weak)
+    assert final is not None
+    assert (final.outcome, final.changed) == (Outcome(2), True)
+
+
+def test_a_final_answer_that_is_only_what_was_told_is_caught() -> None:
+    story, weak = _ended(Outcome(1))
+    refuses(check, story.history(), f"the final answer to {weak} is 1, but the sequential")
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_final_answer_that_does_not_know_whether_it_differs_is_caught(changed: bool) -> None:
+    story, weak = _ended()
+
+    def spoil(record: OperationRecord) -> OperationRecord:
+        told, final = record.answers
+        told = replace(told, outcome=Outcome(2)) if changed else told
+        return replace(record, answers=(told, replace(final, changed=changed)))
+
+    wrong = with_operation(story.history(), weak, spoil)
+    word = "differs from" if changed else "is"
+    refuses(check, wrong, f"the final answer to {weak} claims that it {word} what was told")

@@ -2,8 +2,9 @@
 
 Lines 65-74 and 55-57: a weak operation gets one response and, later, word of how it ended; a strong
 one gets tentative responses, "one for each time the operation is (re)executed", then one stable
-response, and nothing after it; the stable one only once the request is on committed. Where nothing
-crashed, everybody is answered.
+response, and nothing after it. A stable or final one comes only once the request is on committed.
+Where nothing crashed, everybody is answered; one whose operation was kept from the order of all,
+because it only reads, is not told how it ended.
 """
 
 from itertools import pairwise
@@ -21,8 +22,8 @@ def check(run: Run) -> Verdict:
     committed_us = _committed_us(run)
     for record in run.history.operations:
         problem = _discipline(record)
-        if problem is None and record.strong:
-            problem = _stable(record, committed_us[record.replica, record.incarnation])
+        if problem is None:
+            problem = _last(record, committed_us[record.replica, record.incarnation])
         if problem is not None:
             return problem
     return _liveness(run) or Ok(NAME)
@@ -41,13 +42,16 @@ def _discipline(record: OperationRecord) -> Illegal | None:
     return None
 
 
-def _stable(record: OperationRecord, committed_us: dict[Dot, int]) -> Illegal | None:
-    if record.stable is None:
+def _last(record: OperationRecord, committed_us: dict[Dot, int]) -> Illegal | None:
+    last = record.stable or record.final
+    if last is None:
         return None
     since = committed_us.get(record.id)
-    if since is None or record.stable.at_us < since:
+    if since is None or last.at_us < since:
         when = "at all" if since is None else f"before {since / 1000:.3f} ms"
-        message = f"{record.id} got its stable answer, but was not committed there {when}"
+        message = (
+            f"{record.id} got its {last.kind.value} answer, but was not committed there {when}"
+        )
         return _illegal(message, record)
     return None
 
@@ -77,8 +81,7 @@ def _committed_us(run: Run) -> dict[tuple[int, int], dict[Dot, int]]:
 def _own(run: Run) -> dict[tuple[int, int], set[Dot]]:
     own: dict[tuple[int, int], set[Dot]] = {}
     for record in run.history.operations:
-        if record.strong:
-            own.setdefault((record.replica, record.incarnation), set()).add(record.id)
+        own.setdefault((record.replica, record.incarnation), set()).add(record.id)
     return own
 
 
@@ -89,9 +92,11 @@ def _liveness(run: Run) -> Illegal | None:
     for record in run.history.operations:
         if (record.replica, record.incarnation) not in up:
             continue
-        if not record.answers or (record.strong and record.stable is None):
-            kind = "a stable answer" if record.strong else "an answer"
-            return _illegal(f"liveness: {record.id} never got {kind}", record)
+        if not record.answers:
+            return _illegal(f"liveness: {record.id} never got an answer", record)
+        if record.stable is None and record.final is None and not record.local:
+            kind = "stable" if record.strong else "final"
+            return _illegal(f"liveness: {record.id} never got a {kind} answer", record)
     return None
 
 

@@ -9,6 +9,7 @@ from creek.checkers import (
     commit_order,
     conditional_atomic_broadcast,
     convergence,
+    fluctuating,
     no_loss,
     prefix_order,
     promises,
@@ -41,6 +42,7 @@ CHECKERS: tuple[Checker, ...] = tuple(
         real_time,
         session_order,
         answers,
+        fluctuating,
         convergence,
     )
 )

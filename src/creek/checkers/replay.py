@@ -1,8 +1,9 @@
-"""Replaying the committed order sequentially gives exactly the stable answers, and the state.
+"""Replaying the committed order sequentially gives exactly the last answers, and the state.
 
 Section 4.3: "the stable return values produced by Creek are such that they can be obtained by a
 sequential execution of all operations in some total order S"; "S corresponds to the order of
-operations on the committed list".
+operations on the committed list". The same goes for the final answer to a weak operation, which
+says too whether it differs from what the client was told at first.
 """
 
 from creek.checkers._same import different_key, same
@@ -18,7 +19,7 @@ from creek.checkers.verdict import (
     saw_invoked,
     short,
 )
-from creek.history import Dot, FinalState, Key, OperationRecord
+from creek.history import Answer, Dot, FinalState, Key, Kind, OperationRecord, Outcome
 
 NAME = "replay"
 
@@ -36,15 +37,18 @@ def check(run: Run) -> Verdict:
             return Illegal(NAME, f"{dot}, committed at index {index}, was never cast")
         expected = machine.apply(request)
         record = answered.get(dot)
-        if record is None or record.stable is None:
+        if record is None:
             continue
-        got = record.stable.outcome
-        if not (same(got.value, expected.value) and got.error == expected.error):
+        last = record.stable or record.final
+        assert last is not None, "it was answered for good"
+        if not _equal(last.outcome, expected):
             message = (
-                f"the stable answer to {dot} is {outcome(got)}, but the sequential execution of "
-                f"committed gives {outcome(expected)} at index {index}"
+                f"the {last.kind.value} answer to {dot} is {outcome(last.outcome)}, but the "
+                f"sequential execution of committed gives {outcome(expected)} at index {index}"
             )
-            return Illegal(NAME, message, (saw_invoked(record), saw_answer(record, record.stable)))
+            return Illegal(NAME, message, (saw_invoked(record), saw_answer(record, last)))
+        if problem := _changed(record, last):
+            return problem
     if run.history.quiescent:
         return _states(run, dict(machine.state)) or Ok(NAME)
     return Ok(NAME)
@@ -54,8 +58,24 @@ def _answered(run: Run) -> dict[Dot, OperationRecord]:
     return {
         record.id: record
         for record in run.history.operations
-        if record.strong and record.stable is not None and run.index_of(record) is not None
+        if (record.stable or record.final) and run.index_of(record) is not None
     }
+
+
+def _changed(record: OperationRecord, last: Answer) -> Illegal | None:
+    if last.kind is not Kind.FINAL or record.tentative is None:
+        return None
+    told = record.tentative
+    if last.changed == _equal(told.outcome, last.outcome):
+        word = "differs from" if last.changed else "is"
+        message = f"the final answer to {record.id} claims that it {word} what was told"
+        seen = (saw_answer(record, each) for each in (told, last))
+        return Illegal(NAME, message, (saw_invoked(record), *seen))
+    return None
+
+
+def _equal(left: Outcome, right: Outcome) -> bool:
+    return same(left.value, right.value) and left.error == right.error
 
 
 def _states(run: Run, replayed: dict[Key, object]) -> Illegal | None:

@@ -30,6 +30,7 @@ def story_scenario(seed: int, scheme: str) -> Scenario:
         datatype="bank",
         replicas=5,
         duration_us=450_000,
+        record_orders=True,
         clients=ClientModel(sessions=0),
         script=(
             _ask(20, 0, WEAK, "open", "ann", 100),

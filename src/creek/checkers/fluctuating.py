@@ -1,0 +1,155 @@
+"""Fluctuating eventual consistency: every answer comes from one serialization of what was asked.
+
+Section 4.3: weak operations "observe" an order that may change from one answer to the next, but
+each answer is the outcome of executing, one after another, some of the operations that were cast by
+then. Where a run recorded these serializations, each answer is held against its own:
+
+- it is what the sequential execution of exactly those requests, in that order, gives;
+- they were cast by then, and each is there once; its beginning is a prefix of committed.
+
+An answer that came with a checkpoint has no serialization of its own: it must be the final one.
+Operations that were answered by their replica alone are held to the same rules.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from creek.checkers._same import same
+from creek.checkers.run import Run
+from creek.checkers.verdict import (
+    Illegal,
+    Ok,
+    Unknown,
+    Verdict,
+    outcome,
+    saw_answer,
+    saw_invoked,
+)
+from creek.datatypes import DataType
+from creek.history import Answer, Dot, Key, Kind, Observed, OperationRecord, Outcome, Request
+
+NAME = "fluctuating"
+
+
+class _Told(NamedTuple):
+    """An answer and the serialization that it was computed on."""
+
+    record: OperationRecord
+    answer: Answer
+    observed: Observed
+
+
+def check(run: Run) -> Verdict:
+    if run.datatype is None:
+        return Unknown(NAME, f"no data type '{run.history.datatype}' is known: pass it along")
+    told = sorted(_told(run), key=lambda each: each.observed.settled)
+    tentative = any(record.tentative is not None for record in run.history.operations)
+    if tentative and not told:
+        return Unknown(NAME, "the run did not record which orders answers were computed on")
+    return _replayed(run, run.datatype, told) or Ok(NAME)
+
+
+def _told(run: Run) -> Iterator[_Told]:
+    for record in run.history.operations:
+        for answer in record.answers:
+            if answer.observed is not None:
+                yield _Told(record, answer, answer.observed)
+
+
+# --- what the answers are -----------------------------------------------------------------------
+
+
+def _replayed(run: Run, datatype: DataType, told: list[_Told]) -> Verdict | None:
+    """In the order of their settled prefixes, so that one growing state serves them all."""
+    settled = datatype.sequential()
+    outcomes: list[Outcome] = []
+    for each in told:
+        if each.observed.settled > len(run.committed):
+            message = f"{each.record.id} was answered on more than was ever committed"
+            return _illegal(message, each)
+        while len(outcomes) < each.observed.settled:
+            request = _committed(run, len(outcomes))
+            if request is None:
+                return Unknown(NAME, f"no log tells what is committed at index {len(outcomes)}")
+            outcomes.append(settled.apply(request))
+        if problem := _valid(run, each) or _answer(run, datatype, each, settled.state):
+            return problem
+    return _from_checkpoints(run, datatype)
+
+
+def _committed(run: Run, index: int) -> Request | None:
+    dot = run.committed[index]
+    return run.request(dot) if dot is not None else None
+
+
+def _valid(run: Run, told: _Told) -> Illegal | None:
+    seen: set[Dot] = set()
+    for dot in told.observed.ids:
+        index = run.index.get(dot)
+        if dot in seen or (index is not None and index < told.observed.settled):
+            return _illegal(f"{dot} counts twice in an answer to {told.record.id}", told)
+        if dot == told.record.id or run.request_at(dot, told.answer.at_us) is None:
+            message = f"an answer to {told.record.id} counts {dot}, which had not been cast"
+            return _illegal(message, told)
+        seen.add(dot)
+    return None
+
+
+def _answer(run: Run, datatype: DataType, told: _Told, settled: dict[Key, Any]) -> Illegal | None:
+    machine = datatype.sequential()
+    machine.state = dict(settled)
+    for dot in told.observed.ids:
+        request = run.request_at(dot, told.answer.at_us)
+        assert request is not None, "it had been cast"
+        machine.apply(request)
+    expected = machine.apply(_own(run, told.record))
+    got = told.answer.outcome
+    if same(got.value, expected.value) and got.error == expected.error:
+        return None
+    message = (
+        f"{told.record.id} was answered {outcome(got)}, but the order that it was executed in "
+        f"gives {outcome(expected)}"
+    )
+    return _illegal(message, told)
+
+
+def _own(run: Run, record: OperationRecord) -> Request:
+    for cast in run.casts.get(record.id, ()):
+        if cast.log.incarnation == record.incarnation:
+            return cast.request
+    return Request(record.invoked_us, record.id, record.operation, record.strong)
+
+
+def _from_checkpoints(run: Run, datatype: DataType) -> Illegal | None:
+    """Tentative answers without a serialization."""
+    bare = {
+        run.index_of(record): (record, answer)
+        for record in run.history.operations
+        for answer in record.answers
+        if answer.kind is Kind.TENTATIVE and answer.observed is None
+    }
+    if not bare:
+        return None
+    machine = datatype.sequential()
+    for index in range(len(run.committed)):
+        request = _committed(run, index)
+        if request is None:
+            return None
+        expected = machine.apply(request)
+        if index in bare:
+            record, answer = bare.pop(index)
+            got = answer.outcome
+            if not (same(got.value, expected.value) and got.error == expected.error):
+                message = (
+                    f"{record.id} was answered {outcome(got)} from a checkpoint, but "
+                    f"committed gives {outcome(expected)}"
+                )
+                return Illegal(NAME, message, (saw_invoked(record), saw_answer(record, answer)))
+    for record, answer in bare.values():
+        message = f"{record.id} was answered from a checkpoint, but is not committed"
+        return Illegal(NAME, message, (saw_invoked(record), saw_answer(record, answer)))
+    return None
+
+
+def _illegal(message: str, told: _Told) -> Illegal:
+    return Illegal(NAME, message, (saw_invoked(told.record), saw_answer(told.record, told.answer)))

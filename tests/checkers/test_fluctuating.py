@@ -1,0 +1,142 @@
+"""Section 4.3: an answer may fluctuate, but never be out of thin air."""
+
+from msgspec.structs import replace
+
+from creek.checkers import Run, Unknown
+from creek.checkers.fluctuating import check
+from creek.history import Answer, Dot, History, Kind, Observed, OperationRecord, Outcome
+from tests.checkers.story import Story, accepts, everyday, random_story, refuses, with_operation
+
+
+def first_answer(history: History, dot: Dot, **changes: object) -> History:
+    def change(record: OperationRecord) -> OperationRecord:
+        first, *rest = record.answers
+        return replace(record, answers=(replace(first, **changes), *rest))
+
+    return with_operation(history, dot, change)
+
+
+def two_appends() -> tuple[Story, Dot, Dot]:
+    story = Story()
+    one = story.weak(0, "append", "a")
+    story.answer(one)
+    story.gossip(one)
+    other = story.weak(1, "append", "b", session=1)
+    story.answer(other)
+    return story, one, other
+
+
+def test_everyday_and_random_runs_are_fine() -> None:
+    accepts(check, everyday().history())
+    for seed in range(20):
+        accepts(check, random_story(seed).history())
+
+
+def test_an_answer_that_other_orders_would_not_give_is_fine_on_its_own() -> None:
+    story, _, other = two_appends()
+    alone = first_answer(story.history(), other, outcome=Outcome(1), observed=Observed(0, ()))
+
+    accepts(check, alone)
+
+
+def test_an_answer_out_of_thin_air_is_found() -> None:
+    story, _, other = two_appends()
+    wrong = first_answer(story.history(), other, outcome=Outcome(7))
+
+    refuses(check, wrong, f"{other} was answered 7, but the order that it was executed in gives 2")
+
+
+def test_an_answer_on_another_order_than_it_claims_is_found() -> None:
+    story, _, other = two_appends()
+    wrong = first_answer(story.history(), other, observed=Observed(0, ()))
+
+    refuses(check, wrong, f"{other} was answered 2, but the order that it was executed in gives 1")
+
+
+def test_a_tentative_answer_to_a_strong_operation_is_held_to_the_same() -> None:
+    story = Story()
+    strong = story.strong(0, "append", "a")
+    story.answer(strong)
+    story.answer(strong, outcome=Outcome(5))
+    story.settle()
+
+    refuses(check, story.history(), f"{strong} was answered 5")
+
+
+def test_a_request_that_counts_twice_is_found() -> None:
+    story, one, other = two_appends()
+    wrong = first_answer(story.history(), other, observed=Observed(0, (one, one)))
+    refuses(check, wrong, f"{one} counts twice in an answer to {other}")
+
+
+def test_a_request_that_counts_as_settled_and_again_is_found() -> None:
+    story, one, other = two_appends()
+    story.settle()
+    settled = Observed(story.incarnations[1][-1].committed.index(one) + 1, (one,))
+    wrong = first_answer(story.history(), other, observed=settled)
+
+    refuses(check, wrong, f"{one} counts twice in an answer to {other}")
+
+
+def test_a_request_from_the_future_is_found() -> None:
+    story, one, other = two_appends()
+    wrong = first_answer(story.history(), one, observed=Observed(0, (other,)))
+
+    refuses(check, wrong, f"an answer to {one} counts {other}, which had not been cast")
+
+
+def test_more_than_was_ever_committed_is_found() -> None:
+    story, one, _ = two_appends()
+    wrong = first_answer(story.history(), one, observed=Observed(3, ()))
+
+    refuses(check, wrong, f"{one} was answered on more than was ever committed")
+
+
+def test_an_answer_from_a_checkpoint_is_the_final_one() -> None:
+    story, _, other = two_appends()
+    story.settle()
+    place = {0: Outcome(1), 1: Outcome(2)}
+    index = story.incarnations[1][-1].committed.index(other)
+    right = first_answer(story.history(), other, outcome=place[index], observed=None)
+    wrong = first_answer(story.history(), other, outcome=Outcome(9), observed=None)
+
+    accepts(check, right)
+    refuses(check, wrong, f"{other} was answered 9 from a checkpoint, but committed gives")
+
+
+def test_an_operation_that_only_its_replica_knows_of_is_held_to_the_same() -> None:
+    story, one, _ = two_appends()
+    local = OperationRecord(
+        session=0,
+        replica=0,
+        incarnation=0,
+        id=Dot(0, -1),
+        operation=replace(story.requests[one].operation, name="get_all", arguments=()),
+        strong=False,
+        invoked_us=story.now_us,
+        answers=(
+            Answer(story.now_us, Kind.TENTATIVE, Outcome(("a",)), False, Observed(0, (one,))),
+        ),
+    )
+    history = story.history()
+    right = replace(history, operations=(*history.operations, local))
+    lost = replace(local, answers=(replace(local.answers[0], outcome=Outcome(())),))
+    wrong = replace(history, operations=(*history.operations, lost))
+
+    accepts(check, right)
+    refuses(
+        check, wrong, "0.-1 was answered (), but the order that it was executed in gives ('a',)"
+    )
+
+
+def test_a_run_that_recorded_no_orders_is_unknown() -> None:
+    story, one, other = two_appends()
+    bare = first_answer(first_answer(story.history(), one, observed=None), other, observed=None)
+
+    assert isinstance(check(Run(bare)), Unknown)
+
+
+def test_a_run_of_an_unknown_data_type_is_unknown() -> None:
+    history = replace(two_appends()[0].history(), datatype="secret")
+
+    assert isinstance(check(Run(history)), Unknown)

@@ -10,7 +10,7 @@ The first leader is replica 0. Strong no-ops are off unless a test asks for them
 
 from collections import deque
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -33,9 +33,12 @@ from creek.protocol.messages import (
 from creek.protocol.request import Request
 from creek.protocol.settings import Settings
 from creek.schemes.basic import BasicReplica
+from creek.schemes.creek import CreekReplica
 
 TENTATIVE, STABLE, FINAL = Kind.TENTATIVE, Kind.STABLE, Kind.FINAL
 EXECUTE, ROLLBACK = Work.EXECUTE, Work.ROLLBACK
+
+Scheme: TypeAlias = type[BasicReplica] | type[CreekReplica]
 
 NEVER = 10**9
 DELIVERIES_MAX = 100_000
@@ -74,13 +77,20 @@ class Cluster:
     """`replicas` members, without a leader when `led` is false. `settings` as in `Settings`."""
 
     def __init__(
-        self, replicas: int = 3, datatype: DataType = LIST, *, led: bool = True, **settings: int
+        self,
+        replicas: int = 3,
+        datatype: DataType = LIST,
+        *,
+        led: bool = True,
+        scheme: Scheme = BasicReplica,
+        **settings: int,
     ) -> None:
         self.members = tuple(range(replicas))
         self.settings = Settings(members=self.members, **{"noop_ticks": NEVER, **settings})
         self.datatype = datatype
+        self.scheme = scheme
         self.now_us = 1_000_000
-        self.replicas: dict[int, BasicReplica] = {}
+        self.replicas: dict[int, BasicReplica | CreekReplica] = {}
         self.in_flight: list[Envelope] = []
         self.disks: dict[int, list[Record]] = {each: [] for each in self.members}
         self.events: dict[int, list[effects.Event]] = {}
@@ -311,7 +321,7 @@ class Cluster:
 
     def _start(self, replica: int) -> None:
         assert replica not in self.replicas, "a replica that is up cannot be started"
-        self.replicas[replica] = BasicReplica(replica, self.settings, self.datatype)
+        self.replicas[replica] = self.scheme(replica, self.settings, self.datatype)
         self.events[replica] = []
         self.done[replica] = []
         self.tasks[replica] = deque()

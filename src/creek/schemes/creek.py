@@ -93,8 +93,9 @@ class CreekReplica(OrderingReplica):
 
     def completed(self, task: Task, execution: Execution, now: int) -> None:
         entry = self._scheduler.finish(task.number)
-        if entry is None:
-            return  # handed out before a checkpoint was installed
+        if entry is None:  # handed out before a checkpoint was installed
+            self._hand_out()
+            return
         if self._store.install(entry, execution.seen, execution):
             if entry.outcome is not None:
                 self.probes.hit(Probe.REEXECUTED)
@@ -196,7 +197,8 @@ class CreekReplica(OrderingReplica):
         members: list[Entry] = []
         for request in self._order.tentative_after(self._merged_to):
             entry = self._entries[request.id]
-            if entry.phase is Phase.MERGED and not members:
+            if entry.phase is Phase.MERGED:
+                members.clear()  # too few, between two stretches: they stay apart
                 self._merged_to = request.key
             elif entry.phase is Phase.EXECUTED and len(members) < self._stretch_length:
                 members.append(entry)
@@ -216,6 +218,8 @@ class CreekReplica(OrderingReplica):
         self.probes.hit(Probe.STRETCH_TAKEN_APART)
         self._merged -= len(stretch.members)
         self._merge_above = len(self._entries) - self._merged + self._stretch_length
+        # Committed with a late one in its midst, it may have been counted already.
+        self._done = min(self._done, stretch.members[0].position[0] - self._order.first)
         first = stretch.members[0].request
         before = OrderKey(first.timestamp, Dot(first.id.replica, first.id.event - 1))
         if self._merged_to is not None and before < self._merged_to:
@@ -237,6 +241,8 @@ class CreekReplica(OrderingReplica):
         """A stretch may be committed as a whole, in its place."""
         last = stretch.members[-1]
         if stretch.phase is Phase.EXECUTED and (stays is None or last.request.key < stays.key):
+            if entry is stretch.members[0]:
+                stretch.start = committed_position(index)
             if entry is last:
                 self._store.rename(stretch, committed_position(index))
             return

@@ -8,7 +8,6 @@ from collections import Counter
 from typing import Any
 
 from creek.datatypes.kv import KV
-from creek.execution.base import Base
 from creek.execution.chains import Entry
 from creek.execution.datatype import DataType
 from creek.execution.transaction import Execution
@@ -24,10 +23,10 @@ TASKS_MAX = 100_000
 
 
 class Alone:
-    def __init__(self, datatype: DataType = KV, base: Base | None = None, **settings: int) -> None:
+    def __init__(self, datatype: DataType = KV, **settings: int) -> None:
         self.settings = Settings(members=(0, 1, 2), **settings)
         self.datatype = datatype
-        self.replica = CreekReplica(0, self.settings, datatype, base)
+        self.replica = CreekReplica(0, self.settings, datatype)
         self.tasks: list[Task] = []
         self.begun: Counter[Dot] = Counter()
         """How often each request was handed out to be executed."""

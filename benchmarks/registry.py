@@ -1,9 +1,31 @@
 """The benchmarks, in the order of the table."""
 
-from benchmarks import conflicts, dots, execution, fuzzer, heal, order, replica, simulator, versions
+from benchmarks import (
+    conflicts,
+    dots,
+    execution,
+    fuzzer,
+    heal,
+    memory,
+    order,
+    replica,
+    simulator,
+    versions,
+)
 from benchmarks.result import Benchmark
 
 BENCHMARKS: dict[str, Benchmark] = {
     module.BENCHMARK.name: module.BENCHMARK
-    for module in (order, replica, execution, versions, conflicts, dots, heal, simulator, fuzzer)
+    for module in (
+        order,
+        replica,
+        execution,
+        versions,
+        conflicts,
+        memory,
+        dots,
+        heal,
+        simulator,
+        fuzzer,
+    )
 }

@@ -1,0 +1,36 @@
+"""What is counted as memory."""
+
+import sys
+
+from benchmarks import memory
+from benchmarks.scale import TINY
+from creek.execution.chains import Entry, Version
+from creek.protocol.dots import Dot
+from creek.protocol.request import Operation, Request
+
+
+def test_everything_that_can_be_reached_is_counted_once() -> None:
+    text = "x" * 1_000
+    pair = [text, text]
+
+    assert memory.memory_of(pair).bytes == sys.getsizeof(pair) + sys.getsizeof(text)
+    assert memory.memory_of([pair, pair, sys, Entry]).bytes < 3 * sys.getsizeof(text)
+
+
+def test_versions_and_entries_are_counted() -> None:
+    request = Request(1, Dot(0, 1), Operation("write", ("key", 1)), strong=False)
+    entry = Entry(request, (1,))
+    entry.versions = {"key": Version(entry, 1), "other": Version(entry, 2)}
+
+    found = memory.memory_of([entry, entry])
+    assert (found.versions, found.entries) == (2, 1)
+
+
+def test_counts_do_not_depend_on_the_scale() -> None:
+    results = [each for each in memory.measure(TINY) if each.unit != "×"]
+    assert not any(result.missed for result in results)
+
+
+def test_stretches_are_there_when_they_are_measured() -> None:
+    assert memory.tentative(60, 5, 16).stretches > 5
+    assert memory.tentative(60, 5, memory.ALL).stretches == 0

@@ -73,7 +73,7 @@ class CreekReplica(OrderingReplica):
         that it is not merged and taken apart over and over."""
         self._merge_pause = 0
         """Completed executions until the next try."""
-        self._stretch_length = max(2, min(STRETCH_MAX, settings.kept_apart // 4))
+        self._stretch_length = max(2, min(STRETCH_MAX, settings.kept_apart // 2))
 
     # --- inputs -------------------------------------------------------------------------------
 

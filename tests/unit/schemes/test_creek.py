@@ -420,14 +420,14 @@ def test_long_lists_are_kept_short_and_nobody_notices(seed: int) -> None:
 
 
 def test_what_is_remembered_of_old_requests_does_not_grow_with_their_number() -> None:
-    alone = Alone(kept_apart=64)  # so that there are 16 in a stretch
+    alone = Alone(kept_apart=64)  # so that there are 32 in a stretch
     one_by_one(alone, "put", [(f"k{number % 2}", number) for number in range(1_000)])
 
     stretches = alone.replica.probes.counts[Probe.STRETCH_MERGED]
-    assert stretches >= (1_000 - 64) // 16
+    assert stretches >= (1_000 - 64) // 32
     assert alone.version_count() <= 64 + 2 * (stretches + 1)
     assert alone.read_count() <= 64
-    assert alone.replica._merged == 16 * stretches
+    assert alone.replica._merged == 32 * stretches
 
 
 def test_a_stretch_that_was_taken_apart_does_not_keep_later_ones_from_being_merged() -> None:

@@ -140,3 +140,35 @@ def test_a_run_of_an_unknown_data_type_is_unknown() -> None:
     history = replace(two_appends()[0].history(), datatype="secret")
 
     assert isinstance(check(Run(history)), Unknown)
+
+
+def test_a_sequential_replica_answers_on_all_that_it_had() -> None:
+    story, one, other = two_appends()
+    story.settle()
+    committed = story.incarnations[0][-1].committed
+    assert committed.index(one) < committed.index(other)
+    hasty = first_answer(story.history(), other, outcome=Outcome(1), observed=Observed(0, ()))
+
+    accepts(check, hasty)
+    accepts(check, replace(story.history(), config={"scheme": "basic"}))
+    refuses(
+        check,
+        replace(hasty, config={"scheme": "basic"}),
+        f"{other} was answered without {one}, which comes before it",
+    )
+
+
+def test_what_is_committed_behind_an_operation_need_not_be_in_its_answer() -> None:
+    story, one, other = two_appends()
+    strong = story.strong(1, "append", "c", session=2)
+    request = story.requests[strong]
+    assert request.context is not None
+    story.requests[strong] = replace(request, context=request.context.without([one]))
+    for dot in (one, other, strong):
+        story.gossip(dot)
+    story.order(strong)
+    story.deliver()
+    story.settle()
+    early = first_answer(story.history(), other, outcome=Outcome(1), observed=Observed(0, ()))
+
+    accepts(check, replace(early, config={"scheme": "basic"}))

@@ -34,6 +34,11 @@ class Ids:
         for replica, start, end in _ranges(other):
             self._add(replica, start, end)
 
+    def copy(self) -> "Ids":
+        same = Ids()
+        same.ranges = {replica: list(flat) for replica, flat in self.ranges.items()}
+        return same
+
     def missing(self, other: "Dots | Ids") -> Iterator[Dot]:
         """What is in `other` but not here."""
         for replica, start, end in _ranges(other):

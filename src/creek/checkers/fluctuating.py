@@ -7,6 +7,10 @@ then. Where a run recorded these serializations, each answer is held against its
 - it is what the sequential execution of exactly those requests, in that order, gives;
 - they were cast by then, and each is there once; its beginning is a prefix of committed.
 
+A replica of the scheme `basic` executes one after another (line 62), so there is more to ask of it:
+an answer is computed on all that was delivered there before the operation was cast, but for what
+the committed order puts behind it.
+
 An answer that came with a checkpoint has no serialization of its own: it must be the final one.
 Operations that were answered by their replica alone are held to the same rules.
 """
@@ -14,6 +18,7 @@ Operations that were answered by their replica alone are held to the same rules.
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from creek.checkers._ids import Ids
 from creek.checkers._same import same
 from creek.checkers.run import Run
 from creek.checkers.verdict import (
@@ -26,9 +31,22 @@ from creek.checkers.verdict import (
     saw_invoked,
 )
 from creek.datatypes import DataType
-from creek.history import Answer, Dot, Key, Kind, Observed, OperationRecord, Outcome, Request
+from creek.history import (
+    Answer,
+    Cast,
+    Dot,
+    Installed,
+    Key,
+    Kind,
+    Observed,
+    OperationRecord,
+    Outcome,
+    RbDelivered,
+    Request,
+)
 
 NAME = "fluctuating"
+SEQUENTIAL = "basic"
 
 
 class _Told(NamedTuple):
@@ -46,7 +64,11 @@ def check(run: Run) -> Verdict:
     tentative = any(record.tentative is not None for record in run.history.operations)
     if tentative and not told:
         return Unknown(NAME, "the run did not record which orders answers were computed on")
-    return _replayed(run, run.datatype, told) or Ok(NAME)
+    return (
+        _replayed(run, run.datatype, told)
+        or (run.history.config.get("scheme") == SEQUENTIAL and _complete(run, told))
+        or Ok(NAME)
+    )
 
 
 def _told(run: Run) -> Iterator[_Told]:
@@ -149,6 +171,49 @@ def _from_checkpoints(run: Run, datatype: DataType) -> Illegal | None:
         message = f"{record.id} was answered from a checkpoint, but is not committed"
         return Illegal(NAME, message, (saw_invoked(record), saw_answer(record, answer)))
     return None
+
+
+# --- what they are computed on ------------------------------------------------------------------
+
+
+def _complete(run: Run, told: list[_Told]) -> Illegal | None:
+    """As above, one growing set serves all settled prefixes."""
+    delivered = _delivered_before(run)
+    settled, length = Ids(), 0
+    for each in told:
+        for dot in run.committed[length : each.observed.settled]:
+            if dot is not None:
+                settled.add(dot)
+        length = max(length, each.observed.settled)
+        place = run.index_of(each.record)
+        there = set(each.observed.ids)
+        known = delivered.get((each.record.id, each.record.incarnation), Ids())
+        for dot in settled.missing(known):
+            index = run.index.get(dot)
+            if dot in there or index is None or place is None or place < index:
+                continue
+            message = f"{each.record.id} was answered without {dot}, which comes before it"
+            return _illegal(message, each)
+    return None
+
+
+def _delivered_before(run: Run) -> dict[tuple[Dot, int], Ids]:
+    """What each incarnation had when it cast a request of its own."""
+    found: dict[tuple[Dot, int], Ids] = {}
+    for log in run.logs:
+        known = Ids()
+        for logged in log.events:
+            match logged.event:
+                case Cast(request=request):
+                    found[request.id, log.incarnation] = known.copy()
+                    known.add(request.id)
+                case RbDelivered(id=dot):
+                    known.add(dot)
+                case Installed(ids=dots):
+                    known.update(dots)
+                case _:
+                    pass
+    return found
 
 
 def _illegal(message: str, told: _Told) -> Illegal:

@@ -88,8 +88,7 @@ def _majorities_in_turn(script: _Script) -> None:
     order = script.shuffled()
     sides = [order[: script.majority], order[-script.majority :]]
     shared = [each for each in sides[0] if each in sides[1]]
-    script.settings = {"batch_limit": 1, "checkpoint_every": script.random.choice((5, 5, 8))}
-    script.haste = (1,)
+    script.settings = {"batch_limit": 1, "checkpoint_every": script.random.choice((1, 1, 5))}
     script.lossy(0.0, 0.1, 0.3)
     while script.goes_on():
         for side in sides:

@@ -3,9 +3,8 @@
 A mutant is one or more edits of the source, applied to a copy of it. A fuzzer that lets one of them
 pass within the stated number of seeds has lost an eye. Mutants that no run can tell from the
 original are not listed: proposing before the predicate holds, say, is wasteful and not wrong; and a
-deferred vote that is dropped is asked for again. Nor are those that thousands of seeds did not
-tell, and that tests turned by hand hold instead: promising a lower ballot than before
-(`tests/unit/protocol/paxos`), or installing what was executed before a snapshot
+deferred vote that is dropped is asked for again. Nor is one that thousands of seeds did not tell,
+and that tests turned by hand hold instead: installing what was executed before a snapshot
 (`tests/unit/schemes`).
 """
 
@@ -55,7 +54,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "vote_before_predicate",
         "Section 5: an acceptor votes for v only once rcv(v) and q(m) hold",
-        1500,
+        20,
         (
             Edit(
                 ACCEPTOR,
@@ -67,25 +66,25 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "accept_below_promise",
         "an acceptor never votes below the ballot it promised",
-        400,
+        100,
         (Edit(ACCEPTOR, "if message.ballot < self.promised:", "if False:"),),
     ),
     Mutant(
         "promise_hides_a_value",
         "a promise tells of every value that was accepted",
-        1300,
+        60,
         (Edit(ACCEPTOR, "if each >= first)", "if each > first)"),),
     ),
     Mutant(
         "accepted_value_not_persisted",
         "an accepted value is on disk before the vote for it is told",
-        1300,
+        180,
         (Edit(ACCEPTOR, "self._outbox.records.append(Accepted(value))", "pass"),),
     ),
     Mutant(
         "accepted_values_forgotten_on_restart",
         "an acceptor that restarts still knows what it accepted",
-        1300,
+        180,
         (
             Edit(
                 BROADCASTS, "self.cab.restore(promised, accepted,", "self.cab.restore(promised, [],"
@@ -95,7 +94,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "accepted_value_forgotten_too_early",
         "an accepted value is kept until its instance is decided",
-        1300,
+        60,
         (
             Edit(
                 ACCEPTOR,
@@ -105,9 +104,30 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     Mutant(
+        "promise_forgotten_on_restart",
+        "an acceptor that restarts still knows what it promised",
+        180,
+        (
+            Edit(
+                BROADCASTS,
+                "self.cab.restore(promised, accepted,",
+                "self.cab.restore(NO_BALLOT, accepted,",
+            ),
+        ),
+    ),
+    Mutant(
+        "promise_taken_back",
+        "an acceptor never promises a lower ballot than before",
+        20,
+        (
+            Edit(ACCEPTOR, "if prepare.ballot < self.promised:", "if False:"),
+            Edit(ACCEPTOR, "if ballot > self.promised:", "if ballot != self.promised:"),
+        ),
+    ),
+    Mutant(
         "deferred_vote_of_old_ballot",
         "a deferred vote is void once a higher ballot is promised",
-        1300,
+        220,
         (Edit(ACCEPTOR, "if deferred.ballot < self.promised:", "if False:"),),
     ),
     # --- learner ---------------------------------------------------------------------------------
@@ -145,25 +165,31 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "majority_of_promises_off_by_one",
         "a leader proposes once a majority promised its ballot",
-        1200,
+        40,
         (Edit(LEADER, ">= self._settings.majority", ">= self._settings.majority - 1"),),
     ),
     Mutant(
         "accepted_values_not_recovered",
         "a new leader proposes again what may have been decided",
-        1300,
+        100,
         (Edit(LEADER, "elif instance in recovered:", "elif False:"),),
+    ),
+    Mutant(
+        "lowest_ballot_recovered",
+        "of what was accepted in an instance, the value of the highest ballot is proposed again",
+        600,
+        (Edit(LEADER, "known.ballot < value.ballot", "known.ballot > value.ballot"),),
     ),
     Mutant(
         "gap_not_filled",
         "a new leader closes the gaps between what it recovers",
-        2500,
+        600,
         (Edit(LEADER, "self._propose(instance, ())", "pass"),),
     ),
     Mutant(
         "leads_without_decisions_of_others",
         "a leader knows what those who promised know to be decided",
-        1200,
+        60,
         (
             Edit(
                 CAB,
@@ -423,6 +449,42 @@ MUTANTS: tuple[Mutant, ...] = (
         (Edit(BROADCASTS, "accepted, decided, requests)\n", "accepted, (), requests)\n"),),
     ),
     Mutant(
+        "image_forgets_promise",
+        "an image holds what the acceptor promised",
+        600,
+        (
+            Edit(
+                BROADCASTS,
+                "Image(checkpoint, acceptor.promised, accepted,",
+                "Image(checkpoint, NO_BALLOT, accepted,",
+            ),
+        ),
+    ),
+    Mutant(
+        "image_forgets_accepted",
+        "an image holds what the acceptor accepted",
+        200,
+        (
+            Edit(
+                BROADCASTS,
+                "Image(checkpoint, acceptor.promised, accepted,",
+                "Image(checkpoint, acceptor.promised, (),",
+            ),
+        ),
+    ),
+    Mutant(
+        "decisions_forgotten_before_settled",
+        "a decision is kept until a checkpoint can stand for it",
+        150,
+        (
+            Edit(
+                LEARNER,
+                "self.forget_below(min(everywhere, settled))",
+                "self.forget_below(min(everywhere, self.delivered))",
+            ),
+        ),
+    ),
+    Mutant(
         "snapshot_not_told_to_gossip",
         "what a checkpoint covers is not delivered again",
         50,
@@ -602,6 +664,24 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     # --- execution -------------------------------------------------------------------------------
     Mutant(
+        "insert_rolls_nothing_back",
+        "line 41: what was executed and comes after an inserted request is rolled back",
+        20,
+        (Edit(BASIC, "        self._adjust_execution(kept)\n", ""),),
+    ),
+    Mutant(
+        "insert_keeps_one_too_many",
+        "lines 42-44: inOrder is no more than the longest common prefix",
+        40,
+        (
+            Edit(
+                BASIC,
+                "        self._adjust_execution(kept)\n",
+                "        self._adjust_execution(min(kept + 1, len(self._executed)))\n",
+            ),
+        ),
+    ),
+    Mutant(
         "commit_rolls_nothing_back",
         "lines 42-47: what was executed in another order is rolled back",
         20,
@@ -670,9 +750,9 @@ MUTANTS: tuple[Mutant, ...] = (
         40,
         (
             Edit(
-                BASIC,
-                "awaiting.outcome = outcome\n",
-                "awaiting.outcome = awaiting.outcome or outcome\n",
+                ORDERING,
+                "            awaiting.outcome = outcome\n        else:",
+                "            awaiting.outcome = awaiting.outcome or outcome\n        else:",
             ),
         ),
     ),
@@ -694,9 +774,58 @@ MUTANTS: tuple[Mutant, ...] = (
         20,
         (
             Edit(
-                BASIC,
-                "# line 67\n                del self._awaiting[head.id]",
-                "# line 67, and again",
+                ORDERING,
+                "self._note_told(request.id, self._awaiting.pop(request.id), outcome)",
+                "self._note_told(request.id, awaiting, outcome)",
+            ),
+            Edit(ORDERING, "assert id not in self._awaiting,", "assert True,"),
+        ),
+    ),
+    Mutant(
+        "weak_answered_with_rubbish",
+        "Section 4.3: an answer is what some order of the requests gives",
+        20,
+        (
+            Edit(
+                ORDERING,
+                '"""Lines 67 and 71."""',
+                "outcome = outcome if request.strong else Outcome('rubbish')",
+            ),
+        ),
+    ),
+    Mutant(
+        "final_is_what_was_told",
+        "the final answer to a weak operation is that of the committed order",
+        20,
+        (
+            Edit(
+                ORDERING,
+                "Response(id, told.session, Kind.FINAL, outcome, changed)",
+                "Response(id, told.session, Kind.FINAL, told.outcome, False)",
+            ),
+        ),
+    ),
+    Mutant(
+        "change_never_told",
+        "the final answer to a weak operation says whether it differs from what was told",
+        20,
+        (
+            Edit(
+                ORDERING,
+                "Response(id, told.session, Kind.FINAL, outcome, changed)",
+                "Response(id, told.session, Kind.FINAL, outcome, False)",
+            ),
+        ),
+    ),
+    Mutant(
+        "never_answered_finally",
+        "the client of a weak operation learns how it ended",
+        20,
+        (
+            Edit(
+                ORDERING,
+                "                self._answer_finally(request.id, outcome)\n",
+                "                pass\n",
             ),
         ),
     ),

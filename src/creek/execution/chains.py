@@ -240,9 +240,6 @@ class Chain:
         self._doubt_deltas(index, doubts)
         return bool(version.readers_after(self.key, ()))
 
-    def doubt_readers(self, version: Version, doubts: Doubts) -> None:
-        self._doubt_readers(version, (), doubts)
-
     def reposition(self, old: int, doubts: Doubts) -> None:
         """The writer of the version at index `old` has just moved to an earlier position."""
         versions = self.versions

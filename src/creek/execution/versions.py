@@ -130,12 +130,11 @@ class VersionStore:
             return False
         entry.phase = Phase.EXECUTED
         entry.reads, entry.versions = snapshot.reads, {}
-        for key, (read, _) in entry.reads.items():
-            version = read
+        for key, (version, value) in entry.reads.items():
             if version is None:
-                version, value = self._open(key).at(entry.position)
-                entry.reads[key] = version, value
-            version.register(key, entry)
+                self._note_read(entry, key, version, value)
+            else:
+                version.register(key, entry)
         entry.ranges = tuple(snapshot.ranges)
         for passed in entry.ranges:
             self._ranges.add(passed, entry)
@@ -323,6 +322,12 @@ class VersionStore:
                         return False
         return all(self.is_addable(key) for key in snapshot.adds)
 
+    def _note_read(self, entry: Entry, key: Key, version: Version | None, value: Any) -> None:
+        if version is None:
+            version = self._open(key).versions[0]
+        entry.reads[key] = version, value
+        version.register(key, entry)
+
     def _write(self, entry: Entry, key: Key, version: Version) -> None:
         chain = self._open(key)
         is_new = len(chain.versions) == 1 and key not in self._written
@@ -352,7 +357,7 @@ class VersionStore:
         """What it wrote before it was withdrawn is gone for good."""
         self._unsure.remove(entry.position)
         for key, version in entry.hidden.items():
-            self._open(key).doubt_readers(version, self._doubts)
+            self._doubts += [(reader, key) for reader in version.readers_after(key, ())]
         entry.hidden = NO_VERSIONS
 
     def _resolve(self) -> None:
@@ -362,14 +367,13 @@ class VersionStore:
             read = entry.reads.get(key) if entry.phase is Phase.EXECUTED else None
             if read is None or _may_come_back(read[0], key, entry):
                 continue
-            version, value = self._open(key).at(entry.position)
+            version, value = self.read_at(key, entry.position)
             if version is read[0] and value is read[1]:
                 continue
             if same(value, read[1]) and not _is_inside(version, entry):
                 if read[0] is not None:
                     read[0].disturb()
-                entry.reads[key] = version, value
-                version.register(key, entry)
+                self._note_read(entry, key, version, value)
             else:
                 self._withdraw(entry)
 
@@ -439,10 +443,11 @@ def _may_come_back(version: Version | None, key: Key, reader: Entry) -> bool:
     )
 
 
-def _is_inside(version: Version, entry: Entry) -> bool:
+def _is_inside(version: Version | None, entry: Entry) -> bool:
     """Is it a late one's, in the midst of a stretch? Some of its members do not read it."""
     return (
         isinstance(entry, Stretch)
+        and version is not None
         and version.writer is not None
         and version.writer.position > entry.start
     )

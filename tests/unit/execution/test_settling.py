@@ -144,6 +144,17 @@ def test_a_hidden_version_outlives_the_register_that_it_was_in() -> None:
     assert shelf.withdrawn() == [reader]
 
 
+def test_a_reader_of_what_did_not_come_back_leaves_no_register_behind() -> None:
+    shelf = Shelf()
+    writer, reader = shelf.do(20, ("put_unless", "a", "b", 1)), shelf.do(30, ("get", "b"))
+    shelf.do(10, ("put", "a", 1))
+    assert shelf.withdrawn() == [writer]
+    shelf.again(writer)
+    assert shelf.withdrawn() == [reader]
+
+    assert set(shelf.store._chains) == {"a"}
+
+
 def test_trying_whether_one_may_add_does_not_bring_a_register_into_being() -> None:
     shelf = Shelf()
     shelf.begin(shelf.put(10, ("add", "a", 1)))

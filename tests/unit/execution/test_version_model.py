@@ -93,7 +93,7 @@ class Model:
             case "rename":
                 self._rename(choice)
             case "settle":
-                self._settle(choice)
+                self._settle(1 + choice % 6)
             case "merge":
                 self._merge(choice)
             case "take apart":
@@ -154,17 +154,18 @@ class Model:
 
     def _leave_stretch(self, entry: Entry) -> None:
         """A commit does not wait until the members of a stretch are all executed again."""
-        if entry.stretch is not None:
-            for member in entry.stretch.to_come:
+        stretch = entry.stretch
+        if stretch is not None:
+            for member in stretch.to_come:
                 member.stretch = None
-            self.shelf.store.replaced(entry.stretch)
+            self.shelf.store.replaced(stretch)
             self._follow_withdrawn()
 
-    def _settle(self, choice: int) -> None:
+    def _settle(self, limit: int) -> None:
         """A beginning of the order, all of it executed, that does not end inside a stretch."""
         settling: list[Entry] = []
         for entry in self.ordered():
-            if not entry.is_executed or len(settling) > choice % 6:
+            if not entry.is_executed or len(settling) == limit:
                 break
             settling.append(entry)
         while settling and self._inside(settling[-1].position[0] + 1):
@@ -237,8 +238,8 @@ class Model:
         assert not self._waiting(), "it does not come to an end"
         assert self.shelf.store.is_sure((PLACES_MAX,))
         self.check()
-        while self.entries:
-            self._settle(5)
+        self._settle(len(self.entries))
+        assert not self.entries
         self.check()
         assert set(self.shelf.store._chains) == set(self.settled)
         assert self.shelf.version_count() == len(self.settled)

@@ -1,0 +1,266 @@
+from typing import Any
+
+import pytest
+
+from creek.execution.chains import (
+    ADDABLE_MAX,
+    TAIL,
+    Chain,
+    Doubts,
+    Entry,
+    Stretch,
+    Version,
+    committed_position,
+    is_addable,
+    local_position,
+    tentative_position,
+)
+from creek.execution.transaction import ABSENT
+from creek.protocol.dots import Dot
+from creek.protocol.request import NOOP, Request
+
+
+def entry(at: int) -> Entry:
+    return Entry(Request(at, Dot(0, at), NOOP, strong=False), (at,))
+
+
+def written(chain: Chain, at: int, value: Any, *, delta: bool = False) -> Version:
+    version = Version(entry(at), value, delta)
+    chain.insert(version, [])
+    return version
+
+
+def reading(chain: Chain, at: int) -> Entry:
+    reader = entry(at)
+    version, value = chain.at(reader.position)
+    reader.reads = {chain.key: (version, value)}
+    version.register(chain.key, reader)
+    return reader
+
+
+def read(chain: Chain, *places: int) -> list[Any]:
+    return [chain.at((at,))[1] for at in places]
+
+
+def doubted(doubts: Doubts) -> set[int]:
+    return {reader.position[0] for reader, _ in doubts}
+
+
+# --- positions ----------------------------------------------------------------------------------
+
+
+def test_positions_compare_like_the_order() -> None:
+    early = tentative_position(Request(5, Dot(1, 9), NOOP, strong=False))
+    same_time = tentative_position(Request(5, Dot(2, 1), NOOP, strong=False))
+    late = tentative_position(Request(6, Dot(0, 1), NOOP, strong=False))
+    order = [committed_position(0), committed_position(10**12), early, same_time, late]
+
+    assert order == sorted(order)
+    assert max(order) < TAIL < local_position(1) < local_position(2)
+
+
+# --- versions in order --------------------------------------------------------------------------
+
+
+def test_what_is_inserted_in_any_order_is_read_by_place() -> None:
+    chain = Chain("k", ABSENT)
+    for at in (30, 10, 20):
+        written(chain, at, at)
+
+    assert read(chain, 5, 10, 11, 20, 25, 30, 99) == [ABSENT, ABSENT, 10, 10, 20, 20, 30]
+
+
+def test_an_insertion_puts_the_readers_behind_it_in_doubt_up_to_the_next_version() -> None:
+    chain = Chain("k", 0)
+    written(chain, 30, 3)
+    for at in (5, 15, 25, 35):
+        reading(chain, at)
+    doubts: Doubts = []
+
+    chain.insert(Version(entry(10), 1), doubts)
+
+    assert doubted(doubts) == {15, 25}
+
+
+def test_a_removal_tells_whether_it_was_read_and_doubts_nobody_yet() -> None:
+    chain = Chain("k", 0)
+    unread, was_read = written(chain, 10, 1), written(chain, 20, 2)
+    reading(chain, 30)
+    doubts: Doubts = []
+
+    assert not chain.remove(unread, doubts)
+    assert chain.remove(was_read, doubts)
+    assert doubts == []
+    assert read(chain, 99) == [0]
+
+
+def test_a_reader_that_reads_another_version_by_now_is_dropped() -> None:
+    chain = Chain("k", 0)
+    reader = reading(chain, 30)
+    base = chain.versions[0]
+    version = written(chain, 10, 1)
+    reader.reads = {"k": (version, 1)}
+    base.disturb()
+
+    assert base.readers_after("k", ()) == []
+    assert base.readers == []
+
+
+def test_readers_are_found_by_place_after_one_has_moved() -> None:
+    chain = Chain("k", 0)
+    readers = [reading(chain, at) for at in (10, 20, 30)]
+    readers[2].position = (5,)
+    chain.versions[0].disturb()
+
+    assert chain.versions[0].readers_after("k", (10,)) == [readers[1]]
+    assert chain.versions[0].readers_after("k", ()) == [readers[2], readers[0], readers[1]]
+
+
+# --- deltas -------------------------------------------------------------------------------------
+
+
+def test_deltas_add_up_from_the_value_below_them() -> None:
+    chain = Chain("k", 5)
+    for at in (10, 20):
+        written(chain, at, at, delta=True)
+    written(chain, 30, 1)
+    written(chain, 40, 1, delta=True)
+
+    assert read(chain, 99, 5, 11, 21, 31) == [2, 5, 15, 35, 1]
+
+
+def test_an_insertion_below_deltas_doubts_who_read_a_sum_up_to_the_next_value() -> None:
+    chain = Chain("k", 0)
+    written(chain, 10, 1, delta=True)
+    written(chain, 20, 1, delta=True)
+    written(chain, 30, 7)
+    written(chain, 40, 1, delta=True)
+    for at in (5, 15, 25, 35, 45):
+        reading(chain, at)
+    doubts: Doubts = []
+
+    chain.insert(Version(entry(7), 100), doubts)
+
+    assert doubted(doubts) == {15, 25}
+    assert read(chain, 15, 25, 45) == [101, 102, 8]
+
+
+def test_a_removal_below_deltas_doubts_who_read_a_sum() -> None:
+    chain = Chain("k", 0)
+    ground = written(chain, 10, 100)
+    written(chain, 20, 1, delta=True)
+    reading(chain, 25)
+    doubts: Doubts = []
+
+    chain.remove(ground, doubts)
+
+    assert doubted(doubts) == {25}
+    assert read(chain, 25) == [1]
+
+
+def test_a_sum_is_renewed_behind_deltas_that_nobody_has_asked_for() -> None:
+    chain = Chain("k", 0)
+    for at in (20, 30, 40):
+        written(chain, at, 1, delta=True)
+    reading(chain, 25)
+    written(chain, 10, 1, delta=True)
+    doubts: Doubts = []
+    reading(chain, 45)
+
+    chain.insert(Version(entry(5), 100), doubts)
+
+    assert doubted(doubts) == {25, 45}
+    assert read(chain, 45, 25, 35) == [104, 102, 103]
+
+
+# --- what can be added to -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "regular"),
+    [
+        (ABSENT, True),
+        (0, True),
+        (-5, True),
+        (ADDABLE_MAX - 1, True),
+        (ADDABLE_MAX, False),
+        (-ADDABLE_MAX, False),
+        (True, False),
+        (None, False),
+        ("1", False),
+        (1.0, False),
+    ],
+)
+def test_a_chain_of_small_integers_is_regular(value: Any, regular: bool) -> None:
+    assert Chain("k", value).regular is is_addable(value) is regular
+    chain = Chain("k", 0)
+    written(chain, 10, value)
+    assert chain.regular is regular
+
+
+def test_a_chain_is_no_longer_regular_when_its_sums_may_be_too_large() -> None:
+    chain = Chain("k", 0)
+    written(chain, 10, ADDABLE_MAX - 1, delta=True)
+    assert chain.regular
+    written(chain, 20, -1, delta=True)
+    assert not chain.regular
+
+
+def test_a_chain_is_regular_again_when_only_an_integer_is_left() -> None:
+    chain = Chain("k", "text")
+    first, second = written(chain, 10, 1), written(chain, 20, 2)
+
+    regular = []
+    for each in (first, second):
+        chain.settle(each)
+        regular.append(chain.regular)
+
+    assert regular == [False, True]
+    assert read(chain, 5) == [2]
+
+
+# --- moves, stretches ---------------------------------------------------------------------------
+
+
+def test_a_version_that_moves_doubts_its_readers_and_those_it_is_moved_before() -> None:
+    chain = Chain("k", 0)
+    written(chain, 20, 2)
+    moved = written(chain, 40, 4)
+    for at in (15, 30, 50):
+        reading(chain, at)
+    doubts: Doubts = []
+    assert moved.writer is not None
+    moved.writer.position = (10,)
+
+    chain.reposition(2, doubts)
+
+    assert doubted(doubts) == {15, 50}
+    assert read(chain, 5, 15, 50) == [0, 4, 2]
+
+
+def test_a_version_that_moves_over_readers_only_doubts_them() -> None:
+    chain = Chain("k", 0)
+    moved = written(chain, 40, 4)
+    for at in (5, 30, 50):
+        reading(chain, at)
+    doubts: Doubts = []
+    assert moved.writer is not None
+    moved.writer.position = (10,)
+
+    chain.reposition(1, doubts)
+
+    assert doubted(doubts) == {30}
+
+
+def test_the_versions_of_a_stretch_become_one() -> None:
+    chain = Chain("k", 1)
+    written(chain, 5, 1, delta=True)
+    versions = [written(chain, at, at, delta=True) for at in (10, 20, 30)]
+    members = [version.writer for version in versions if version.writer is not None]
+    stretch = Stretch(members)
+
+    chain.merge(versions[-1], stretch, set(members))
+
+    assert [(each.writer, each.value) for each in chain.versions[2:]] == [(stretch, 60)]
+    assert chain.versions[-1].delta
+    assert read(chain, 31, 8) == [62, 2]

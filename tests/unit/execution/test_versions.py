@@ -219,6 +219,18 @@ def test_a_reader_that_moves_before_the_hidden_version_is_asked_at_once() -> Non
     assert shelf.withdrawn() == [reader]
 
 
+def test_a_reader_that_moves_and_stays_behind_the_hidden_version_is_kept() -> None:
+    shelf = Shelf()
+    writer, reader, _ = hidden_writer(shelf)
+
+    shelf.store.move(reader, (25,))
+
+    assert shelf.withdrawn() == []
+    shelf.again(writer)
+    assert shelf.withdrawn() == []
+    assert reader.phase is Phase.EXECUTED
+
+
 def test_a_withdrawn_request_that_writes_nothing_more_gives_its_readers_up() -> None:
     shelf = Shelf()
     writer = shelf.do(20, ("put_unless", "a", "b", 1))

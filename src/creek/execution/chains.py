@@ -33,6 +33,10 @@ ADDABLE_MAX = 2**61
 
 _READERS_MIN = 16
 
+_LONG = 1024
+"""Versions of a chain that is not moved as a whole each time its base changes."""
+_SPARE_MAX = 64
+
 
 def committed_position(index: int) -> Position:
     return (index,)
@@ -200,6 +204,7 @@ class Chain:
     def __init__(self, key: Key, base: Any) -> None:
         self.key = key
         self.versions: list[Version] = [Version(None, base)]
+        """The base, more than once if there is room to spare before the others, and the others."""
         self.adders: dict[Entry, None] = {}
         """Who added without reading: they rely on the chain being regular."""
         self.bound = _magnitude(base)
@@ -208,6 +213,11 @@ class Chain:
     @property
     def regular(self) -> bool:
         return self.bound is not None and self.bound < ADDABLE_MAX
+
+    @property
+    def is_bare(self) -> bool:
+        """Is there nothing but the base?"""
+        return self.versions[-1].writer is None
 
     def at(self, position: Position) -> tuple[Version, Any]:
         """What a request at `position` reads."""
@@ -227,7 +237,7 @@ class Chain:
         index = len(versions)
         if last.writer is not None and last.writer.position > position:
             index = bisect_left(versions, position, 1, index, key=_position_of_version)
-        versions.insert(index, version)
+        index = self._place(index, version)
         self._extend_bound(version)
         self._doubt_readers(versions[index - 1], position, doubts)
         self._doubt_deltas(index + 1, doubts)
@@ -249,9 +259,11 @@ class Chain:
         new = bisect_left(versions, position, 1, old, key=_position_of_version)
         if new != old:
             del versions[old]
-            versions.insert(new, version)
+            follower = old + 1
+            if self._place(new, version) < new:
+                new, follower = new - 1, old
             self._doubt_readers(version, (), doubts)
-            self._doubt_deltas(old + 1, doubts)
+            self._doubt_deltas(follower, doubts)
         self._doubt_readers(versions[new - 1], position, doubts)
         version.total = None
         self._doubt_deltas(new + 1, doubts)
@@ -262,8 +274,11 @@ class Chain:
         if version.delta:
             _fix(version, self._total(index))
         version.writer = None
-        del self.versions[:index]
-        if len(self.versions) == 1:
+        if index <= _SPARE_MAX and len(self.versions) > _LONG:
+            self.versions[:index] = [version] * index
+        else:
+            del self.versions[:index]
+        if self.is_bare:
             self.bound = _magnitude(version.value)
 
     def merge(self, last: Version, stretch: Stretch, members: set[Entry]) -> None:
@@ -290,6 +305,15 @@ class Chain:
         found = bisect_left(versions, version.writer.position, 1, last, key=_position_of_version)
         assert versions[found] is version
         return found
+
+    def _place(self, index: int, version: Version) -> int:
+        """Put it before the version at `index`. Answers its index: one less, if there is room."""
+        versions = self.versions
+        if index > 1 and versions[index - 1].writer is None:
+            versions[index - 1] = version
+            return index - 1
+        versions[index:index] = (version,)  # moves what follows faster than `insert` does
+        return index
 
     def _total(self, index: int) -> int:
         """The sum of the deltas that end at `index` and the value that they stand on."""
@@ -347,5 +371,5 @@ def _position_of(entry: Entry) -> Position:
 
 
 def _position_of_version(version: Version) -> Position:
-    assert version.writer is not None, "only the first version has no writer"
-    return version.writer.position
+    writer = version.writer
+    return writer.position if writer is not None else ()

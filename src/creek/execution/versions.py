@@ -330,7 +330,7 @@ class VersionStore:
 
     def _write(self, entry: Entry, key: Key, version: Version) -> None:
         chain = self._open(key)
-        is_new = len(chain.versions) == 1 and key not in self._written
+        is_new = chain.is_bare and key not in self._written
         entry.versions[key] = version
         chain.insert(version, self._doubts)
         if is_new:
@@ -413,7 +413,7 @@ class VersionStore:
     def _close_if_gone(self, key: Key) -> None:
         """A register that holds nothing, and that nobody has looked at, need not be remembered."""
         chain = self._chains.get(key)
-        if chain is None or len(chain.versions) > 1 or chain.versions[0].value is not ABSENT:
+        if chain is None or not chain.is_bare or chain.versions[0].value is not ABSENT:
             return
         if chain.adders or chain.versions[0].readers_after(key, ()):
             return

@@ -1,8 +1,8 @@
 """The whole of `CreekReplica`: what an operation costs with many tentative ones, all executed.
 
-Every case is measured with the versions of all tentative requests *kept apart*, and *in stretches*:
-only those of the last few requests are kept apart, as late in a long partition. Nothing here
-conflicts; `benchmarks.conflicts` counts what happens when something does.
+Every case is measured with the versions *apart*, as many as are kept apart by default, and *in
+stretches*: all but those of the last few requests. Nothing here conflicts; `benchmarks.conflicts`
+counts what happens when something does.
 """
 
 from collections.abc import Callable, Iterator
@@ -189,19 +189,24 @@ CASES = (
         counted,
     ),
     Case("skip, one register", "committing an addition before all others costs", Skip, counted),
+    Case(
+        "in order, one register",
+        "committing two additions costs, when all before them are committed",
+        InOrder,
+        counted,
+    ),
 )
 
 
 def measure(scale: Scale) -> Iterator[Result]:
-    apart = "the versions of each kept apart"
-    stretches = f"the versions of all but {FEW:,} in stretches"
-    for how, kept_apart, name in ((apart, ALL, ""), (stretches, FEW, ", in stretches")):
+    for name, kept_apart in (("apart", SETTINGS.kept_apart), ("in stretches", FEW)):
         for case in CASES:
             make = partial(case.make, kept_apart, case.operations)
             yield Result(
-                what=f"creek: {case.what}{name}",
+                what=f"creek: {case.what}, {name}",
                 explanation=f"What {case.which}, from its arrival to its execution, at a replica "
-                f"with {scale.large:,} tentative requests, {how}, against {scale.small:,}.",
+                f"with {scale.large:,} tentative requests, the versions of the last {kept_apart:,} "
+                f"kept apart, against {scale.small:,}.",
                 value=ratio(
                     partial(use_again, make(scale.large), scale.timed),
                     partial(use_up, make, scale.small, scale.timed),

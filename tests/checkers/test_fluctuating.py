@@ -129,6 +129,24 @@ def test_an_operation_that_only_its_replica_knows_of_is_held_to_the_same() -> No
     )
 
 
+def test_a_session_that_does_not_see_what_it_did_is_caught() -> None:
+    story, one, _ = two_appends()
+    local = OperationRecord(
+        session=next(each.session for each in story.history().operations if each.id == one),
+        replica=0,
+        incarnation=0,
+        id=Dot(0, -1),
+        operation=replace(story.requests[one].operation, name="get_all", arguments=()),
+        strong=False,
+        invoked_us=story.now_us,
+        answers=(Answer(story.now_us, Kind.TENTATIVE, Outcome(()), False, Observed(0, ())),),
+    )
+    history = story.history()
+    history = replace(history, operations=(*history.operations, local))
+
+    refuses(check, history, f"0.-1 was answered without {one}, which its session had done before")
+
+
 def test_a_run_that_recorded_no_orders_is_unknown() -> None:
     story, one, other = two_appends()
     bare = first_answer(first_answer(story.history(), one, observed=None), other, observed=None)

@@ -10,6 +10,9 @@ FOUND = {
     862: "a crash in mid-write left a checkpoint of what nobody could know",
     1205: "a strong request outlived, for ever tentative, the only copies of its causal context",
 }
+FOUND_IN_CREEK = {
+    64: "an answer left while what its session had done before was executed again",
+}
 
 
 @pytest.mark.parametrize("seed", FOUND)
@@ -17,3 +20,10 @@ def test_a_seed_that_once_failed_passes(seed: int) -> None:
     finding = examine(seed, twice=True)
 
     assert not finding.failed, f"{FOUND[seed]}\n{finding.describe()}"
+
+
+@pytest.mark.parametrize("seed", FOUND_IN_CREEK)
+def test_a_seed_of_creek_that_once_failed_passes(seed: int) -> None:
+    finding = examine(seed, "both", twice=True)
+
+    assert not finding.failed, f"{FOUND_IN_CREEK[seed]}\n{finding.describe()}"

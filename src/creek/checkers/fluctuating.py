@@ -5,7 +5,10 @@ each answer is the outcome of executing, one after another, some of the operatio
 then. Where a run recorded these serializations, each answer is held against its own:
 
 - it is what the sequential execution of exactly those requests, in that order, gives;
-- they were cast by then, and each is there once; its beginning is a prefix of committed.
+- they were cast by then, and each is there once; its beginning is a prefix of committed;
+- a session sees what it did: among them is every updating operation that it invoked earlier at the
+  same incarnation of the replica, if it is weak, or was already stable when this one was invoked (a
+  strong one that is not yet stable may come later, whatever its client was told).
 
 A replica of the scheme `basic` executes one after another (line 62), so there is more to ask of it:
 an answer is computed on all that was delivered there before the operation was cast, but for what
@@ -16,6 +19,7 @@ Operations that were answered by their replica alone are held to the same rules.
 """
 
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from creek.checkers._ids import Ids
@@ -65,7 +69,8 @@ def check(run: Run) -> Verdict:
     if tentative and not told:
         return Unknown(NAME, "the run did not record which orders answers were computed on")
     return (
-        _replayed(run, run.datatype, told)
+        _in_sessions(run, run.datatype)
+        or _replayed(run, run.datatype, told)
         or (run.history.config.get("scheme") == SEQUENTIAL and _complete(run, told))
         or Ok(NAME)
     )
@@ -173,6 +178,44 @@ def _from_checkpoints(run: Run, datatype: DataType) -> Illegal | None:
     return None
 
 
+# --- what a session sees ------------------------------------------------------------------------
+
+
+def _in_sessions(run: Run, datatype: DataType) -> Illegal | None:
+    def connection(record: OperationRecord) -> tuple[int, int, int]:
+        return record.session, record.replica, record.incarnation
+
+    for _, group in groupby(sorted(run.history.operations, key=connection), key=connection):
+        earlier: list[OperationRecord] = []
+        for record in group:  # sorting keeps the order of invocation
+            for answer in record.answers:
+                if answer.observed is None:
+                    continue
+                told = _Told(record, answer, answer.observed)
+                missing = _unseen(run, earlier, told)
+                if missing is not None:
+                    message = (
+                        f"{record.id} was answered without {missing.id}, "
+                        "which its session had done before"
+                    )
+                    return _illegal(message, told, missing)
+            if not record.local:
+                earlier.append(record)
+    return None
+
+
+def _unseen(run: Run, earlier: list[OperationRecord], told: _Told) -> OperationRecord | None:
+    there = set(told.observed.ids)
+    for each in earlier:
+        if each.strong and (each.stable is None or each.stable.at_us > told.record.invoked_us):
+            continue
+        index = run.index_of(each)
+        settled = index is not None and index < told.observed.settled
+        if each.id not in there and not settled:
+            return each
+    return None
+
+
 # --- what they are computed on ------------------------------------------------------------------
 
 
@@ -216,5 +259,6 @@ def _delivered_before(run: Run) -> dict[tuple[Dot, int], Ids]:
     return found
 
 
-def _illegal(message: str, told: _Told) -> Illegal:
-    return Illegal(NAME, message, (saw_invoked(told.record), saw_answer(told.record, told.answer)))
+def _illegal(message: str, told: _Told, other: OperationRecord | None = None) -> Illegal:
+    seen = (saw_invoked(told.record), saw_answer(told.record, told.answer))
+    return Illegal(NAME, message, (saw_invoked(other), *seen) if other is not None else seen)

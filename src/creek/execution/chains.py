@@ -314,6 +314,12 @@ class Chain:
             return index - 1
         versions[index:index] = (version,)  # moves what follows faster than `insert` does
         return index
+    def parts(self, version: Version) -> list[Version]:
+        """The versions whose values its value is the sum of."""
+        end = begin = self.index(version)
+        while self.versions[begin].delta:
+            begin -= 1
+        return self.versions[begin : end + 1]
 
     def _total(self, index: int) -> int:
         """The sum of the deltas that end at `index` and the value that they stand on."""

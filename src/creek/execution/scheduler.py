@@ -72,10 +72,8 @@ class Scheduler:
 
     def _may_run(self, entry: Entry) -> bool:
         after = entry.after
-        if after is not None:
-            if not after.is_executed and after.position < entry.position:
-                return False
-            entry.after = None
+        if after is not None and not after.is_executed and after.position < entry.position:
+            return False
         return entry.losses < LOSSES_MAX or self._is_first(entry)
 
     def _is_first(self, entry: Entry) -> bool:

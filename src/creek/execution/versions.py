@@ -7,8 +7,8 @@ requests whose reads it may have changed; one that would read something else is 
 executed again. One that would read an equal value is kept.
 
 The versions of a withdrawn request are hidden from new snapshots, but who has read them is not in
-doubt yet: executed again, the request may write the same. Until then nothing after it is *sure*,
-and no answer must leave from there.
+doubt yet: executed again, the request may write the same. Until then what rests on them is not
+*sure*, and must not be answered.
 
 A scan reads every key it passes, present or not, and the range itself: a key that is new to the
 store is a change for every later request that scanned past it (no phantoms).
@@ -121,6 +121,34 @@ class VersionStore:
     def is_sure(self, position: Position) -> bool:
         """Is everything that counts as executed up to here valid for now?"""
         return not self._unsure or position < self._unsure[0]
+
+    def rests_on(self, entry: Entry) -> Entry | None:
+        """Whose hidden version it has read, itself or through what others wrote; None when it is
+        sure."""
+        if not self._unsure:
+            return None
+        first = self._unsure[0]
+        seen: set[Entry] = {entry}
+        reading = [entry]
+        while reading:
+            for key, (read, _) in reading.pop().reads.items():
+                for version in self._parts(key, read):
+                    writer = version.writer
+                    if writer is None or writer.position < first or writer in seen:
+                        continue
+                    if writer.hidden.get(key) is version:
+                        return writer
+                    seen.add(writer)
+                    reading.append(writer)
+        return None
+
+    def _parts(self, key: Key, read: Version | None) -> list[Version]:
+        """The versions that a value comes from: of a sum, more than one."""
+        if read is None:
+            return []
+        if not read.delta or read.writer is None or read.writer.hidden.get(key) is read:
+            return [read]
+        return self._chains[key].parts(read)
 
     # --- changing --------------------------------------------------------------------------------
 

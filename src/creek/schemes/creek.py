@@ -6,8 +6,9 @@ made wrong later, by a request that came late or by a commit that changed the or
 and executed again, and nothing else is. A weak operation that only reads is executed at the end of
 the order, here alone, and leaves no trace.
 
-Rules for answers: a tentative one leaves when nothing before it was withdrawn and may still come
-back otherwise; a stable one when everything before it is executed and committed.
+Rules for answers: a tentative one leaves when nothing that it rests on was withdrawn and may come
+back otherwise, and likewise for everything that its session did before it; a stable one when
+everything before it is executed and committed.
 """
 
 from collections.abc import Iterator
@@ -15,13 +16,12 @@ from itertools import chain, islice
 from typing import Any
 
 import msgspec
-from sortedcontainers import SortedDict
 
 from creek.execution.base import Base
 from creek.execution.chains import (
+    TAIL,
     Entry,
     Phase,
-    Position,
     Stretch,
     committed_position,
     local_position,
@@ -63,8 +63,12 @@ class CreekReplica(OrderingReplica):
         self._local: dict[Dot, Entry] = {}
         """Operations that only read, and are not answered yet."""
         self._local_number = 0
-        self._held: SortedDict[Position, Entry] = SortedDict()
-        """Executed, and not answered yet, because what came before is not sure."""
+        self._to_execute: dict[int, int] = {}
+        """How many requests of each session are not executed, or have to be again."""
+        self._held: dict[Entry, Entry] = {}
+        """Executed, and not answered yet, with what has to be executed first."""
+        self._holds: dict[Entry, list[Entry]] = {}
+        """The same the other way round; who is not held by it any more may still be listed."""
         self._merged = 0
         """Requests that are a part of a stretch."""
         self._merged_to: OrderKey | None = None
@@ -97,23 +101,28 @@ class CreekReplica(OrderingReplica):
             self._hand_out()
             return
         if self._store.install(entry, execution.seen, execution):
-            if entry.outcome is not None:
-                self.probes.hit(Probe.REEXECUTED)
-            entry.outcome = execution.outcome
-            if entry.stretch is not None:
-                self._replaced_one_of(entry.stretch, entry)
-            if entry.session is not None:
-                self._held[entry.position] = entry
+            self._executed(entry, execution.outcome)
         else:
             self.probes.hit(Probe.EXECUTION_OVERTAKEN)
             entry.phase = Phase.WAITING
             entry.losses += 1
             self._scheduler.add(entry)
-        self._execute_withdrawn()
-        self._answer_held()
+            self._execute_withdrawn()
         self._answer_stably(Probe.STABLE_FROM_EXECUTION)
         self._merge_old()
         self._proceed()
+
+    def _executed(self, entry: Entry, outcome: Outcome) -> None:
+        if entry.outcome is not None:
+            self.probes.hit(Probe.REEXECUTED)
+        entry.outcome = outcome
+        self._execute_withdrawn()
+        if entry.session is not None:
+            self._note_executed(entry)
+            self._answer(entry)
+        self._answer_held_by(entry)
+        if entry.stretch is not None:
+            self._replaced_one_of(entry.stretch, entry)
 
     def _invoke_locally(self, operation: Operation, session: int, now: int) -> Dot:
         """Section 4.4: no other replica hears of it."""
@@ -144,6 +153,7 @@ class CreekReplica(OrderingReplica):
         if session is not None:
             entry.after = self._last_of_session.get(session)
             self._last_of_session[session] = entry
+            self._to_execute[session] = self._to_execute.get(session, 0) + 1
         self._scheduler.add(entry)
 
     def _committed(self, moved: list[Request]) -> None:
@@ -156,17 +166,16 @@ class CreekReplica(OrderingReplica):
             if entry.stretch is not None:
                 self._commit_in_stretch(entry, entry.stretch, index, stays)
             waited = self._scheduler.remove(entry)
-            held = self._held.pop(entry.position, None)
             if in_order:
                 self._store.rename(entry, committed_position(index))
             else:
                 self._store.move(entry, committed_position(index))
             if waited:
                 self._scheduler.add(entry)
-            if held is not None:
-                self._held[entry.position] = entry
             self._execute_withdrawn()
-        self._answer_held()
+        for request in moved:
+            if (entry := self._entries[request.id]) in self._held:
+                self._answer(entry)
         self._answer_stably(Probe.STABLE_FROM_COMMIT)
 
     def _execute_withdrawn(self) -> None:
@@ -175,7 +184,7 @@ class CreekReplica(OrderingReplica):
                 self._take_apart(entry)
                 continue
             self.probes.hit(Probe.ROLLED_BACK)
-            self._held.pop(entry.position, None)
+            self._note_withdrawn(entry)
             entry.losses += 1
             self._scheduler.add(entry)
 
@@ -227,6 +236,7 @@ class CreekReplica(OrderingReplica):
         for entry in stretch.members:
             entry.phase = Phase.WAITING
             stretch.to_come[entry] = None
+            self._note_withdrawn(entry)
             self._scheduler.add(entry)
 
     def _replaced_one_of(self, stretch: Stretch, entry: Entry) -> None:
@@ -234,6 +244,8 @@ class CreekReplica(OrderingReplica):
         stretch.to_come.pop(entry, None)
         if not stretch.to_come:
             self._store.replaced(stretch)
+            self._execute_withdrawn()
+            self._answer_held_by(stretch)
 
     def _commit_in_stretch(
         self, entry: Entry, stretch: Stretch, index: int, stays: Request | None
@@ -253,19 +265,52 @@ class CreekReplica(OrderingReplica):
             member.stretch = None
         self._store.replaced(stretch)
         self._execute_withdrawn()
+        self._answer_held_by(stretch)
 
     # --- answers ------------------------------------------------------------------------------
 
-    def _answer_held(self) -> None:
-        while self._held:
-            position, entry = self._held.peekitem(0)
-            if not self._store.is_sure(position):
-                return
-            del self._held[position]
-            if entry.request.id in self._local:
-                self._answer_locally(entry)
-            else:
-                self._answer_tentatively(entry)
+    def _answer(self, entry: Entry) -> None:
+        """Or hold the answer back until it may leave."""
+        self._held.pop(entry, None)
+        blocker = self._blocker(entry)
+        if blocker is not None:
+            self._held[entry] = blocker
+            self._holds.setdefault(blocker, []).append(entry)
+        elif entry.request.id in self._local:
+            self._answer_locally(entry)
+        else:
+            self._answer_tentatively(entry)
+
+    def _answer_held_by(self, blocker: Entry) -> None:
+        for entry in self._holds.pop(blocker, ()):
+            if self._held.get(entry) is blocker:
+                self._answer(entry)
+
+    def _blocker(self, entry: Entry) -> Entry | None:
+        """What has to be executed again before it may be answered."""
+        assert entry.session is not None
+        blocker = self._store.rests_on(entry)
+        if self._store.is_sure(TAIL) and not self._to_execute.get(entry.session):
+            return blocker
+        before = entry.after
+        while blocker is None and before is not None and before.phase is not Phase.SETTLED:
+            if before.position < entry.position:
+                if not before.is_executed:
+                    return before
+                blocker = self._store.rests_on(before.stretch or before)
+            before = before.after
+        return blocker
+
+    def _note_executed(self, entry: Entry) -> None:
+        if entry.session is not None and entry.request.id not in self._local:
+            self._to_execute[entry.session] -= 1
+            if not self._to_execute[entry.session]:
+                del self._to_execute[entry.session]
+
+    def _note_withdrawn(self, entry: Entry) -> None:
+        self._held.pop(entry, None)
+        if entry.session is not None and entry.request.id not in self._local:
+            self._to_execute[entry.session] = self._to_execute.get(entry.session, 0) + 1
 
     def _answer_tentatively(self, entry: Entry) -> None:
         request = entry.request
@@ -316,6 +361,7 @@ class CreekReplica(OrderingReplica):
             self._store.settle(entry)
         if entry.session is not None and self._last_of_session.get(entry.session) is entry:
             del self._last_of_session[entry.session]
+        entry.after = None
         assert entry.outcome is not None
         return entry.outcome
 
@@ -333,7 +379,8 @@ class CreekReplica(OrderingReplica):
         for each in chain(committed, self._order.tentative()):
             if each.id == request.id:
                 return
-            if self._entries[each.id].is_executed:
+            entry = self._entries[each.id]
+            if entry.is_executed and self._store.rests_on(entry.stretch or entry) is None:
                 yield each.id
 
     def _load(self, state: tuple[tuple[Key, Any], ...]) -> None:
@@ -341,6 +388,8 @@ class CreekReplica(OrderingReplica):
         self._scheduler.clear()
         self._done = 0
         self._held.clear()
+        self._holds.clear()
+        self._to_execute.clear()
         self._merged, self._merged_to = 0, None
         self._merge_above, self._merge_pause = self._settings.kept_apart, 0
         self._last_of_session.clear()

@@ -60,7 +60,6 @@ def test_a_request_waits_for_the_one_before_it_in_its_session() -> None:
     todo.finish(1)
     first.phase = Phase.EXECUTED
     assert todo.start(3) is second
-    assert second.after is None, "and need not be remembered"
 
 
 def test_a_request_does_not_wait_for_one_of_its_session_that_is_ordered_behind_it() -> None:

@@ -241,6 +241,37 @@ def test_a_held_answer_leaves_as_it_is_when_the_same_comes_back() -> None:
     assert executions(alone, [first, second, third]) == [2, 1, 1]
 
 
+def test_an_answer_that_rests_on_nothing_unsure_is_not_held() -> None:
+    alone = Alone(CELLS, parallelism=4)
+    alone.invoke("copy", "x", "a", session=1)
+    alone.invoke("copy", "a", "b", session=2)
+    alone.work()
+    alone.step(alone.hear(1, "write", "x", 7))
+
+    other = alone.invoke("copy", "y", "z", session=3)
+    alone.step(other)
+
+    assert alone.answers_to(other) == [(TENTATIVE, None)]
+
+
+def test_an_answer_waits_for_what_its_session_did_before_to_be_executed_again() -> None:
+    alone = Alone(CELLS, parallelism=4)
+    first = alone.invoke("copy", "x", "a", session=1)
+    alone.work()
+    alone.step(alone.hear(1, "write", "x", 7))
+    assert alone.entry(first).phase is Phase.RUNNING, "withdrawn, and handed out again"
+
+    second = alone.invoke("copy", "y", "z", session=1)
+    other = alone.invoke("copy", "y", "w", session=2)
+    alone.step(other)
+    assert alone.answers_to(other) == [(TENTATIVE, None)]
+    alone.work()
+
+    assert alone.answers_to(second) == [(TENTATIVE, None)]
+    answered = [each.id for each in alone.answers]
+    assert answered.index(other) < answered.index(second)
+
+
 # --- what is executed, and how often ------------------------------------------------------------
 
 

@@ -314,6 +314,7 @@ class Chain:
             return index - 1
         versions[index:index] = (version,)  # moves what follows faster than `insert` does
         return index
+
     def parts(self, version: Version) -> list[Version]:
         """The versions whose values its value is the sum of."""
         end = begin = self.index(version)

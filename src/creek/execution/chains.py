@@ -129,7 +129,7 @@ class Stretch(Entry):
 
 
 class Version:
-    __slots__ = ("_limit", "_sorted", "delta", "readers", "total", "value", "writer")
+    __slots__ = ("_sorted", "delta", "readers", "total", "value", "writer")
 
     def __init__(self, writer: Entry | None, value: Any, delta: bool = False) -> None:
         self.writer = writer
@@ -139,36 +139,48 @@ class Version:
         self.total: int | None = None
         """Of a delta: the sum up to and with it, once somebody asked. Then those of the deltas
         right before it are known as well."""
-        self.readers: list[Entry] = []
+        self.readers: list[Entry] | None = None
+        """None until there was one."""
         self._sorted = True
-        self._limit = _READERS_MIN
 
     def register(self, key: Key, reader: Entry) -> None:
         readers = self.readers
+        if readers is None:
+            self.readers = [reader]
+            return
         if readers and reader.position < readers[-1].position:
             self._sorted = False
         readers.append(reader)
-        if len(readers) > self._limit:
-            self._drop_former(key)
-            self._limit = max(_READERS_MIN, 2 * len(self.readers))
+        count = len(readers)
+        if count >= _READERS_MIN and not count & (count - 1):  # each time it has doubled
+            self._drop_former(key, readers)
 
     def disturb(self) -> None:
         """A reader moved, or reads this no longer."""
         self._sorted = False
 
+    def is_read_after(self, position: Position) -> bool:
+        """Perhaps; if not, it is quickly told."""
+        readers = self.readers
+        if not readers:
+            return False
+        return not self._sorted or readers[-1].position > position
+
     def readers_after(self, key: Key, position: Position) -> list[Entry]:
-        if not self.readers:
+        readers = self.readers
+        if not readers:
             return []
         if not self._sorted:
-            self._drop_former(key)
-            self.readers.sort(key=_position_of)
+            readers = self._drop_former(key, readers)
+            readers.sort(key=_position_of)
             self._sorted = True
-        start = bisect_right(self.readers, position, key=_position_of)
-        return [each for each in self.readers[start:] if self._is_read_by(key, each)]
+        start = bisect_right(readers, position, key=_position_of)
+        return [each for each in readers[start:] if self._is_read_by(key, each)]
 
-    def _drop_former(self, key: Key) -> None:
-        readers = dict.fromkeys(self.readers)  # once each, however often they came back
-        self.readers = [each for each in readers if self._is_read_by(key, each)]
+    def _drop_former(self, key: Key, readers: list[Entry]) -> list[Entry]:
+        once = dict.fromkeys(readers)  # however often they came back
+        self.readers = [each for each in once if self._is_read_by(key, each)]
+        return self.readers
 
     def _is_read_by(self, key: Key, reader: Entry) -> bool:
         read = reader.reads.get(key)
@@ -180,6 +192,7 @@ Read: TypeAlias = tuple[Version | None, Any]
 
 NO_READS: dict[Key, Read] = {}
 NO_VERSIONS: dict[Key, Version] = {}
+NO_ADDERS: dict[Entry, None] = {}
 """Shared by all entries that have none, and never written to."""
 
 
@@ -199,16 +212,23 @@ Doubts: TypeAlias = list[tuple[Entry, Key]]
 
 
 class Chain:
-    __slots__ = ("adders", "bound", "key", "versions")
+    __slots__ = ("adders", "bound", "indexed", "key", "versions")
 
-    def __init__(self, key: Key, base: Any) -> None:
+    def __init__(self, key: Key, base: Any, indexed: bool = False) -> None:
         self.key = key
+        self.indexed = indexed
+        """Does the store know the key for its scans?"""
         self.versions: list[Version] = [Version(None, base)]
         """The base, more than once if there is room to spare before the others, and the others."""
-        self.adders: dict[Entry, None] = {}
+        self.adders: dict[Entry, None] = NO_ADDERS
         """Who added without reading: they rely on the chain being regular."""
         self.bound = _magnitude(base)
         """No integer in this chain, nor any sum, is greater; None: it holds something else."""
+
+    def add_adder(self, adder: Entry) -> None:
+        if self.adders is NO_ADDERS:
+            self.adders = {}
+        self.adders[adder] = None
 
     @property
     def regular(self) -> bool:
@@ -234,11 +254,15 @@ class Chain:
         versions = self.versions
         position = version.writer.position
         last = versions[-1]
-        index = len(versions)
-        if last.writer is not None and last.writer.position > position:
-            index = bisect_left(versions, position, 1, index, key=_position_of_version)
+        if self.bound is not None:
+            self._extend_bound(version)
+        if last.writer is None or last.writer.position < position:
+            versions.append(version)
+            if last.readers is not None and last.is_read_after(position):
+                self._doubt_readers(last, position, doubts)
+            return
+        index = bisect_left(versions, position, 1, len(versions), key=_position_of_version)
         index = self._place(index, version)
-        self._extend_bound(version)
         self._doubt_readers(versions[index - 1], position, doubts)
         self._doubt_deltas(index + 1, doubts)
 
@@ -270,14 +294,20 @@ class Chain:
 
     def settle(self, version: Version) -> None:
         """Nothing can come before this version any more: let it be the base."""
+        versions = self.versions
+        if len(versions) == 2 and not version.delta:
+            version.writer = None
+            del versions[0]
+            self.bound = _magnitude(version.value)
+            return
         index = self.index(version)
         if version.delta:
             _fix(version, self._total(index))
         version.writer = None
-        if index <= _SPARE_MAX and len(self.versions) > _LONG:
-            self.versions[:index] = [version] * index
+        if index <= _SPARE_MAX and len(versions) > _LONG:
+            versions[:index] = [version] * index
         else:
-            del self.versions[:index]
+            del versions[:index]
         if self.is_bare:
             self.bound = _magnitude(version.value)
 
@@ -338,10 +368,11 @@ class Chain:
 
     def _extend_bound(self, version: Version) -> None:
         magnitude = _magnitude(version.value)
-        if self.bound is not None and magnitude is not None:
-            self.bound = self.bound + magnitude if version.delta else max(self.bound, magnitude)
-        else:
+        assert self.bound is not None
+        if magnitude is None:
             self.bound = None
+        else:
+            self.bound = self.bound + magnitude if version.delta else max(self.bound, magnitude)
 
     def _doubt_readers(self, version: Version, position: Position, doubts: Doubts) -> None:
         for reader in version.readers_after(self.key, position):

@@ -16,6 +16,9 @@ class Ranges:
     def __init__(self) -> None:
         self._filed: dict[Place, dict[Range, None]] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._filed)
+
     def add(self, passed: Range, reader: Entry) -> None:
         passed.reader = reader
         self._filed.setdefault(_common(passed), {})[passed] = None

@@ -47,11 +47,12 @@ from creek.protocol.values import Key
 class Snapshot:
     """What one execution sees, and a record of what it looked at. A `View`."""
 
-    __slots__ = ("_position", "_store", "adds", "ranges", "reads")
+    __slots__ = ("_position", "_store", "adds", "changes", "ranges", "reads")
 
     def __init__(self, store: "VersionStore", position: Position) -> None:
         self._store = store
         self._position = position
+        self.changes = store.changes
         self.reads: dict[Key, Read] = {}
         self.ranges: list[Range] = []
         self.adds: dict[Key, None] = {}
@@ -88,8 +89,10 @@ class VersionStore:
     def __init__(self, base: Base | None = None) -> None:
         self._base = base or Nothing()
         self._chains: dict[Key, Chain] = {}
-        self._written: SortedKeyList[Key, Place] = SortedKeyList(key=place)
+        self._in_order: SortedKeyList[Key, Place] = SortedKeyList(key=place)
         """The keys of chains that hold more than their base, or a base of their own."""
+        self._new_keys: dict[Key, None] = {}
+        """Those of them that nobody has asked for in order yet: many are sorted in at once."""
         self._ranges = Ranges()
         self._stretches: list[Stretch] = []
         """In their order."""
@@ -97,6 +100,8 @@ class VersionStore:
         """Where the entries stand that have hidden versions."""
         self._doubts: Doubts = []
         self._withdrawn: list[Entry] = []
+        self.changes = 0
+        """Grows with whatever may change what a snapshot shows."""
 
     # --- reading ---------------------------------------------------------------------------------
 
@@ -107,11 +112,14 @@ class VersionStore:
         chain = self._chains.get(key)
         if chain is None:
             return None, self._base.read(key)
+        last = chain.versions[-1]
+        if not last.delta and (last.writer is None or last.writer.position < position):
+            return last, last.value  # as mostly
         return chain.at(position)
 
     def known_keys(self, start: Place, stop: Place, reverse: bool) -> Iterator[Key]:
         """Every key that holds, or ever held, something in this range."""
-        written = self._written.irange_key(start, stop, inclusive=(True, False), reverse=reverse)
+        written = self._written().irange_key(start, stop, inclusive=(True, False), reverse=reverse)
         return merged(written, self._base.keys(start, stop, reverse), reverse)
 
     def is_addable(self, key: Key) -> bool:
@@ -156,20 +164,24 @@ class VersionStore:
         """Take over what an execution gave, if it is still valid where `entry` stands now."""
         if not self._confirm(entry, snapshot) or self._is_within_a_stretch(entry, execution):
             return False
+        self.changes += 1
         entry.phase = Phase.EXECUTED
         entry.reads, entry.versions = snapshot.reads, {}
         for key, (version, value) in entry.reads.items():
             if version is None:
                 self._note_read(entry, key, version, value)
+            elif version.readers is None:
+                version.readers = [entry]
             else:
                 version.register(key, entry)
-        entry.ranges = tuple(snapshot.ranges)
-        for passed in entry.ranges:
-            self._ranges.add(passed, entry)
+        if snapshot.ranges:
+            entry.ranges = tuple(snapshot.ranges)
+            for passed in entry.ranges:
+                self._ranges.add(passed, entry)
         if snapshot.adds:
             entry.adds = tuple(snapshot.adds)
             for key in entry.adds:
-                self._open(key).adders[entry] = None
+                self._open(key).add_adder(entry)
         for key, value in execution.writes.items():
             self._write(entry, key, Version(entry, value))
         for key, amount in execution.adds.items():
@@ -189,6 +201,7 @@ class VersionStore:
     def move(self, entry: Entry, position: Position) -> None:
         """The entry now stands at an earlier position, before others that it used to follow."""
         assert position < entry.position
+        self.changes += 1
         if entry.phase is not Phase.EXECUTED:
             self.rename(entry, position)
             return
@@ -211,8 +224,9 @@ class VersionStore:
         entry.phase = Phase.SETTLED
         if isinstance(entry, Stretch):
             self._stretches.remove(entry)
+        chains = self._chains
         for key, version in entry.versions.items():
-            self._chains[key].settle(version)
+            chains[key].settle(version)
         self._forget(entry)
 
     def discard(self, entry: Entry) -> None:
@@ -231,6 +245,7 @@ class VersionStore:
 
     def merge(self, members: list[Entry]) -> Stretch:
         """Let one entry stand for these. All are executed and sure, and no other is among them."""
+        self.changes += 1
         stretch = Stretch(members)
         stretch.phase = Phase.EXECUTED
         stretch.reads, stretch.versions = {}, {}
@@ -243,7 +258,7 @@ class VersionStore:
         adds = {key: None for entry in members for key in entry.adds}
         ranges = united(passed for entry in members for passed in entry.ranges)
         for key in adds:
-            self._chains[key].adders[stretch] = None
+            self._chains[key].add_adder(stretch)
         for passed in ranges:
             self._ranges.add(passed, stretch)
         stretch.adds, stretch.ranges = tuple(adds), tuple(ranges)
@@ -299,25 +314,27 @@ class VersionStore:
 
     def settled_items(self) -> Iterator[tuple[Key, Any]]:
         """The registers as the settled requests left them, in the order of their keys."""
-        for key in self._written:
+        for key in self._written():
             value = self._chains[key].versions[0].value
             if value is not ABSENT:
                 yield key, value
 
     def items(self) -> Iterator[tuple[Key, Any]]:
         """The registers as all executed requests left them."""
-        for key in self._written:
+        for key in self._written():
             _, value = self._chains[key].at(TAIL)
             if value is not ABSENT:
                 yield key, value
 
     def register_count(self) -> int:
-        return len(self._written)
+        return len(self._in_order) + len(self._new_keys)
 
     def load(self, state: tuple[tuple[Key, Any], ...]) -> None:
         """Start anew from a checkpoint's state: every entry of before is void."""
-        self._chains = {key: Chain(key, value) for key, value in state}
-        self._written = SortedKeyList(self._chains, key=place)
+        self.changes += 1
+        self._chains = {key: Chain(key, value, indexed=True) for key, value in state}
+        self._in_order = SortedKeyList(self._chains, key=place)
+        self._new_keys = {}
         self._ranges = Ranges()
         self._stretches = []
         self._unsure.clear()
@@ -325,6 +342,12 @@ class VersionStore:
         self._withdrawn = []
 
     # --- inside -----------------------------------------------------------------------------------
+
+    def _written(self) -> SortedKeyList[Key, Place]:
+        if self._new_keys:
+            self._in_order.update(self._new_keys)
+            self._new_keys = {}
+        return self._in_order
 
     def _open(self, key: Key) -> Chain:
         chain = self._chains.get(key)
@@ -335,6 +358,8 @@ class VersionStore:
     def _confirm(self, entry: Entry, snapshot: Snapshot) -> bool:
         """Would every read give the same again, where the entry stands now?"""
         position = entry.position
+        if snapshot.changes == self.changes and snapshot._position == position:
+            return True
         reads = snapshot.reads
         for key, (version, value) in reads.items():
             now_version, now = self.read_at(key, position)
@@ -357,14 +382,16 @@ class VersionStore:
         version.register(key, entry)
 
     def _write(self, entry: Entry, key: Key, version: Version) -> None:
-        chain = self._open(key)
-        is_new = chain.is_bare and key not in self._written
+        chain = self._chains.get(key) or self._open(key)
         entry.versions[key] = version
         chain.insert(version, self._doubts)
-        if is_new:
-            self._written.add(key)
-            self._doubt_scans(key)
-        self._withdraw_adders(chain, entry.position)
+        if not chain.indexed:
+            chain.indexed = True
+            self._new_keys[key] = None
+            if self._ranges:
+                self._doubt_scans(key)
+        if chain.adders:
+            self._withdraw_adders(chain, entry.position)
 
     def _withdraw_adders(self, chain: Chain, position: Position) -> None:
         """Who added blindly to what may be no integer, or too large a one, has to look."""
@@ -409,6 +436,7 @@ class VersionStore:
         """Hide what the entry wrote: it has to be executed again."""
         if entry.phase is not Phase.EXECUTED:
             return
+        self.changes += 1
         entry.phase = Phase.WAITING
         if isinstance(entry, Stretch):
             self._stretches.remove(entry)
@@ -432,8 +460,13 @@ class VersionStore:
             self._ranges.remove(passed)
         for key in entry.adds:
             self._chains[key].adders.pop(entry, None)
-        absent = (key for key, read in entry.reads.items() if read[1] is ABSENT)
-        touched = (*entry.versions, *entry.adds, *absent)
+        touched = [key for key, read in entry.reads.items() if read[1] is ABSENT]
+        touched += [
+            key
+            for key, version in entry.versions.items()
+            if version.writer is not None or version.value is ABSENT  # withdrawn, or a deletion
+        ]
+        touched += entry.adds
         entry.forget()
         for key in touched:
             self._close_if_gone(key)
@@ -447,7 +480,10 @@ class VersionStore:
             return
         if self._base.read(key) is ABSENT:
             del self._chains[key]
-            self._written.discard(key)
+            if key in self._new_keys:
+                del self._new_keys[key]
+            else:
+                self._in_order.discard(key)
 
 
 def same(left: Any, right: Any) -> bool:

@@ -26,6 +26,8 @@ class Mutant(NamedTuple):
     seeds: int
     """It must be caught by a seed below."""
     edits: tuple[Edit, ...]
+    scheme: str = "basic"
+    """The one that is run; `both` compares two of them."""
 
 
 BASIC = "schemes/basic.py"

@@ -1,4 +1,4 @@
-"""Runs the fuzzer on the copy of the package in a folder: `examiner.py FOLDER SEEDS`.
+"""Runs the fuzzer on the copy of the package in a folder: `examiner.py FOLDER SEEDS SCHEME`.
 
 A process of its own, with FOLDER on PYTHONPATH, so that nothing of the unpatched package is loaded.
 It examines seed 0, 1, 2, … and prints one line of JSON for each, until a seed fails or all passed.
@@ -17,14 +17,14 @@ SEED_S_MAX = 120
 """A replica that loops for ever inside one step does not even reach the simulator's own limit."""
 
 
-def main(folder: Path, seeds: int) -> None:
+def main(folder: Path, seeds: int, scheme: str) -> None:
     loaded = Path(package_file).resolve()
     if not loaded.is_relative_to(folder.resolve()):
         sys.exit(f"creek was loaded from {loaded.parent}, not from the copy in {folder}")
     signal.signal(signal.SIGALRM, _too_long)
     for seed in range(seeds):
         signal.alarm(SEED_S_MAX)
-        finding = examine(seed)
+        finding = examine(seed, scheme)
         signal.alarm(0)
         found = caught_by(finding)
         print(json.dumps({"seed": seed, "caught_by": found}), flush=True)
@@ -56,4 +56,4 @@ def _too_long(_number: int, _frame: FrameType | None) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3])

@@ -25,9 +25,11 @@ from rich.text import Text
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a script, by its path
 
-from tests.mutants.catalogue import MUTANTS, Mutant
+from tests.mutants import catalogue, versions
+from tests.mutants.catalogue import Mutant
 from tests.mutants.patched import DoesNotApply, copy_package, patched
 
+MUTANTS: tuple[Mutant, ...] = (*catalogue.MUTANTS, *versions.MUTANTS)
 EXAMINER = Path(__file__).with_name("examiner.py")
 CONTROL_SEEDS = 200
 COLUMNS_WITHOUT_TERMINAL = 160
@@ -45,7 +47,8 @@ def examine(mutant: Mutant | None, seeds: int, passed: Callable[[], None]) -> Re
     each that does not."""
     with tempfile.TemporaryDirectory(prefix="creek-mutant-") as folder:
         copy_package(Path(folder), mutant)
-        command = [sys.executable, str(EXAMINER), folder, str(seeds)]
+        scheme = mutant.scheme if mutant is not None else "both"
+        command = [sys.executable, str(EXAMINER), folder, str(seeds), scheme]
         environment = {**os.environ, "PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"}
         with (
             tempfile.TemporaryFile("w+") as complaints,

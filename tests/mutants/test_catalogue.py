@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.catalogue import MUTANTS, Edit, Mutant
+from tests.mutants.catalogue import Edit, Mutant
 from tests.mutants.patched import PACKAGE, DoesNotApply, patched
-from tests.mutants.run import EXAMINER, examine, main
+from tests.mutants.run import EXAMINER, MUTANTS, examine, main
 
 QUICK = (
     "deliver_before_predicate",
@@ -69,7 +69,10 @@ def test_the_package_as_it_is_passes() -> None:
 
 def test_the_examiner_refuses_another_copy_of_the_package(tmp_path: Path) -> None:
     examined = subprocess.run(
-        [sys.executable, EXAMINER, tmp_path, "1"], capture_output=True, text=True, check=False
+        [sys.executable, EXAMINER, tmp_path, "1", "basic"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     assert examined.returncode == 1

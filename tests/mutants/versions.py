@@ -1,0 +1,295 @@
+"""Deliberate faults of the version store, the scheduler and the scheme on top of them.
+
+They are run with `basic` beside `creek`, so that the one can be held against the other. Some are
+not listed, because no operation of the ready-made data types gets there, and are held by unit tests
+instead: a blind addition to a text, values that are equal but for their type, and a sum that is
+read inside a stretch.
+"""
+
+from tests.mutants.catalogue import Edit, Mutant
+
+CHAINS = "execution/chains.py"
+RANGES = "execution/ranges.py"
+VERSIONS = "execution/versions.py"
+SCHEDULER = "execution/scheduler.py"
+CREEK = "schemes/creek.py"
+
+
+def _mutant(name: str, rule: str, seeds: int, *edits: Edit, scheme: str = "both") -> Mutant:
+    return Mutant(name, rule, seeds, edits, scheme)
+
+
+MUTANTS: tuple[Mutant, ...] = (
+    # --- snapshots: all and only what comes before ------------------------------------------------
+    _mutant(
+        "snapshot_of_everything",
+        "Section 4.4: a snapshot includes only what appears before op",
+        100,
+        Edit(CREEK, "self._store.snapshot(entry.position)", "self._store.snapshot(TAIL)"),
+        Edit(
+            CREEK,
+            "from creek.execution.chains import (",
+            "from creek.execution.chains import (\n    TAIL,",
+        ),
+    ),
+    _mutant(
+        "collected_too_early",
+        "Section 4.4: all versions of tentative requests are maintained",
+        100,
+        Edit(
+            CHAINS,
+            "            versions.append(version)\n            if last.readers",
+            "            versions[:] = [versions[0], version]\n            if last.readers",
+        ),
+    ),
+    _mutant(
+        "register_forgotten_while_read",
+        "a register that somebody has looked at is remembered, also when it holds nothing",
+        400,
+        Edit(
+            VERSIONS,
+            "if chain.adders or chain.versions[0].readers_after(key, ()):",
+            "if chain.adders:",
+        ),
+    ),
+    # --- validity: what was read would be read again ----------------------------------------------
+    _mutant(
+        "installed_without_a_look",
+        "Section 4.4: versions are added only after checking for conflicts",
+        100,
+        Edit(VERSIONS, "if not self._confirm(entry, snapshot) or self", "if self"),
+    ),
+    _mutant(
+        "phantom_at_completion",
+        "a key that appeared in a scanned range while the operation ran is a conflict",
+        400,
+        Edit(
+            VERSIONS,
+            "                    if read[1] is not ABSENT:\n                        return False",
+            "                    pass",
+        ),
+    ),
+    _mutant(
+        "missed_phantom",
+        "a key that is new in a scanned range is a change for everyone who scanned past it",
+        100,
+        Edit(VERSIONS, "if self._ranges:", "if False:"),
+    ),
+    _mutant(
+        "phantom_near_by",
+        "a new key is held against every range around it",
+        200,
+        Edit(RANGES, "for length in range(len(here) + 1):", "for length in range(2):"),
+    ),
+    _mutant(
+        "backward_scan_reads_no_range",
+        "a scan in reverse has read what it went through",
+        400,
+        Edit(VERSIONS, "passed.start = here", "pass"),
+    ),
+    _mutant(
+        "lost_reader_registration",
+        "a version knows who has read it",
+        100,
+        Edit(VERSIONS, "                version.readers = [entry]\n", "                pass\n"),
+    ),
+    _mutant(
+        "reader_lost_when_its_read_is_renewed",
+        "who reads an equal value elsewhere now is a reader of that version",
+        300,
+        Edit(
+            VERSIONS,
+            "                    read[0].disturb()\n"
+            "                self._note_read(entry, key, version, value)",
+            "                    read[0].disturb()\n"
+            "                entry.reads[key] = version, value",
+        ),
+    ),
+    _mutant(
+        "late_version_troubles_nobody",
+        "who read the version before a new one, and comes after it, is in doubt",
+        100,
+        Edit(
+            CHAINS,
+            "        self._doubt_readers(versions[index - 1], position, doubts)\n"
+            "        self._doubt_deltas(index + 1, doubts)",
+            "        self._doubt_deltas(index + 1, doubts)",
+        ),
+    ),
+    # --- rollbacks ------------------------------------------------------------------------------
+    _mutant(
+        "withdrawn_version_stays",
+        "Section 4.4: versions of a rolled back request are in no later snapshot",
+        100,
+        Edit(VERSIONS, "            if self._chains[key].remove(version, self._doubts)\n", ""),
+    ),
+    _mutant(
+        "readers_of_the_hidden_forgotten",
+        "who read a version that did not come back the same is withdrawn",
+        100,
+        Edit(
+            VERSIONS,
+            "            self._doubts += [(reader, key) "
+            "for reader in version.readers_after(key, ())]\n",
+            "            pass\n",
+        ),
+    ),
+    _mutant(
+        "answers_from_behind_the_unsure",
+        "no answer leaves that rests on what was withdrawn and may come back otherwise",
+        300,
+        Edit(
+            VERSIONS,
+            "                        return writer\n",
+            "                        continue\n",
+        ),
+    ),
+    # --- moves ------------------------------------------------------------------------------------
+    _mutant(
+        "jump_taken_for_a_name",
+        "who is committed before what stays tentative has to be looked at",
+        100,
+        Edit(CREEK, "in_order = stays is None or request.key < stays.key", "in_order = True"),
+    ),
+    _mutant(
+        "stale_version_after_a_move",
+        "a version stands where its writer stands",
+        100,
+        Edit(CHAINS, "        if new != old:\n", "        if False:\n"),
+    ),
+    _mutant(
+        "reads_kept_after_a_move",
+        "who moves has to read again",
+        200,
+        Edit(
+            VERSIONS,
+            "            self._doubts.append((entry, key))\n        for (chain, _), index",
+            "        for (chain, _), index",
+        ),
+    ),
+    _mutant(
+        "former_readers_kept_after_a_move",
+        "who read a version that moved, and who now comes after it, is in doubt",
+        200,
+        Edit(CHAINS, "        self._doubt_readers(versions[new - 1], position, doubts)\n", ""),
+    ),
+    # --- additions that nobody looked at ----------------------------------------------------------
+    _mutant(
+        "sum_not_renewed",
+        "a sum stands on what comes before it now",
+        400,
+        Edit(CHAINS, "            versions[index].total = None\n", ""),
+    ),
+    _mutant(
+        "sum_read_and_kept",
+        "who read a sum is in doubt when a part of it changes",
+        400,
+        Edit(
+            CHAINS,
+            "            self._doubt_readers(versions[index], (), doubts)\n            index += 1",
+            "            index += 1",
+        ),
+    ),
+    _mutant(
+        "amount_taken_for_a_sum",
+        "an addition that is settled leaves the sum",
+        100,
+        Edit(
+            CHAINS,
+            "            _fix(version, self._total(index))\n        version.writer = None",
+            "            version.delta = False\n        version.writer = None",
+        ),
+    ),
+    # --- stretches --------------------------------------------------------------------------------
+    _mutant(
+        "late_request_inside_a_stretch",
+        "what a stretch wrote cannot be read or written in its midst",
+        300,
+        Edit(
+            VERSIONS,
+            "        self.take_apart(stretch)\n        return True",
+            "        return False",
+        ),
+    ),
+    _mutant(
+        "stretch_has_read_nothing",
+        "a stretch has read what its members read from before it",
+        200,
+        Edit(VERSIONS, "            self._take_over_reads(entry, stretch, inside)\n", ""),
+    ),
+    _mutant(
+        "stretch_has_scanned_nothing",
+        "a stretch has scanned what its members scanned",
+        600,
+        Edit(
+            VERSIONS,
+            "        for passed in ranges:\n"
+            "            self._ranges.add(passed, stretch)\n"
+            "        stretch.adds, stretch.ranges = tuple(adds), tuple(ranges)",
+            "        stretch.adds, stretch.ranges = tuple(adds), ()",
+        ),
+    ),
+    _mutant(
+        "stretch_adds_its_last_amount",
+        "a stretch adds what all of its members added",
+        400,
+        Edit(
+            CHAINS,
+            "last.value = sum(version.value for version in versions[begin : end + 1])",
+            "pass",
+        ),
+    ),
+    _mutant(
+        "stretch_taken_apart_and_gone",
+        "who read what a stretch left is looked at when its members are executed again",
+        300,
+        Edit(
+            CREEK,
+            "            self._store.replaced(stretch)\n            self._execute_withdrawn()",
+            "            self._execute_withdrawn()",
+        ),
+    ),
+    # --- answers ----------------------------------------------------------------------------------
+    _mutant(
+        "stable_before_it_is_executed",
+        "a stable answer leaves when everything before it is executed",
+        100,
+        Edit(
+            CREEK,
+            "            if not entry.is_executed:\n"
+            "                return\n"
+            "            self._done += 1",
+            "            if entry.outcome is None:\n"
+            "                return\n"
+            "            self._done += 1",
+        ),
+    ),
+    _mutant(
+        "session_does_not_see_itself",
+        "a session's own earlier operations are visible to it",
+        300,
+        Edit(
+            SCHEDULER,
+            "if after is not None and not after.is_executed and after.position < entry.position:",
+            "if False:",
+        ),
+        Edit(CREEK, "                if not before.is_executed:\n", "                if False:\n"),
+    ),
+    _mutant(
+        "session_overtaken_by_itself",
+        "an answer waits for what its session did before to be executed again",
+        300,
+        Edit(CREEK, "                if not before.is_executed:\n", "                if False:\n"),
+    ),
+    _mutant(
+        "held_answer_of_a_withdrawn_execution",
+        "an answer that was held back is forgotten when its request is withdrawn",
+        300,
+        Edit(
+            CREEK,
+            "    def _note_withdrawn(self, entry: Entry) -> None:\n"
+            "        self._held.pop(entry, None)\n",
+            "    def _note_withdrawn(self, entry: Entry) -> None:\n",
+        ),
+    ),
+)

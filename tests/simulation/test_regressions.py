@@ -8,9 +8,12 @@ FOUND = {
     291: "a new leader proposed an instance that it had decided out of order",
     409: "decisions were forgotten before a checkpoint stood for them",
     862: "a crash in mid-write left a checkpoint of what nobody could know",
+    1280: "a replica led that heard some and was heard by others",
+    1788: "requests were pulled again and again from a peer that could not be reached",
     1205: "a strong request outlived, for ever tentative, the only copies of its causal context",
 }
 FOUND_IN_CREEK = {
+    2368: "a register was forgotten while one who had read it was running",
     64: "an answer left while what its session had done before was executed again",
 }
 

@@ -116,6 +116,8 @@ class _Acceptor:
             if instance < first:
                 continue
             value, vote = told.get(instance), voted.vote
+            if value is not None and value.ballot > vote.ballot:
+                continue  # a later vote: cast in vain, it was on the disk all the same
             if value is None or (value.ballot, value.batch) != (vote.ballot, vote.batch):
                 message = (
                     f"the promise of ballot {promise.ballot} hides "
@@ -168,8 +170,12 @@ class _Paxos:
         for instance, ballots in self.votes.items():
             first: _Decision | None = None
             for ballot, votes in sorted(ballots.items()):
-                if found := self._decision(votes):
-                    possible.setdefault(instance, []).append(found)
+                for batch in dict.fromkeys(vote.vote.batch for vote in votes):
+                    # Of those cast in vain in one ballot, each may be for another batch.
+                    if found := self._decision(
+                        [each for each in votes if each.vote.batch == batch]
+                    ):
+                        possible.setdefault(instance, []).append(found)
                 known = [vote for vote in votes if vote.known]
                 if not known:
                     continue
@@ -219,7 +225,7 @@ class _Paxos:
         return [each for each in promises if each.logged.at_us <= at_us]
 
     def _decision(self, votes: list[_Vote]) -> _Decision | None:
-        """`votes` are of one ballot in one instance."""
+        """`votes` are for one batch, in one ballot of one instance."""
         voters: dict[int, _Vote] = {}
         for vote in votes:
             voters.setdefault(vote.log.replica, vote)

@@ -101,7 +101,7 @@ class VersionStore:
         self._doubts: Doubts = []
         self._withdrawn: list[Entry] = []
         self.changes = 0
-        """Grows with whatever may change what a snapshot shows."""
+        """Grows with whatever may change what a snapshot shows, or from where."""
 
     # --- reading ---------------------------------------------------------------------------------
 
@@ -479,6 +479,7 @@ class VersionStore:
         if chain.adders or chain.versions[0].readers_after(key, ()):
             return
         if self._base.read(key) is ABSENT:
+            self.changes += 1  # who has read it is not known here yet
             del self._chains[key]
             if key in self._new_keys:
                 del self._new_keys[key]

@@ -58,7 +58,8 @@ class Gossip:
         self._asked: dict[int, DotSet] = {}
         """What each peer was asked for in this round: nobody else is asked for the same."""
         self._asked_before: dict[int, DotSet] = {}
-        """In the round before: if it did not come, it is somebody else's turn."""
+        """In the rounds before: if it did not come, it is somebody else's turn."""
+        self._rounds = 0
 
     def cast(self, request: Request) -> None:
         """RB-cast a request issued here; its local delivery is the caller's (lines 22-24)."""
@@ -70,8 +71,8 @@ class Gossip:
             self._outbox.sends.append(Send(self._peers, Cast((request,))))
 
     def tick(self, ticks: int) -> None:
-        if ticks % self._settings.retry_ticks == 0:
-            self._asked, self._asked_before = {}, self._asked
+        if ticks % max(self._settings.retry_ticks, self._settings.summary_ticks) == 0:
+            self._next_round()
         if ticks % self._settings.summary_ticks:
             return
         self._forget_what_everyone_has()
@@ -179,14 +180,36 @@ class Gossip:
         if known is None:
             return False
         wanted = self.received.missing(known)
-        for asked in (*self._asked.values(), self._asked_before.get(peer, DotSet())):
+        for asked in self._asked.values():
             wanted = asked.missing(wanted)
+        if peer in self._asked_before and self._is_elsewhere(wanted, peer):
+            wanted = self._asked_before[peer].missing(wanted)
         wanted = wanted.take(self._settings.pull_limit)
         if not wanted.ranges:
             return False
         self._asked.setdefault(peer, DotSet()).update(wanted)
         self._outbox.sends.append(Send((peer,), Pull(wanted)))
         return True
+
+    def _is_elsewhere(self, wanted: Dots, peer: int) -> bool:
+        """Has another peer some of it that has not been asked for it?"""
+        for other, known in self._known.items():
+            there = intersection((wanted, known))
+            if other in self._asked_before:
+                there = self._asked_before[other].missing(there)
+            if other != peer and there.ranges:
+                return True
+        return False
+
+    def _next_round(self) -> None:
+        """Everybody sends a summary in a round. In as many rounds as there are peers, each of them
+        is asked; then, what still has not come is asked for anew."""
+        self._rounds += 1
+        if self._rounds % (len(self._peers) + 1) == 0:
+            self._asked_before = {}
+        for peer, asked in self._asked.items():
+            self._asked_before.setdefault(peer, DotSet()).update(asked.freeze())
+        self._asked = {}
 
     def _forget_what_everyone_has(self) -> None:
         if len(self._known) < len(self._peers):

@@ -3,8 +3,8 @@
 Replicas send heartbeats and suspect who is silent for too long; a suspicion that proves wrong makes
 the next one slower. Time is counted in ticks, never read off a clock.
 
-Whoever owns the greatest ballot keeps the lead as long as it is *able*: it hears a majority, and a
-majority hears it. Otherwise the least of those that are able takes over. A heartbeat tells whom its
+Whoever owns the greatest ballot keeps the lead as long as it is *able*: it hears a majority that
+hears it. Otherwise the least of those that are able takes over. A heartbeat tells whom its
 sender hears, so everybody can tell who is able; and whom it trusts, so a replica that lost its link
 to the leader alone follows the majority instead of challenging it.
 """
@@ -93,11 +93,13 @@ class Omega:
         return tuple(each for each in self._settings.members if self._is_heard(each))
 
     def _is_able(self, replica: int) -> bool:
-        """Is it heard here, does it hear a majority, and does a majority hear it?"""
-        if not self._is_heard(replica) or len(self._hears(replica)) < self._settings.majority:
+        """Is it heard here, and does it hear a majority that hears it? Who hears some, and is heard
+        by others, gets no promise."""
+        if not self._is_heard(replica):
             return False
-        hearing = sum(replica in self._hears(each) for each in self._heard())
-        return hearing >= self._settings.majority
+        hears = self._hears(replica)
+        mutual = sum(each in hears and replica in self._hears(each) for each in self._heard())
+        return mutual >= self._settings.majority
 
     def _hears(self, replica: int) -> tuple[int, ...]:
         """Whom it hears, by its own last word."""

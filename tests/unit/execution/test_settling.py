@@ -281,3 +281,16 @@ def test_one_adds_to_what_lies_below_without_looking_if_it_is_an_integer() -> No
     assert not blind.reads
     assert shelf.read("n") == 6
     assert shelf.answer(looks).startswith("BadValue")
+
+
+def test_a_register_that_is_forgotten_while_one_who_read_it_runs_is_remembered_for_it() -> None:
+    shelf = Shelf()
+    first = shelf.do(10, ("get", "a"))
+    running = shelf.begin(shelf.put(20, ("get", "a")))
+    shelf.store.settle(first)
+    assert "a" not in shelf.store._chains
+
+    assert shelf.finish(running)
+    shelf.do(15, ("put", "a", 1))
+
+    assert shelf.withdrawn() == [running.entry]

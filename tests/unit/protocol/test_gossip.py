@@ -18,10 +18,10 @@ def request(replica: int, event: int, name: str = "touch") -> Request:
 
 
 class World:
-    """The gossip of replica 0 of three."""
+    """The gossip of replica 0 of three, or more."""
 
-    def __init__(self, **settings: int) -> None:
-        self.settings = Settings(members=(0, 1, 2), **settings)
+    def __init__(self, size: int = 3, **settings: int) -> None:
+        self.settings = Settings(members=tuple(range(size)), **settings)
         self.outbox, self.probes = Outbox(), Probes()
         self.delivered: list[Request] = []
         self.refused: list[str] = []
@@ -115,7 +115,7 @@ def test_a_peer_that_has_nothing_new_is_not_asked(world: World) -> None:
 
 
 def test_no_two_peers_are_asked_for_the_same_request_in_one_round() -> None:
-    world = World(retry_ticks=1)
+    world = World(retry_ticks=1, summary_ticks=1)
     both = Summary(Dots({1: (1, 3)}))
     asked = []
     for ticks in range(1, 5):
@@ -125,6 +125,28 @@ def test_no_two_peers_are_asked_for_the_same_request_in_one_round() -> None:
         world.gossip.tick(ticks)
         world.effects()
     assert asked == [[(1,)], [(2,)], [(1,)], [(2,)]], "each round, it is another one's turn"
+
+
+def test_everyone_who_has_a_request_is_asked_for_it_in_turn_however_rare_summaries_are() -> None:
+    world = World(size=5, retry_ticks=1, summary_ticks=3)
+    asked = []
+    for ticks in range(1, 16):
+        if ticks % 3 == 1:  # always in the same order, and nobody answers
+            for peer in (1, 2, 3, 4):
+                world.gossip.on_summary(Summary(Dots({1: (1, 3)})), peer)
+            asked += [each.to for each in world.effects().send]
+        world.gossip.tick(ticks)
+        world.effects()
+    assert asked[:4] == [(1,), (2,), (3,), (4,)]
+
+
+def test_who_alone_has_a_request_is_asked_again_in_the_next_round() -> None:
+    world = World(size=5, retry_ticks=1, summary_ticks=1)
+    for ticks in range(1, 4):
+        world.gossip.on_summary(Summary(Dots({1: (1, 3)})), 2)
+        assert [each.to for each in world.effects().send] == [(2,)]
+        world.gossip.tick(ticks)
+        world.effects()
 
 
 def test_a_large_difference_is_pulled_piece_by_piece() -> None:

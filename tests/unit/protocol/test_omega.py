@@ -56,6 +56,15 @@ def test_the_least_able_replica_is_trusted_first(world: World) -> None:
     assert world.omega.leader == 0
 
 
+def test_a_replica_that_hears_some_and_is_heard_by_others_is_not_able(world: World) -> None:
+    """It would prepare at those whose promises do not reach it."""
+    world.hear([0], hears=(0, 1, 2))
+    world.hear([1], hears=(1, 2, 3, 4))
+    world.hear([3, 4], hears=(0, 1, 2, 3, 4))
+    world.tick()
+    assert world.omega.leader == 1
+
+
 def test_a_replica_that_hears_too_few_is_not_able(world: World) -> None:
     world.hear([0], hears=(0, 1))
     world.hear([1, 3, 4])

@@ -15,7 +15,7 @@ from creek.history import Committed, Dot, Installed, Kind, OperationRecord
 
 NAME = "answers"
 
-_WEAK = ((), (Kind.TENTATIVE,), (Kind.TENTATIVE, Kind.FINAL))
+_WEAK = ((), (Kind.TENTATIVE,), (Kind.TENTATIVE, Kind.FINAL), (Kind.STABLE,))
 
 
 def check(run: Run) -> Verdict:

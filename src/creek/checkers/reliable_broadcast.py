@@ -162,7 +162,7 @@ def _validity(run: Run) -> Illegal | None:
         if not any(
             cast.log.incarnation == record.incarnation
             and cast.request.operation == record.operation
-            and cast.request.strong == record.strong
+            and cast.request.strong >= record.strong
             for cast in run.casts.get(record.id, ())
         ):
             return Illegal(NAME, f"{record.id} was answered but never RB-cast", (answer,))

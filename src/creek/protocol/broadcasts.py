@@ -63,6 +63,9 @@ class Application(Protocol):
     def may_install(self, checkpoint: Checkpoint) -> bool:
         """Does it hold everything that is committed here?"""
 
+    def proposed(self, instance: int, batch: Batch) -> None:
+        """A leader proposed it: perhaps it is what this instance will deliver."""
+
     def settled_instance(self) -> int:
         """The instance of what `checkpoint` would answer."""
 
@@ -118,6 +121,7 @@ class Broadcasts:
             application.missing_dependency,
             application.is_committed,
             application.cab_deliver,
+            application.proposed,
             self._send_snapshot,
             self._refuse,
         )

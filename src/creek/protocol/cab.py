@@ -55,13 +55,16 @@ class ConditionalAtomicBroadcast:
         missing: Callable[[Dot], Dot | None],
         is_delivered: Callable[[Dot], bool],
         deliver: Callable[[Dot, int], None],
+        proposed: Callable[[int, Batch], None],
         outdated: Callable[[int], None],
         refuse: Callable[[str], None],
     ) -> None:
         """`missing(id)` is the predicate: None when it holds, or a dot whose arrival may make it
-        hold. Once it holds it must hold for ever (eventual stable evaluation)."""
+        hold. Once it holds it must hold for ever (eventual stable evaluation). `proposed` hears of
+        each batch when a leader proposes it: the optimistic delivery, which may turn out wrong."""
         self._index = index
         self._peers = settings.peers(index)
+        self._may_vote = index in settings.voters
         self._settings = settings
         self._outbox = outbox
         self._probes = probes
@@ -69,6 +72,7 @@ class ConditionalAtomicBroadcast:
         self._missing = missing
         self._is_delivered = is_delivered
         self._deliver = deliver
+        self._proposed = proposed
         self._outdated = outdated
 
         self.learner = Learner(index, settings, outbox, probes)
@@ -134,7 +138,8 @@ class ConditionalAtomicBroadcast:
 
     def on_prepare(self, message: Prepare, sender: int) -> None:
         self._observe(message.ballot)
-        self.acceptor.on_prepare(message, sender, self.learner.first_undecided)
+        if self._may_vote:
+            self.acceptor.on_prepare(message, sender, self.learner.first_undecided)
 
     def on_promise(self, message: Promise, sender: int) -> None:
         self.leader.on_promise(message, sender)
@@ -154,7 +159,10 @@ class ConditionalAtomicBroadcast:
             return
         if self.learner.on_proposal(message.ballot, message.instance, message.batch):
             self._decided(message.instance)
-        else:
+            return
+        if message.ballot >= self.acceptor.promised:
+            self._proposed(message.instance, message.batch)
+        if self._may_vote:
             self.acceptor.on_accept(message, sender)
 
     def on_vote(self, message: Vote, sender: int) -> None:
@@ -228,6 +236,7 @@ class ConditionalAtomicBroadcast:
         self.leader.outbid(ballot)
 
     def _accept_here(self, message: Accept) -> None:
+        self._proposed(message.instance, message.batch)
         self.learner.on_proposal(message.ballot, message.instance, message.batch)
         self.acceptor.on_accept(message, self._index)
 

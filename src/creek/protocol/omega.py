@@ -63,7 +63,7 @@ class Omega:
                 self._probes.hit(Probe.LEADER_FOLLOWED_UNHEARD)
             self.leader = owner
         else:
-            able = (each for each in self._settings.members if self._is_able(each))
+            able = (each for each in self._settings.voters if self._is_able(each))
             self.leader = next(able, None)
 
     def _trusted(self) -> int | None:
@@ -95,10 +95,15 @@ class Omega:
     def _is_able(self, replica: int) -> bool:
         """Is it heard here, and does it hear a majority that hears it? Who hears some, and is heard
         by others, gets no promise."""
-        if not self._is_heard(replica):
+        voters = self._settings.voters
+        if replica not in voters or not self._is_heard(replica):
             return False
         hears = self._hears(replica)
-        mutual = sum(each in hears and replica in self._hears(each) for each in self._heard())
+        mutual = sum(
+            each in hears and replica in self._hears(each)
+            for each in self._heard()
+            if each in voters
+        )
         return mutual >= self._settings.majority
 
     def _hears(self, replica: int) -> tuple[int, ...]:
@@ -108,9 +113,10 @@ class Omega:
     def _is_trusted_by_majority(self, owner: int) -> bool:
         if owner == self._index:
             return False
-        trusting = 1 + sum(
+        voters = self._settings.voters
+        trusting = (owner in voters) + sum(
             self._is_heard(peer) and self._last[peer].leader == owner
             for peer in self._peers
-            if peer != owner
+            if peer != owner and peer in voters
         )
         return trusting >= self._settings.majority

@@ -9,6 +9,8 @@ from creek.errors import BadValue
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     members: tuple[int, ...]
     """The replicas of the cluster, ascending."""
+    acceptors: int = 0
+    """How many of the members, from the first, have a vote in consensus and may lead; 0: all."""
 
     heartbeat_ticks: int = 2
     """Between two heartbeats."""
@@ -51,13 +53,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not self.members or list(self.members) != sorted(set(self.members)):
             raise BadValue(f"members are different and ascending, not {self.members}")
+        if not 0 <= self.acceptors <= len(self.members):
+            raise BadValue(f"{self.acceptors} acceptors: there are {len(self.members)} members")
         for name in self.__struct_fields__:
-            if name not in ("members", "record_orders") and getattr(self, name) < 1:
+            if name not in ("members", "acceptors", "record_orders") and getattr(self, name) < 1:
                 raise BadValue(f"{name} is {getattr(self, name)}: it must be at least 1")
 
     @property
+    def voters(self) -> tuple[int, ...]:
+        return self.members[: self.acceptors] if self.acceptors else self.members
+
+    @property
     def majority(self) -> int:
-        return len(self.members) // 2 + 1
+        """Of those who have a vote."""
+        return len(self.voters) // 2 + 1
 
     @property
     def horizon(self) -> int:

@@ -103,7 +103,7 @@ class BasicReplica(OrderingReplica):
         self._outcomes[head.id] = outcome
         awaiting = self._awaiting.get(head.id)
         if awaiting is not None:
-            if not head.strong:
+            if not awaiting.strong:
                 self._respond_tentatively(head, awaiting, outcome)  # line 67
             elif len(self._executed) >= len(self._order.committed):  # head ∈ tentative
                 self._respond_tentatively(head, awaiting, outcome)  # line 71

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from creek.protocol.broadcasts import Broadcasts
-from creek.protocol.dots import Dot, DotSet
+from creek.protocol.dots import Dot, Dots, DotSet
 from creek.protocol.effects import (
     CabDelivered,
     Cast,
@@ -34,7 +34,7 @@ from creek.protocol.effects import (
 from creek.protocol.messages import Checkpoint, Message, Record
 from creek.protocol.order import Order
 from creek.protocol.probes import Probe
-from creek.protocol.request import NOOP, Operation, OrderKey, Outcome, Request
+from creek.protocol.request import NOOP, Batch, Operation, OrderKey, Outcome, Request
 from creek.protocol.settings import Settings
 from creek.protocol.values import Key
 
@@ -64,6 +64,10 @@ class Boundary(msgspec.Struct, frozen=True):
 
 
 class OrderingReplica(ABC):
+    orders_everything = False
+    """Does CAB order every request, each for itself? Then none carries a causal context, and what
+    is strong is only which answer a client waits for."""
+
     def __init__(self, index: int, settings: Settings) -> None:
         self.index = index
         self._settings = settings
@@ -142,7 +146,7 @@ class OrderingReplica(ABC):
 
     def invoke(self, operation: Operation, strong: bool, session: int, now: int) -> Dot:
         """Line 15."""
-        request = self._issue(operation, strong, now)
+        request = self._issue(operation, strong or self.orders_everything, now)
         self._awaiting[request.id] = Awaiting(session, strong)  # line 25
         self._proceed()
         return request.id
@@ -197,6 +201,9 @@ class OrderingReplica(ABC):
         self._commit(request)
         self._broadcasts.arrived(id)
 
+    def proposed(self, instance: int, batch: Batch) -> None:  # noqa: B027 - most do not care
+        """For schemes that execute optimistically, before the order is decided."""
+
     def settled_instance(self) -> int:
         return self._settled.instance
 
@@ -237,7 +244,9 @@ class OrderingReplica(ABC):
         id = self._broadcasts.next_id()  # line 16
         timestamp = self._broadcasts.clock.stamp(now)
         context = None
-        if strong:
+        if self.orders_everything:
+            context = Dots()
+        elif strong:
             later = self._order.tentative_after(OrderKey(timestamp, id))
             context = self._causal_context.freeze().without(each.id for each in later)  # line 19
         request = Request(timestamp, id, operation, strong, context)  # line 17
@@ -371,7 +380,7 @@ class OrderingReplica(ABC):
         """Lines 67 and 71."""
         if awaiting.outcome is not None:
             self.probes.hit(Probe.TENTATIVE_AGAIN)
-        if request.strong:
+        if awaiting.strong:
             awaiting.outcome = outcome
         else:
             self._note_told(request.id, self._awaiting.pop(request.id), outcome)  # line 68

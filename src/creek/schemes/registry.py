@@ -8,9 +8,11 @@ from creek.execution.datatype import DataType
 from creek.protocol.probes import Probe
 from creek.protocol.settings import Settings
 from creek.schemes.basic import BasicReplica
+from creek.schemes.bayou import BayouReplica
 from creek.schemes.both import BothReplica
 from creek.schemes.contract import Replica
 from creek.schemes.creek import CreekReplica
+from creek.schemes.smr import SmrReplica
 
 Scheme: TypeAlias = Callable[[int, Settings, DataType], Replica]
 """Makes the replica with that index."""
@@ -19,6 +21,8 @@ SCHEMES: dict[str, Scheme] = {
     "basic": BasicReplica,
     "creek": CreekReplica,
     "both": BothReplica,
+    "smr": SmrReplica,
+    "bayou": BayouReplica,
 }
 
 _PROBES_OUT_OF_REACH: dict[str, tuple[Probe, ...]] = {

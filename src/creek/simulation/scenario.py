@@ -48,7 +48,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
             raise BadValue("a duration must not be negative")
         if self.tick_us < 1:
             raise BadValue(f"tick_us is {self.tick_us}: it must be at least 1")
-        known = sorted(set(Settings.__struct_fields__) - {"members", "record_orders"})
+        known = sorted(set(Settings.__struct_fields__) - {"members", "acceptors", "record_orders"})
         for name in self.settings:
             if name not in known:
                 raise UnknownName("setting", name, known)

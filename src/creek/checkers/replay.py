@@ -50,7 +50,7 @@ def check(run: Run) -> Verdict:
         if problem := _changed(record, last):
             return problem
     if run.history.quiescent:
-        return _states(run, dict(machine.state)) or Ok(NAME)
+        return _states(run, machine.changes()) or Ok(NAME)
     return Ok(NAME)
 
 

@@ -1,10 +1,13 @@
-"""What lies below all versions: initial data, computed when it is first read.
+"""What lies below everything that is ever written: initial data, computed when it is first read.
 
 A base is pure: it gives the same answer each time and everywhere, so that replicas may share one.
+A store keeps only what differs from it; a register of the base that was deleted is `ABSENT` there.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
+
+import msgspec
 
 from creek.execution.keys import Place, place
 from creek.execution.transaction import ABSENT
@@ -27,6 +30,25 @@ class Nothing:
 
     def keys(self, start: Place, stop: Place, reverse: bool) -> Iterator[Key]:
         return iter(())
+
+
+def changes(items: Iterable[tuple[Key, Any]], base: Base) -> dict[Key, Any]:
+    """What of `items` differs from the base, with None for what was deleted."""
+    changed: dict[Key, Any] = {}
+    for key, value in items:
+        initial = base.read(key)
+        if value is ABSENT:
+            if initial is not ABSENT:
+                changed[key] = None
+        elif initial is ABSENT or not _same(value, initial):
+            changed[key] = value
+    return changed
+
+
+def _same(left: Any, right: Any) -> bool:
+    return left is right or (
+        left == right and msgspec.msgpack.encode(left) == msgspec.msgpack.encode(right)
+    )
 
 
 def merged(left: Iterator[Key], right: Iterator[Key], reverse: bool) -> Iterator[Key]:

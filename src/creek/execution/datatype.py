@@ -24,6 +24,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 from creek.errors import BadValue, UnknownName
+from creek.execution.base import Base, Nothing
 from creek.execution.carriable import handed_out, is_row, refuse_uncarriable
 from creek.execution.sequential import Sequential
 from creek.execution.steps import STEPS_MAX, CountedCode, LineCounter
@@ -39,13 +40,22 @@ _MEMORY_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 class DataType:
-    def __init__(self, name: str, *, steps: int = STEPS_MAX, count_lines: bool = False) -> None:
-        """`steps`: how many an operation may take (`creek.execution.steps`); the same on every
-        replica, like the operations. With `count_lines`, loops that never touch the transaction
-        are stopped as well; operations then take about five times as long."""
+    def __init__(
+        self,
+        name: str,
+        *,
+        steps: int = STEPS_MAX,
+        count_lines: bool = False,
+        base: Base | None = None,
+    ) -> None:
+        """`base`: what the registers hold before any operation. `steps`: how many an operation may
+        take (`creek.execution.steps`); the same on every replica, like the operations. With
+        `count_lines`, loops that never touch the transaction are stopped as well; operations then
+        take about five times as long."""
         if type(steps) is not int or steps < 1:
             raise BadValue(f"steps of {name} are {steps!r}: an int from 1 is needed")
         self.name = name
+        self.base = base or Nothing()
         self.steps = steps
         self.count_lines = count_lines
         self._declared: dict[str, Declaration] = {}

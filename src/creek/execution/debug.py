@@ -42,7 +42,7 @@ class Debugged(DataType):
     """A data type that does not trust its operations."""
 
     def __init__(self, datatype: DataType) -> None:
-        super().__init__(datatype.name, steps=datatype.steps, count_lines=True)
+        super().__init__(datatype.name, steps=datatype.steps, count_lines=True, base=datatype.base)
         self._declared = datatype._declared
         self.journal: list[Executed] = []
         self._room = JOURNAL_LENGTH_MAX

@@ -7,6 +7,7 @@ shares nothing with the stores of the replicas: no undo, no index, no versions.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from creek.execution.base import changes
 from creek.execution.keys import Place, place
 from creek.execution.transaction import ABSENT
 from creek.protocol.dots import Dot
@@ -25,12 +26,13 @@ class Sequential:
     def __init__(self, datatype: "DataType") -> None:
         self.datatype = datatype
         self.state: dict[Key, Any] = {}
+        """What was written: what the data type begins with is not copied."""
         self._calls = 0
 
     def apply(self, request: Request) -> Outcome:
         execution = self.datatype.run(request, self)
         for key, value in execution.writes.items():
-            if value is ABSENT:
+            if value is ABSENT and self.datatype.base.read(key) is ABSENT:
                 self.state.pop(key, None)
             else:
                 self.state[key] = value
@@ -45,11 +47,17 @@ class Sequential:
             raise OperationRaised(outcome.error)
         return outcome.value
 
+    def changes(self) -> dict[Key, Any]:
+        """The registers that differ from what the data type begins with."""
+        return changes(self.state.items(), self.datatype.base)
+
     def read(self, key: Key) -> Any:
-        return self.state.get(key, ABSENT)
+        return self.state[key] if key in self.state else self.datatype.base.read(key)
 
     def keys(self, start: Place, stop: Place, reverse: bool) -> Iterator[Key]:
-        inside = [key for key in self.state if start <= place(key) < stop]
+        keys = {key for key in self.state if start <= place(key) < stop}
+        keys.update(self.datatype.base.keys(start, stop, False))
+        inside = [key for key in keys if self.read(key) is not ABSENT]
         return iter(sorted(inside, key=place, reverse=reverse))
 
     def addable(self, key: Key) -> bool:

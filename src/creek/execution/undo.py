@@ -11,6 +11,7 @@ from typing import Any
 
 from sortedcontainers import SortedKeyList
 
+from creek.execution.base import merged
 from creek.execution.datatype import DataType
 from creek.execution.keys import Place, place
 from creek.execution.transaction import ABSENT, Execution
@@ -25,11 +26,13 @@ class StateObject:
     """`StateObject`. `execute` is split in two: `run`, which only reads and may take its time, and
     `install`, which writes what `run` found."""
 
-    __slots__ = ("_index", "datatype", "db", "undo_log")
+    __slots__ = ("_base", "_index", "datatype", "db", "undo_log")
 
     def __init__(self, datatype: DataType, state: Mapping[Key, Any] | None = None) -> None:
         self.datatype = datatype
-        self.db: dict[Key, Any] = {}  # line 1
+        self._base = datatype.base
+        # Line 1: what differs from the data type's base, with `ABSENT` for what was deleted there.
+        self.db: dict[Key, Any] = {}
         # Line 2. Keyed by the requests' identifiers, oldest first: an OrderedDict, because a plain
         # dict whose front is deleted again and again takes ever longer to find its first entry.
         self.undo_log: OrderedDict[Dot, dict[Key, Any]] = OrderedDict()
@@ -76,7 +79,7 @@ class StateObject:
         state = dict(self.db)
         for undo_map in reversed(self.undo_log.values()):
             for key, value in undo_map.items():
-                if value is ABSENT:
+                if self._is_initial(key, value):
                     state.pop(key, None)
                 else:
                     state[key] = value
@@ -89,22 +92,30 @@ class StateObject:
         self._index = SortedKeyList(self.db, key=place)
 
     def items(self) -> Iterator[tuple[Key, Any]]:
-        """The registers in the order of their keys."""
+        """What was written, in the order of the keys."""
         for key in self._index:
             yield key, self.db[key]
 
     def read(self, key: Key) -> Any:
         """Lines 6-7, with `ABSENT` for ⊥."""
-        return self.db.get(key, ABSENT)
+        db = self.db
+        return db[key] if key in db else self._base.read(key)
 
     def keys(self, start: Place, stop: Place, reverse: bool) -> Iterator[Key]:
-        return self._index.irange_key(start, stop, inclusive=(True, False), reverse=reverse)
+        written = self._index.irange_key(start, stop, inclusive=(True, False), reverse=reverse)
+        for key in merged(written, self._base.keys(start, stop, reverse), reverse):
+            if self.db.get(key) is not ABSENT:
+                yield key
 
     def addable(self, key: Key) -> bool:
         return False
 
+    def _is_initial(self, key: Key, value: Any) -> bool:
+        """Is there nothing to keep, because the data type begins with it?"""
+        return value is self._base.read(key)
+
     def _write(self, key: Key, value: Any) -> None:
-        if value is ABSENT:
+        if self._is_initial(key, value):
             if key in self.db:
                 del self.db[key]
                 self._index.remove(key)

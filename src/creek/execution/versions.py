@@ -313,18 +313,17 @@ class VersionStore:
     # --- as a whole ------------------------------------------------------------------------------
 
     def settled_items(self) -> Iterator[tuple[Key, Any]]:
-        """The registers as the settled requests left them, in the order of their keys."""
+        """The registers as the settled requests left them, in the order of their keys; with
+        `ABSENT` for what was deleted."""
         for key in self._written():
             value = self._chains[key].versions[0].value
-            if value is not ABSENT:
+            if value is not self._base.read(key):
                 yield key, value
 
     def items(self) -> Iterator[tuple[Key, Any]]:
-        """The registers as all executed requests left them."""
+        """The registers as all executed requests left them; with `ABSENT` for what was deleted."""
         for key in self._written():
-            _, value = self._chains[key].at(TAIL)
-            if value is not ABSENT:
-                yield key, value
+            yield key, self._chains[key].at(TAIL)[1]
 
     def register_count(self) -> int:
         return len(self._in_order) + len(self._new_keys)

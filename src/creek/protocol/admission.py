@@ -279,7 +279,8 @@ def _promise(message: Promise, settings: Settings) -> str | None:
 def _checkpoint(checkpoint: Checkpoint, members: tuple[int, ...]) -> str | None:
     if _dots(checkpoint.ids, members) is not None or checkpoint.ids.count() != checkpoint.length:
         return BAD_CHECKPOINT
-    if len({key for key, _ in checkpoint.state}) < len(checkpoint.state):
+    keys = {*(key for key, _ in checkpoint.state), *checkpoint.deleted}
+    if len(keys) < len(checkpoint.state) + len(checkpoint.deleted):
         return BAD_CHECKPOINT
     if _instance(checkpoint.instance) is not None or not 0 <= checkpoint.timestamp < LIMIT:
         return BAD_CHECKPOINT

@@ -49,6 +49,8 @@ class Checkpoint(msgspec.Struct, frozen=True, array_like=True):
     """The registers, in key order."""
     outcomes: tuple[tuple[Dot, Outcome], ...]
     """Stable answers that the replicas which issued the requests may not have computed yet."""
+    deleted: tuple[Key, ...] = ()
+    """Registers that the data type begins with and that hold nothing any more, in key order."""
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from creek.execution.base import changes
 from creek.execution.datatype import DataType
 from creek.execution.keys import Place, place
 from creek.execution.undo import Execution, StateObject
@@ -171,7 +172,7 @@ class BasicReplica(OrderingReplica):
     # --- for those who look on ----------------------------------------------------------------
 
     def state(self) -> dict[Key, Any]:
-        return dict(self._state.items())
+        return changes(self._state.items(), self._state.datatype.base)
 
     def idle(self) -> bool:
         return not self._to_be_rolled_back and self._next_to_execute() is None

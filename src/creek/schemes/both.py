@@ -17,6 +17,7 @@ from creek.protocol.request import Outcome, Request
 from creek.protocol.settings import Settings
 from creek.schemes.basic import BasicReplica
 from creek.schemes.creek import CreekReplica
+from creek.schemes.ordering import registers
 
 
 class Disagreement(Exception):
@@ -81,7 +82,7 @@ class _Beside(BasicReplica):
 
     def follow_install(self, checkpoint: Checkpoint) -> None:
         self._order.install(checkpoint.length, checkpoint.ids)
-        self._load(checkpoint.state)
+        self._load(registers(checkpoint))
         self._execute_all()
 
     def outcome(self, id: Dot) -> Outcome | None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from creek.execution.base import Base
+from creek.execution.base import changes
 from creek.execution.chains import (
     TAIL,
     Entry,
@@ -44,15 +44,13 @@ STRETCH_MAX = 256
 
 
 class CreekReplica(OrderingReplica):
-    def __init__(
-        self, index: int, settings: Settings, datatype: DataType, base: Base | None = None
-    ) -> None:
+    def __init__(self, index: int, settings: Settings, datatype: DataType) -> None:
         super().__init__(index, settings)
         self._datatype = datatype
         self._readonly = frozenset(
             name for name in datatype.operations if datatype.is_readonly(name)
         )
-        self._store = VersionStore(base)
+        self._store = VersionStore(datatype.base)
         self._scheduler = Scheduler(settings.parallelism)
         self._entries: dict[Dot, Entry] = {}
         self._done = 0
@@ -403,7 +401,7 @@ class CreekReplica(OrderingReplica):
     # --- for those who look on ----------------------------------------------------------------
 
     def state(self) -> dict[Key, Any]:
-        return dict(self._store.items())
+        return changes(self._store.items(), self._datatype.base)
 
     def idle(self) -> bool:
         return self._scheduler.idle() and not self._held

@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from creek.execution.transaction import ABSENT
 from creek.protocol.broadcasts import Broadcasts
 from creek.protocol.dots import Dot, Dots, DotSet
 from creek.protocol.effects import (
@@ -125,7 +126,8 @@ class OrderingReplica(ABC):
 
     @abstractmethod
     def _settled_state(self) -> Iterable[tuple[Key, Any]]:
-        """The registers as the settled requests left them, in key order."""
+        """What differs from the base of the data type after the settled requests, in key order;
+        with `ABSENT` for what was deleted."""
 
     @abstractmethod
     def _register_count(self) -> int: ...
@@ -136,7 +138,8 @@ class OrderingReplica(ABC):
 
     @abstractmethod
     def _load(self, state: tuple[tuple[Key, Any], ...]) -> None:
-        """Start anew from these registers: nothing of what is ordered counts as executed."""
+        """Start anew from these registers, `ABSENT` where one was deleted: nothing of what is
+        ordered counts as executed."""
 
     # --- inputs -------------------------------------------------------------------------------
 
@@ -208,12 +211,14 @@ class OrderingReplica(ABC):
         return self._settled.instance
 
     def checkpoint(self) -> Checkpoint:
+        settled = tuple(self._settled_state())
         return Checkpoint(
             instance=self._settled.instance,
             length=self._settled.length,
             ids=self._settled_ids.freeze(),
             timestamp=self._settled_timestamp,
-            state=tuple(self._settled_state()),
+            state=tuple(item for item in settled if item[1] is not ABSENT),
+            deleted=tuple(key for key, value in settled if value is ABSENT),
             outcomes=tuple(
                 (id, outcome) for untold in self._untold.values() for _, id, outcome in untold
             ),
@@ -228,7 +233,7 @@ class OrderingReplica(ABC):
             Installed(checkpoint.instance, checkpoint.length, checkpoint.ids)
         )
         self._order.install(checkpoint.length, checkpoint.ids)
-        self._load(checkpoint.state)
+        self._load(registers(checkpoint))
         self._causal_context.update(checkpoint.ids)
         self._boundaries.clear()
         self._settled = Boundary(checkpoint.instance, checkpoint.length)
@@ -414,3 +419,8 @@ class OrderingReplica(ABC):
 
     def tentative_ids(self) -> tuple[Dot, ...]:
         return tuple(request.id for request in self._order.tentative())
+
+
+def registers(checkpoint: Checkpoint) -> tuple[tuple[Key, Any], ...]:
+    """What a checkpoint holds of the state, with `ABSENT` for what was deleted."""
+    return (*checkpoint.state, *((key, ABSENT) for key in checkpoint.deleted))

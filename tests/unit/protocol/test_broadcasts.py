@@ -35,7 +35,7 @@ from creek.protocol.messages import (
     Vote,
 )
 from creek.protocol.probes import Probe
-from creek.protocol.request import Operation, Request
+from creek.protocol.request import Batch, Operation, Request
 from creek.protocol.settings import Settings
 
 THEIRS = Ballot(1, 1)
@@ -57,6 +57,7 @@ class Scheme:
         self.requests: dict[Dot, Request] = {}
         self.committed: list[Dot] = []
         self.installed: list[Checkpoint] = []
+        self.optimistic: list[tuple[int, Batch]] = []
         self.settled = checkpoint(0, Dots())
 
     def rb_deliver(self, request: Request) -> None:
@@ -79,6 +80,9 @@ class Scheme:
 
     def checkpoint(self) -> Checkpoint:
         return self.settled
+
+    def proposed(self, instance: int, batch: Batch) -> None:
+        self.optimistic.append((instance, batch))
 
     def settled_instance(self) -> int:
         return self.settled.instance

@@ -25,6 +25,7 @@ from creek.protocol.messages import Cast as CastMessage
 from creek.protocol.omega import Omega
 from creek.protocol.paxos.leader import Phase
 from creek.protocol.probes import Probe, Probes
+from creek.protocol.request import Batch
 from creek.protocol.settings import Settings
 from tests.unit.protocol.strategies import frozen_dots
 from tests.unit.schemes.bench import Bench, leading_bench
@@ -44,6 +45,7 @@ class World:
         self.needs: dict[Dot, list[Dot]] = {}
         self.asked = 0
         self.delivered: list[Dot] = []
+        self.proposed: list[tuple[int, Batch]] = []
         self.outdated: list[int] = []
         self.refused: list[str] = []
         self.omega = Omega(0, self.settings, self.outbox, self.probes)
@@ -56,6 +58,7 @@ class World:
             self._missing,
             lambda id: id in self.delivered,
             lambda id, instance: self.delivered.append(id),
+            lambda instance, batch: self.proposed.append((instance, batch)),
             self.outdated.append,
             self.refused.append,
         )

@@ -10,8 +10,8 @@ from sortedcontainers import SortedKeyList, SortedList
 
 from creek.execution.datatype import DataType
 
-UNSEEN = frozenset({"probes", "_probes", "refused", "_refused"})
-"""What only counts, and what a refusal is meant to change."""
+UNSEEN = frozenset({"probes", "_probes", "refused", "_refused", "base", "_base"})
+"""What only counts, what a refusal is meant to change, and what never changes."""
 
 _PLAIN = (int, str, bytes, float, tuple, type(None), msgspec.Struct, enum.Enum)
 

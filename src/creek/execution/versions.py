@@ -323,7 +323,9 @@ class VersionStore:
     def items(self) -> Iterator[tuple[Key, Any]]:
         """The registers as all executed requests left them; with `ABSENT` for what was deleted."""
         for key in self._written():
-            yield key, self._chains[key].at(TAIL)[1]
+            _, value = self._chains[key].at(TAIL)
+            if value is not self._base.read(key):
+                yield key, value
 
     def register_count(self) -> int:
         return len(self._in_order) + len(self._new_keys)

@@ -1,1 +1,27 @@
-"""TPC-C: the data type, its initial data, what its clients ask for, and what must always hold."""
+"""TPC-C: the data type, its initial data, what its clients ask for, and what must always hold.
+
+    datatype(layout)              the five transactions; layout is `rows` or `fine`
+    Population(seed, warehouses)  the initial rows, computed when they are asked for
+    PopulationBase(population, layout)   the same as registers, to put below a version store
+    Inputs(datatype, population, seed, client)   what a client asks for, without end
+    problems(base, overrides)     the consistency conditions that a state violates
+    Overlay(base)                 a state to run transactions on, one after another
+
+Clauses are those of the TPC-C specification, revision 5.11. `creek.tpcc.vectors` computes the
+initial rows in bulk; it is not imported here, for it needs numpy.
+
+The room must not know how the data type is replicated, nor who draws the time that passes.
+"""
+
+from creek.tpcc.base import PopulationBase as PopulationBase
+from creek.tpcc.conditions import CONDITIONS as CONDITIONS
+from creek.tpcc.conditions import Problem as Problem
+from creek.tpcc.conditions import problems as problems
+from creek.tpcc.datatype import datatype as datatype
+from creek.tpcc.inputs import SHARES as SHARES
+from creek.tpcc.inputs import STRONG_KINDS as STRONG_KINDS
+from creek.tpcc.inputs import Input as Input
+from creek.tpcc.inputs import Inputs as Inputs
+from creek.tpcc.layout import LAYOUTS as LAYOUTS
+from creek.tpcc.overlay import Overlay as Overlay
+from creek.tpcc.population import Population as Population

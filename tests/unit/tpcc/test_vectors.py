@@ -1,0 +1,89 @@
+"""Columns hold the rows that the population has one by one."""
+
+from typing import Any
+
+import pytest
+
+from creek.errors import BadValue, UnknownName
+from creek.tpcc import vectors
+from creek.tpcc.schema import CUSTOMERS, DISTRICTS, ITEMS, TABLES
+from tests.unit.tpcc.terminal import population
+
+
+def rows(table: str, start: int, stop: int) -> list[tuple[Any, ...]]:
+    columns = vectors.columns(population(), table, start, stop)
+    assert list(columns) == [*TABLES[table].key, *TABLES[table].columns]
+    return list(zip(*(plain(each) for each in columns.values()), strict=True))
+
+
+def plain(column: Any) -> list[Any]:
+    return [each.decode() if isinstance(each, bytes) else each for each in column.tolist()]
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_columns_and_rows_are_the_same(table: str) -> None:
+    keys = len(TABLES[table].key)
+    count = vectors.unit_count(population(), table)
+    # The beginning, the end, and what lies around the borders of districts and warehouses.
+    starts = {0, count // 2 - 500, count // 4 - 100, 2 * CUSTOMERS + 50, count - 1500}
+    for start in sorted(starts):
+        if not 0 <= start < count:
+            continue
+        found = rows(table, start, min(start + 1500, count))
+        assert found
+        for row in found:
+            assert getattr(population(), table)(*row[:keys]) == row[keys:]
+
+
+@pytest.mark.parametrize(
+    ("table", "count"),
+    [
+        ("warehouse", 2),
+        ("district", 2 * DISTRICTS),
+        ("customer", 2 * 30_000),
+        ("history", 2 * 30_000),
+        ("new_order", 2 * 9_000),
+        ("orders", 2 * 30_000),
+        ("item", ITEMS),
+        ("stock", 2 * ITEMS),
+    ],
+)
+def test_the_cardinality_is_that_of_clause_1_2_1(table: str, count: int) -> None:
+    assert vectors.unit_count(population(), table) == count
+    keys = TABLES[table].key
+    columns = vectors.columns(population(), table, 0, count)
+    found = set(zip(*(columns[key].tolist() for key in keys), strict=True))
+    assert len(found) == count
+
+
+def test_the_lines_of_orders_are_all_there_in_the_order_of_their_keys() -> None:
+    lines = vectors.columns(population(), "order_line", 0, 6000)
+    orders = vectors.columns(population(), "orders", 0, 6000)
+    keys = [
+        (w, d, o, n)
+        for w, d, o, count in zip(
+            *(orders[name].tolist() for name in ("o_w_id", "o_d_id", "o_id", "o_ol_cnt")),
+            strict=True,
+        )
+        for n in range(1, count + 1)
+    ]
+    assert (
+        list(zip(*(lines[key].tolist() for key in TABLES["order_line"].key), strict=True)) == keys
+    )
+
+
+def test_stretches_put_together_are_the_whole() -> None:
+    whole = rows("orders", 0, 7000)
+
+    assert (
+        rows("orders", 0, 2500) + rows("orders", 2500, 6001) + rows("orders", 6001, 7000) == whole
+    )
+    assert rows("orders", 100, 100) == []
+    assert rows("order_line", 100, 100) == []
+
+
+def test_what_is_not_there_is_refused() -> None:
+    with pytest.raises(BadValue, match="item has no units from 0 to 100001"):
+        vectors.columns(population(), "item", 0, ITEMS + 1)
+    with pytest.raises(UnknownName, match="unknown table 'items'"):
+        vectors.unit_count(population(), "items")

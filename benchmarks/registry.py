@@ -10,6 +10,7 @@ from benchmarks import (
     order,
     replica,
     simulator,
+    tpcc,
     versions,
 )
 from benchmarks.result import Benchmark
@@ -20,6 +21,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         order,
         replica,
         execution,
+        tpcc,
         versions,
         conflicts,
         memory,

@@ -1,0 +1,74 @@
+"""Which transactions conflict: one reads a register that the other writes or adds to."""
+
+from typing import Any
+
+import pytest
+
+from creek.execution.chains import Entry, tentative_position
+from creek.execution.versions import VersionStore
+from creek.protocol.dots import Dot
+from creek.protocol.request import Request
+from creek.protocol.values import Key
+from creek.tpcc import datatype
+from tests.unit.tpcc.terminal import base
+
+NEW_ORDER = ("new_order", 1, 4, 77, ((11, 1, 3), (22, 1, 5)))
+OTHER_ITEMS = ("new_order", 1, 5, 77, ((33, 1, 3), (44, 1, 5)))
+SAME_ITEM = ("new_order", 1, 5, 77, ((11, 1, 3), (44, 1, 5)))
+PAYMENT = ("payment", 1, 4, 1, 4, 99, 5_00)
+OTHER_CUSTOMER = ("payment", 1, 4, 1, 4, 98, 5_00)
+OTHER_WAREHOUSE = ("payment", 2, 4, 2, 4, 99, 5_00)
+OF_ANOTHER_WAREHOUSE = ("payment", 2, 4, 1, 4, 99, 5_00)
+DELIVERY = ("delivery", 1, 3)
+ORDER_STATUS = ("order_status", 1, 4, 77)
+STATUS_OF_ANOTHER = ("order_status", 1, 4, 78)
+STOCK_LEVEL = ("stock_level", 1, 4, 15)
+STOCK_LEVEL_ELSEWHERE = ("stock_level", 1, 5, 15)
+
+
+def run(layout: str, call: tuple[Any, ...]) -> tuple[set[Key], set[Key]]:
+    """What it reads, and what it writes or adds to, on the initial data."""
+    request = Request(5, Dot(0, 1), datatype(layout).call(*call), strong=False)
+    entry = Entry(request, tentative_position(request))
+    snapshot = VersionStore(base(layout)).snapshot(entry.position)
+    execution = datatype(layout).run(request, snapshot)
+    assert execution.outcome.error is None
+    assert snapshot.ranges == []  # nothing scans
+    return set(snapshot.reads), {*execution.writes, *execution.adds}
+
+
+def conflict(layout: str, earlier: tuple[Any, ...], later: tuple[Any, ...]) -> bool:
+    _, written = run(layout, earlier)
+    read, _ = run(layout, later)
+    return not written.isdisjoint(read)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "rows", "fine"),
+    [
+        (PAYMENT, OTHER_CUSTOMER, True, False),
+        (PAYMENT, PAYMENT, True, True),
+        (PAYMENT, OTHER_WAREHOUSE, False, False),
+        (PAYMENT, OF_ANOTHER_WAREHOUSE, True, True),
+        (PAYMENT, NEW_ORDER, True, False),
+        (PAYMENT, STOCK_LEVEL, True, False),
+        (PAYMENT, DELIVERY, False, False),
+        (NEW_ORDER, PAYMENT, True, False),
+        (NEW_ORDER, NEW_ORDER, True, True),
+        (NEW_ORDER, OTHER_ITEMS, False, False),
+        (NEW_ORDER, SAME_ITEM, True, True),
+        (NEW_ORDER, DELIVERY, False, False),
+        (NEW_ORDER, ORDER_STATUS, True, True),
+        (NEW_ORDER, STATUS_OF_ANOTHER, False, False),
+        (NEW_ORDER, STOCK_LEVEL, True, True),
+        (NEW_ORDER, STOCK_LEVEL_ELSEWHERE, False, False),
+        (DELIVERY, DELIVERY, True, True),
+        (DELIVERY, NEW_ORDER, False, False),
+        (DELIVERY, STOCK_LEVEL, False, False),
+    ],
+)
+def test_two_transactions_conflict_or_not(
+    earlier: tuple[Any, ...], later: tuple[Any, ...], rows: bool, fine: bool
+) -> None:
+    assert conflict("rows", earlier, later) is rows
+    assert conflict("fine", earlier, later) is fine

@@ -25,6 +25,7 @@ from creek.history import (
     Promised,
     RbDelivered,
     ReplicaLog,
+    Speculated,
     Voted,
 )
 
@@ -143,5 +144,7 @@ def _event(event: Event) -> tuple[str, Dot | None]:
         case Voted(ballot=ballot, instance=instance, batch=batch):
             ids = short([str(id) for id in batch])
             return f"voted in ballot {ballot} of instance {instance} for {ids}", None
+        case Speculated(id=dot, outcome=result):
+            return f"executed {dot} before it was decided: {outcome(result)}", dot
         case _:
             assert_never(event)

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 from creek.execution.keys import Place
 from creek.execution.transaction import ABSENT
+from creek.protocol.dots import Dot
 from creek.protocol.request import Outcome, Request
 from creek.protocol.values import Key
 
@@ -40,6 +41,11 @@ _SPARE_MAX = 64
 
 def committed_position(index: int) -> Position:
     return (index,)
+
+
+def optimistic_position(instance: int, place: int, id: Dot) -> Position:
+    """Of a request that a leader proposed at this place of an instance of consensus."""
+    return (_TENTATIVE, instance, place, *id)
 
 
 def local_position(number: int) -> Position:

@@ -30,6 +30,7 @@ from creek.history.records import (
     RbDelivered,
     ReplicaLog,
     Request,
+    Speculated,
     Voted,
 )
 
@@ -60,6 +61,7 @@ __all__ = [
     "RbDelivered",
     "ReplicaLog",
     "Request",
+    "Speculated",
     "Voted",
     "load",
     "save",

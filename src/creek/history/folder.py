@@ -33,10 +33,12 @@ from creek.history.records import (
     Installed,
     LoggedEvent,
     OperationRecord,
+    Outcome,
     Promised,
     RbDelivered,
     ReplicaLog,
     Request,
+    Speculated,
     Voted,
 )
 from creek.protocol.values import frozen
@@ -163,8 +165,21 @@ class _Voted(msgspec.Struct, frozen=True, array_like=True, tag=7):
     batch: Batch
 
 
+class _Speculated(msgspec.Struct, frozen=True, array_like=True, tag=8):
+    at_us: int
+    id: Dot
+    outcome: Outcome
+
+
 _Stored: TypeAlias = (
-    _Cast | _RbDelivered | _CabDelivered | _Committed | _Installed | _Promised | _Voted
+    _Cast
+    | _RbDelivered
+    | _CabDelivered
+    | _Committed
+    | _Installed
+    | _Promised
+    | _Voted
+    | _Speculated
 )
 
 
@@ -256,6 +271,8 @@ def _stored(logged: LoggedEvent) -> _Stored:
             return _Promised(at_us, event.ballot, event.first, event.decided, event.accepted)
         case Voted():
             return _Voted(at_us, event.ballot, event.instance, event.batch)
+        case Speculated():
+            return _Speculated(at_us, event.id, event.outcome)
         case _:
             assert_never(event)
 
@@ -278,5 +295,7 @@ def _logged(stored: _Stored) -> LoggedEvent:
             return LoggedEvent(stored.at_us, promised)
         case _Voted():
             return LoggedEvent(stored.at_us, Voted(stored.ballot, stored.instance, stored.batch))
+        case _Speculated():
+            return LoggedEvent(stored.at_us, Speculated(stored.id, stored.outcome))
         case _:
             assert_never(stored)

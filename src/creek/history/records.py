@@ -20,6 +20,7 @@ from creek.protocol.effects import (
     Observed,
     Promised,
     RbDelivered,
+    Speculated,
     Voted,
 )
 from creek.protocol.messages import AcceptedValue, Ballot
@@ -52,6 +53,7 @@ __all__ = [
     "RbDelivered",
     "ReplicaLog",
     "Request",
+    "Speculated",
     "Voted",
 ]
 

@@ -112,7 +112,17 @@ class Voted(msgspec.Struct, frozen=True):
     batch: Batch
 
 
-Event: TypeAlias = Cast | RbDelivered | CabDelivered | Committed | Installed | Promised | Voted
+class Speculated(msgspec.Struct, frozen=True):
+    """A request was executed before its order was decided, by a scheme that keeps the answer to
+    itself until then."""
+
+    id: Dot
+    outcome: Outcome
+
+
+Event: TypeAlias = (
+    Cast | RbDelivered | CabDelivered | Committed | Installed | Promised | Voted | Speculated
+)
 
 
 class Effects(msgspec.Struct, frozen=True):

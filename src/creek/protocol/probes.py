@@ -63,6 +63,8 @@ class Probe(enum.Enum):
     ANSWERED_LOCALLY = "a weak operation that only reads was answered without a message"
     STRETCH_MERGED = "old requests were merged into a stretch"
     STRETCH_TAKEN_APART = "the requests of a stretch had to be executed again"
+    DECIDED_UNPROPOSED = "a request was decided that was not optimistically delivered here"
+    DECIDED_OTHERWISE = "a request was decided before one that was proposed earlier"
     APOLOGY = "a weak request ended otherwise than its client was told"
 
 

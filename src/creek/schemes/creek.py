@@ -1,10 +1,8 @@
 """Creek as Section 4.4 has it: versions, rollbacks only if necessary, concurrent execution.
 
-Every request is executed on a snapshot of its own place in `committed · tentative`, several at once
-and in any order. An execution that no longer fits when it completes is thrown away; one that is
-made wrong later, by a request that came late or by a commit that changed the order, is withdrawn
-and executed again, and nothing else is. A weak operation that only reads is executed at the end of
-the order, here alone, and leaves no trace.
+Every request is executed at its place in `committed · tentative`, and again only if a request that
+came late, or a commit that changed the order, made it wrong (`versioned`). A weak operation that
+only reads is executed at the end of the order, here alone, and leaves no trace.
 
 Rules for answers: a tentative one leaves when nothing that it rests on was withdrawn and may come
 back otherwise, and likewise for everything that its session did before it; a stable one when
@@ -15,9 +13,6 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from typing import Any
 
-import msgspec
-
-from creek.execution.base import changes
 from creek.execution.chains import (
     TAIL,
     Entry,
@@ -28,34 +23,26 @@ from creek.execution.chains import (
     tentative_position,
 )
 from creek.execution.datatype import DataType
-from creek.execution.scheduler import Scheduler
 from creek.execution.transaction import Execution
-from creek.execution.versions import VersionStore
 from creek.protocol.dots import Dot
-from creek.protocol.effects import Kind, Task, Work
+from creek.protocol.effects import Kind, Task
 from creek.protocol.probes import Probe
 from creek.protocol.request import Operation, OrderKey, Outcome, Request
 from creek.protocol.settings import Settings
 from creek.protocol.values import Key
-from creek.schemes.ordering import Awaiting, OrderingReplica
+from creek.schemes.ordering import Awaiting
+from creek.schemes.versioned import VersionedReplica
 
 STRETCH_MAX = 256
 """Requests in one stretch."""
 
 
-class CreekReplica(OrderingReplica):
+class CreekReplica(VersionedReplica):
     def __init__(self, index: int, settings: Settings, datatype: DataType) -> None:
-        super().__init__(index, settings)
-        self._datatype = datatype
+        super().__init__(index, settings, datatype)
         self._readonly = frozenset(
             name for name in datatype.operations if datatype.is_readonly(name)
         )
-        self._store = VersionStore(datatype.base)
-        self._scheduler = Scheduler(settings.parallelism)
-        self._entries: dict[Dot, Entry] = {}
-        self._done = 0
-        """How many requests of `committed`, from `order.first` on, are executed: for good."""
-        self._task_number = 0
         self._last_of_session: dict[int, Entry] = {}
         self._invoking: int | None = None
         self._local: dict[Dot, Entry] = {}
@@ -85,42 +72,9 @@ class CreekReplica(OrderingReplica):
         self._invoking = session
         return super().invoke(operation, strong, session, now)
 
-    def run(self, task: Task) -> Execution:
-        entry = self._scheduler.running.get(task.number)
-        if entry is None:
-            return Execution(Outcome())
-        snapshot = self._store.snapshot(entry.position)
-        execution = self._datatype.run(task.request, snapshot)
-        return msgspec.structs.replace(execution, seen=snapshot)
-
     def completed(self, task: Task, execution: Execution, now: int) -> None:
-        entry = self._scheduler.finish(task.number)
-        if entry is None:  # handed out before a checkpoint was installed
-            self._hand_out()
-            return
-        if self._store.install(entry, execution.seen, execution):
-            self._executed(entry, execution.outcome)
-        else:
-            self.probes.hit(Probe.EXECUTION_OVERTAKEN)
-            entry.phase = Phase.WAITING
-            entry.losses += 1
-            self._scheduler.add(entry)
-            self._execute_withdrawn()
-        self._answer_stably(Probe.STABLE_FROM_EXECUTION)
+        super().completed(task, execution, now)
         self._merge_old()
-        self._proceed()
-
-    def _executed(self, entry: Entry, outcome: Outcome) -> None:
-        if entry.outcome is not None:
-            self.probes.hit(Probe.REEXECUTED)
-        entry.outcome = outcome
-        self._execute_withdrawn()
-        if entry.session is not None:
-            self._note_executed(entry)
-            self._answer(entry)
-        self._answer_held_by(entry)
-        if entry.stretch is not None:
-            self._replaced_one_of(entry.stretch, entry)
 
     def _invoke_locally(self, operation: Operation, session: int, now: int) -> Dot:
         """Section 4.4: no other replica hears of it."""
@@ -176,20 +130,21 @@ class CreekReplica(OrderingReplica):
                 self._answer(entry)
         self._answer_stably(Probe.STABLE_FROM_COMMIT)
 
-    def _execute_withdrawn(self) -> None:
-        for entry in self._store.take_withdrawn():
-            if isinstance(entry, Stretch):
-                self._take_apart(entry)
-                continue
+    def _executed(self, entry: Entry) -> None:
+        if entry.session is not None:
+            self._note_executed(entry)
+            self._answer(entry)
+        self._answer_held_by(entry)
+        if entry.stretch is not None:
+            self._replaced_one_of(entry.stretch, entry)
+
+    def _withdrawn(self, entry: Entry) -> None:
+        if isinstance(entry, Stretch):
+            self._take_apart(entry)
+        else:
             self.probes.hit(Probe.ROLLED_BACK)
             self._note_withdrawn(entry)
-            entry.losses += 1
-            self._scheduler.add(entry)
-
-    def _hand_out(self) -> None:
-        while (entry := self._scheduler.start(self._task_number + 1)) is not None:
-            self._task_number += 1
-            self._outbox.tasks.append(Task(self._task_number, Work.EXECUTE, entry.request))
+            self._execute_again(entry)
 
     # --- a long list of tentative requests ----------------------------------------------------
 
@@ -327,50 +282,26 @@ class CreekReplica(OrderingReplica):
         assert entry.outcome is not None
         self._respond(request.id, awaiting.session, Kind.TENTATIVE, entry.outcome, request)
 
-    def _answer_stably(self, probe: Probe) -> None:
-        """What is committed, and executed like all before it, can be answered for good."""
-        committed = self._order.committed
-        while self._done < len(committed):
-            request = committed[self._done]
-            entry = self._entries[request.id]
-            if not entry.is_executed:
-                return
-            self._done += 1
-            awaiting = self._awaiting.pop(request.id, None) if request.strong else None
-            if awaiting is not None:
-                assert entry.outcome is not None
-                self.probes.hit(probe)
-                self._respond(request.id, awaiting.session, Kind.STABLE, entry.outcome)
-
     # --- what is settled ----------------------------------------------------------------------
 
-    def _executed_length(self) -> int:
-        return self._order.first + self._done
-
     def _settle_request(self, request: Request) -> Outcome:
-        entry = self._entries.pop(request.id)
-        if entry.phase is Phase.MERGED:
-            assert entry.stretch is not None
-            self._merged -= 1
-            if entry is entry.stretch.members[-1]:
-                self._store.settle(entry.stretch)
-                entry.stretch.members.clear()
-        else:
-            self._store.settle(entry)
+        entry = self._entries[request.id]
         if entry.session is not None and self._last_of_session.get(entry.session) is entry:
             del self._last_of_session[entry.session]
         entry.after = None
+        if entry.phase is Phase.MERGED:
+            return self._settle_in_stretch(entry)
+        return super()._settle_request(request)
+
+    def _settle_in_stretch(self, entry: Entry) -> Outcome:
+        del self._entries[entry.request.id]
+        self._merged -= 1
+        assert entry.stretch is not None
+        if entry is entry.stretch.members[-1]:
+            self._store.settle(entry.stretch)
+            entry.stretch.members.clear()
         assert entry.outcome is not None
         return entry.outcome
-
-    def _sum_up(self, length: int) -> None:
-        self._done -= length - self._order.first
-
-    def _settled_state(self) -> Iterator[tuple[Key, Any]]:
-        return self._store.settled_items()
-
-    def _register_count(self) -> int:
-        return self._store.register_count()
 
     def _executed_before(self, request: Request) -> Iterator[Dot]:
         committed = islice(self._order.committed, self._settled.length - self._order.first, None)
@@ -382,16 +313,14 @@ class CreekReplica(OrderingReplica):
                 yield each.id
 
     def _load(self, state: tuple[tuple[Key, Any], ...]) -> None:
-        self._store.load(state)
-        self._scheduler.clear()
-        self._done = 0
+        before = self._entries
+        super()._load(state)
         self._held.clear()
         self._holds.clear()
         self._to_execute.clear()
         self._merged, self._merged_to = 0, None
         self._merge_above, self._merge_pause = self._settings.kept_apart, 0
         self._last_of_session.clear()
-        before, self._entries = self._entries, {}
         for request in self._order.tentative():
             entry = before.get(request.id)
             self._insert(request, entry.session if entry is not None else None)
@@ -400,8 +329,5 @@ class CreekReplica(OrderingReplica):
 
     # --- for those who look on ----------------------------------------------------------------
 
-    def state(self) -> dict[Key, Any]:
-        return changes(self._store.items(), self._datatype.base)
-
     def idle(self) -> bool:
-        return self._scheduler.idle() and not self._held
+        return super().idle() and not self._held

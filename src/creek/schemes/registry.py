@@ -7,6 +7,7 @@ from creek.errors import UnknownName
 from creek.execution.datatype import DataType
 from creek.protocol.probes import Probe
 from creek.protocol.settings import Settings
+from creek.schemes.archie import ArchieReplica
 from creek.schemes.basic import BasicReplica
 from creek.schemes.bayou import BayouReplica
 from creek.schemes.both import BothReplica
@@ -23,6 +24,7 @@ SCHEMES: dict[str, Scheme] = {
     "both": BothReplica,
     "smr": SmrReplica,
     "bayou": BayouReplica,
+    "archie": ArchieReplica,
 }
 
 _PROBES_OUT_OF_REACH: dict[str, tuple[Probe, ...]] = {

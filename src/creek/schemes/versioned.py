@@ -1,0 +1,142 @@
+"""Executing on the version store: what schemes that do so concurrently share (Section 4.4).
+
+Every request has an `Entry` at the place where it stands, and is executed on a snapshot of that
+place, several at once and in any order. An execution that no longer fits when it completes is
+thrown away; one that is made wrong later is withdrawn and executed again. What is committed, and
+executed like everything before it, is answered for good.
+
+Which place a request gets, when, and who is answered before it is committed, is up to the scheme.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from creek.execution.base import changes
+from creek.execution.chains import Entry, Phase
+from creek.execution.datatype import DataType
+from creek.execution.scheduler import Scheduler
+from creek.execution.transaction import Execution
+from creek.execution.versions import VersionStore
+from creek.protocol.dots import Dot
+from creek.protocol.effects import Kind, Task, Work
+from creek.protocol.probes import Probe
+from creek.protocol.request import Outcome, Request
+from creek.protocol.settings import Settings
+from creek.protocol.values import Key
+from creek.schemes.ordering import OrderingReplica
+
+
+class VersionedReplica(OrderingReplica):
+    def __init__(self, index: int, settings: Settings, datatype: DataType) -> None:
+        super().__init__(index, settings)
+        self._datatype = datatype
+        self._store = VersionStore(datatype.base)
+        self._scheduler = Scheduler(settings.parallelism)
+        self._entries: dict[Dot, Entry] = {}
+        self._done = 0
+        """How many requests of `committed`, from `order.first` on, are executed: for good."""
+        self._task_number = 0
+
+    # --- what a scheme adds -------------------------------------------------------------------
+
+    @abstractmethod
+    def _executed(self, entry: Entry) -> None:
+        """It has just been executed, and is valid."""
+
+    @abstractmethod
+    def _withdrawn(self, entry: Entry) -> None:
+        """It is no longer valid: to be executed again."""
+
+    # --- executing ----------------------------------------------------------------------------
+
+    def run(self, task: Task) -> Execution:
+        entry = self._scheduler.running.get(task.number)
+        if entry is None:
+            return Execution(Outcome())
+        snapshot = self._store.snapshot(entry.position)
+        execution = self._datatype.run(task.request, snapshot)
+        return msgspec.structs.replace(execution, seen=snapshot)
+
+    def completed(self, task: Task, execution: Execution, now: int) -> None:
+        entry = self._scheduler.finish(task.number)
+        if entry is None:  # handed out before a checkpoint was installed
+            self._hand_out()
+            return
+        if self._store.install(entry, execution.seen, execution):
+            if entry.outcome is not None:
+                self.probes.hit(Probe.REEXECUTED)
+            entry.outcome = execution.outcome
+            self._execute_withdrawn()
+            self._executed(entry)
+        else:
+            self.probes.hit(Probe.EXECUTION_OVERTAKEN)
+            entry.phase = Phase.WAITING
+            self._execute_again(entry)
+            self._execute_withdrawn()
+        self._answer_stably(Probe.STABLE_FROM_EXECUTION)
+        self._proceed()
+
+    def _execute_withdrawn(self) -> None:
+        for entry in self._store.take_withdrawn():
+            self._withdrawn(entry)
+
+    def _execute_again(self, entry: Entry) -> None:
+        entry.losses += 1
+        self._scheduler.add(entry)
+
+    def _hand_out(self) -> None:
+        while (entry := self._scheduler.start(self._task_number + 1)) is not None:
+            self._task_number += 1
+            self._outbox.tasks.append(Task(self._task_number, Work.EXECUTE, entry.request))
+
+    def _answer_stably(self, probe: Probe) -> None:
+        """What is committed, and executed like all before it, can be answered for good."""
+        committed = self._order.committed
+        while self._done < len(committed):
+            request = committed[self._done]
+            entry = self._entries[request.id]
+            if not entry.is_executed:
+                return
+            self._done += 1
+            awaiting = self._awaiting.pop(request.id, None) if request.strong else None
+            if awaiting is not None:
+                assert entry.outcome is not None
+                self.probes.hit(probe)
+                self._respond(request.id, awaiting.session, Kind.STABLE, entry.outcome)
+
+    # --- what is settled ----------------------------------------------------------------------
+
+    def _executed_length(self) -> int:
+        return self._order.first + self._done
+
+    def _settle_request(self, request: Request) -> Outcome:
+        entry = self._entries.pop(request.id)
+        self._store.settle(entry)
+        assert entry.outcome is not None
+        return entry.outcome
+
+    def _sum_up(self, length: int) -> None:
+        self._done -= length - self._order.first
+
+    def _settled_state(self) -> Iterator[tuple[Key, Any]]:
+        return self._store.settled_items()
+
+    def _register_count(self) -> int:
+        return self._store.register_count()
+
+    def _load(self, state: tuple[tuple[Key, Any], ...]) -> None:
+        self._store.load(state)
+        self._scheduler.clear()
+        self._done = 0
+        self._entries = {}
+
+    # --- for those who look on ----------------------------------------------------------------
+
+    def state(self) -> dict[Key, Any]:
+        return changes(self._store.items(), self._datatype.base)
+
+    def idle(self) -> bool:
+        return self._scheduler.idle()

@@ -11,7 +11,7 @@ No scheme is imported here: replicas come from a factory that the caller passes 
 
 from collections.abc import Callable
 from random import Random
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -31,7 +31,8 @@ from creek.simulation.scenario import Scenario
 from creek.simulation.seeds import derive
 from creek.simulation.tally import Tally
 from creek.simulation.trace import Trace
-from creek.simulation.workload import Clients, Sample
+from creek.simulation.window import Counts, Window, between, count
+from creek.simulation.workload import Clients, Sample, Source, source_of
 
 MakeReplica: TypeAlias = Callable[[int], Replica]
 """A new replica with the given index, as on its first day; `recover` is called where it applies."""
@@ -84,6 +85,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     network: NetworkStatistics
     cpu: CpuStatistics
     disk: DiskStatistics
+    window: Window
+    """From the end of the warm-up until clients stopped."""
 
 
 class Simulation:
@@ -95,23 +98,28 @@ class Simulation:
         make_replica: MakeReplica,
         sample: Sample | None = None,
         cost: Cost | None = None,
+        source: Source | None = None,
     ) -> None:
-        """`sample` draws what clients ask for; a scenario that is all script needs none."""
+        """What clients ask for is drawn by `sample`, or by `source`, which may tell replicas apart;
+        a scenario that is all script needs neither."""
         clients = scenario.clients
-        if sample is None and (clients.sessions or clients.rate_per_second):
+        if sample is not None:
+            source = source_of(sample)
+        if source is None and (clients.sessions or clients.rate_per_second):
             raise BadValue("the scenario has clients, but there is no sample of what they ask for")
         self.scenario = scenario
         seed, replicas = scenario.seed, scenario.replicas
         self.heap = EventHeap()
         self.network = Network(self.heap, scenario.network, replicas, seed, self._deliver)
-        self._recorder = Recorder(self.heap, replicas)
+        self._recorder = Recorder(self.heap, replicas, scenario.record_events)
         self._trace = Trace()
         self._tally = Tally()
         self._crashes = 0
         self._unsettled: str | None = None
         self._settle_by_us = scenario.duration_us + scenario.settle_us
+        self._window_begin = self._window_end = Counts()
         self._clients = Clients(
-            self.heap, clients, replicas, seed, sample or _nothing, self._client_invoke
+            self.heap, clients, replicas, seed, source or _nothing, self._client_invoke
         )
         self.nodes = tuple(
             Node(
@@ -142,6 +150,8 @@ class Simulation:
             heap.at(phase_us, self._tick, node)
         self._injector.schedule(scenario.faults)
         self._clients.start(scenario.script)
+        if scenario.warm_up_us:
+            heap.at(scenario.warm_up_us, self._end_of_warm_up)
         heap.at(scenario.duration_us, self._end_of_load)
         if not heap.run(events_max):
             self._unsettled = f"stopped after {events_max} events"
@@ -172,7 +182,14 @@ class Simulation:
 
     # --- coming to rest --------------------------------------------------------------------------
 
+    def _counts(self) -> Counts:
+        return count(self.heap.now, [node.cpu for node in self.nodes], self.network)
+
+    def _end_of_warm_up(self) -> None:
+        self._window_begin = self._counts()
+
     def _end_of_load(self) -> None:
+        self._window_end = self._counts()
         self._clients.stop()
         self._injector.heal_all()
         self._check_rest()
@@ -238,8 +255,9 @@ class Simulation:
                 lost=sum(disk.lost for disk in disks),
                 torn=sum(disk.torn for disk in disks),
             ),
+            window=between(self._window_begin, self._window_end),
         )
 
 
-def _nothing(random: Random) -> tuple[str, tuple[Any, ...]]:
+def _nothing(replica: int, random: Random) -> Operation:
     raise AssertionError("nobody asks")

@@ -7,6 +7,8 @@ Rules it keeps:
   same; the record after it may be torn, which is noticed on restart and cut off.
 - An `Image` takes the place of the records before it, once it is durable.
 - With an fsync that takes no time, records are durable at once and no event is spent on it.
+- A disk that keeps nothing costs nothing: everything counts as durable, nothing is encoded, and
+  after a crash nothing is there. For runs that measure what the paper measured, without disks.
 
 Records are kept as bytes and decoded on restart: what the codec loses is lost here too.
 """
@@ -24,6 +26,8 @@ from creek.simulation.heap import EventHeap, Handle
 class DiskModel(msgspec.Struct, frozen=True, kw_only=True):
     fsync_us_min: int = 0
     fsync_us_max: int = 0
+    kept: bool = True
+    """Is what was written still there after a crash? If not, writing costs nothing at all."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.fsync_us_min <= self.fsync_us_max:
@@ -85,6 +89,8 @@ class Disk:
 
     def append(self, records: tuple[Record, ...]) -> None:
         """Write a batch; `on_durable` is called once it is durable, unless it is at once."""
+        if not self._model.kept:
+            return
         log = self._log
         for record in records:
             if type(record) is Image:

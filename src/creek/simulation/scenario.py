@@ -14,7 +14,7 @@ from creek.protocol.settings import Settings
 from creek.simulation.clock import ClockModel
 from creek.simulation.cpu import CpuModel
 from creek.simulation.disk import DiskModel
-from creek.simulation.faults import Fault, check
+from creek.simulation.faults import Crash, Die, Fault, check
 from creek.simulation.network import NetworkModel
 from creek.simulation.workload import ClientModel, Invocation
 
@@ -36,6 +36,10 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     clock: ClockModel = ClockModel()
     settings: dict[str, int] = {}
     """What differs from the protocol's default settings."""
+    warm_up_us: int = 0
+    """How much of the duration has passed when measuring begins."""
+    record_events: bool = True
+    """Record what replicas did, which checkers need; otherwise only what clients were answered."""
     record_orders: bool = False
     """Record which serialization each tentative answer was computed on."""
     faults: tuple[Fault, ...] = ()
@@ -46,6 +50,10 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
             raise BadValue(f"a cluster of {self.replicas} replicas: it needs at least 1")
         if self.duration_us < 0 or self.settle_us < 0:
             raise BadValue("a duration must not be negative")
+        if not 0 <= self.warm_up_us <= self.duration_us:
+            raise BadValue(f"a warm-up of {self.warm_up_us} us does not fit into the duration")
+        if not self.disk.kept and any(isinstance(each, Crash | Die) for each in self.faults):
+            raise BadValue("a replica that crashes needs a disk that keeps what is written")
         if self.tick_us < 1:
             raise BadValue(f"tick_us is {self.tick_us}: it must be at least 1")
         known = sorted(set(Settings.__struct_fields__) - {"members", "acceptors", "record_orders"})

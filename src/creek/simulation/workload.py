@@ -28,6 +28,20 @@ from creek.simulation.seeds import derive
 Sample: TypeAlias = Callable[[Random], tuple[str, tuple[Any, ...]]]
 """Draws the name and the arguments of an operation."""
 
+Source: TypeAlias = Callable[[int, Random], Operation]
+"""The next operation that clients of a replica ask for, drawn where the source wants."""
+
+
+def source_of(sample: Sample) -> Source:
+    """The same for every replica."""
+
+    def draw(replica: int, random: Random) -> Operation:
+        name, arguments = sample(random)
+        return Operation(name, tuple(arguments))
+
+    return draw
+
+
 Invoke: TypeAlias = Callable[[int, Operation, bool, int], None]
 """(replica, operation, strong, session)."""
 
@@ -42,20 +56,26 @@ class ClientModel(msgspec.Struct, frozen=True, kw_only=True):
     rate_per_second: float = 0.0
     """Operations per second at each replica; above 0 the loop is open."""
     strong_share: float = 0.3
+    strong_kinds: tuple[str, ...] = ()
+    """Operations with these names are strong, whatever the share."""
     tentative_only_share: float = 0.2
     """Of the strong operations, those whose client goes on after the tentative answer."""
     patience_us: int = 1_000_000
-    """How long a client waits for an answer."""
+    """How long a client waits for an answer; 0 is for ever."""
 
     def __post_init__(self) -> None:
-        for name in ("sessions", "think_us", "operations_per_session", "rate_per_second"):
+        for name in (
+            "sessions",
+            "think_us",
+            "operations_per_session",
+            "rate_per_second",
+            "patience_us",
+        ):
             if getattr(self, name) < 0:
                 raise BadValue(f"{name} is {getattr(self, name)}: it must not be negative")
         for name in ("strong_share", "tentative_only_share"):
             if not 0 <= getattr(self, name) <= 1:
                 raise BadValue(f"{name} is {getattr(self, name)}: it must be between 0 and 1")
-        if self.patience_us < 1:
-            raise BadValue(f"patience_us is {self.patience_us}: it must be at least 1")
 
 
 class Invocation(msgspec.Struct, frozen=True):
@@ -112,13 +132,14 @@ class Clients:
         model: ClientModel,
         replicas: int,
         seed: int,
-        sample: Sample,
+        source: Source,
         invoke: Invoke,
     ) -> None:
         self._heap = heap
         self._model = model
         self._seed = seed
-        self._sample = sample
+        self._source = source
+        self._strong_kinds = frozenset(model.strong_kinds)
         self._invoke = invoke
         self._sessions: dict[int, _Session] = {}
         self._scripted: dict[tuple[int, int], _Session] = {}
@@ -186,16 +207,16 @@ class Clients:
 
     def _ask(self, session: _Session, random: Random) -> None:
         # Everything is drawn before the answer is known, so that it does not depend on it.
-        operation, strong, kind = self._draw(random)
+        operation, strong, kind = self._draw(session.replica, random)
         session.think_us = self._think(session)
         self._invoke_for(session, operation, strong, kind)
 
-    def _draw(self, random: Random) -> tuple[Operation, bool, Kind]:
-        name, arguments = self._sample(random)
-        strong = random.random() < self._model.strong_share
+    def _draw(self, replica: int, random: Random) -> tuple[Operation, bool, Kind]:
+        operation = self._source(replica, random)
+        strong = random.random() < self._model.strong_share or operation.name in self._strong_kinds
         tentative_only = random.random() < self._model.tentative_only_share
         kind = Kind.STABLE if strong and not tentative_only else Kind.TENTATIVE
-        return Operation(name, tuple(arguments)), strong, kind
+        return operation, strong, kind
 
     def _invoke_for(
         self, session: _Session, operation: Operation, strong: bool, kind: Kind
@@ -203,9 +224,8 @@ class Clients:
         self._stop_waiting(session)
         session.asked += 1
         session.waits = kind
-        session.patience = self._heap.after(
-            self._model.patience_us, self._give_up, session, session.asked
-        )
+        if patience_us := self._model.patience_us:
+            session.patience = self._heap.after(patience_us, self._give_up, session, session.asked)
         self.waiting += 1
         self._invoke(session.replica, operation, strong, session.number)
 
@@ -225,7 +245,7 @@ class Clients:
             session = idle.pop() if idle else self._open(replica, "open", 0)
             self._ask(session, random)
         else:
-            self._draw(random)
+            self._draw(replica, random)
             self.unserved += 1
 
     def _invoke_scripted(self, invocation: Invocation) -> None:

@@ -1,9 +1,11 @@
 """TPC-C: the data type, its initial data, what its clients ask for, and what must always hold.
 
     datatype(layout)              the five transactions; layout is `rows` or `fine`
+    populated(name)               the same with its initial data; `populated_name` makes the name
     Population(seed, warehouses)  the initial rows, computed when they are asked for
     PopulationBase(population, layout)   the same as registers, to put below a version store
     Inputs(datatype, population, seed, client)   what a client asks for, without end
+    Terminals(datatype, population, seed, replicas)   what is asked for at each replica
     problems(base, overrides)     the consistency conditions that a state violates
     Overlay(base)                 a state to run transactions on, one after another
 
@@ -18,6 +20,8 @@ from creek.tpcc.conditions import CONDITIONS as CONDITIONS
 from creek.tpcc.conditions import Problem as Problem
 from creek.tpcc.conditions import problems as problems
 from creek.tpcc.datatype import datatype as datatype
+from creek.tpcc.datatype import populated as populated
+from creek.tpcc.datatype import populated_name as populated_name
 from creek.tpcc.inputs import SHARES as SHARES
 from creek.tpcc.inputs import STRONG_KINDS as STRONG_KINDS
 from creek.tpcc.inputs import Input as Input
@@ -25,3 +29,4 @@ from creek.tpcc.inputs import Inputs as Inputs
 from creek.tpcc.layout import LAYOUTS as LAYOUTS
 from creek.tpcc.overlay import Overlay as Overlay
 from creek.tpcc.population import Population as Population
+from creek.tpcc.terminals import Terminals as Terminals

@@ -1,26 +1,59 @@
-"""TPC-C as a data type: the five transactions on registers of one layout."""
+"""TPC-C as a data type: the five transactions on registers of one layout.
 
+With its initial data, it is a data type whose name says all that is needed to build it again:
+`tpcc-rows-5-0` is layout `rows`, five warehouses, and the population of seed 0. So a run that was
+kept can be checked.
+"""
+
+import re
 from functools import lru_cache, partial
 from typing import Final
 
+from creek.errors import UnknownName
+from creek.execution.base import Base
 from creek.execution.datatype import DataType
+from creek.tpcc.base import PopulationBase
 from creek.tpcc.delivery import delivery
 from creek.tpcc.layout import LAYOUTS as LAYOUTS
 from creek.tpcc.layout import Tables
 from creek.tpcc.new_order import new_order
 from creek.tpcc.order_status import order_status
 from creek.tpcc.payment import payment
+from creek.tpcc.population import Population
 from creek.tpcc.stock_level import stock_level
 
 TRANSACTIONS: Final = (new_order, payment, delivery)
 QUERIES: Final = (order_status, stock_level)
 
+_POPULATED = re.compile(rf"tpcc-({'|'.join(LAYOUTS)})-(\d+)-(-?\d+)", re.ASCII)
+
 
 @lru_cache(len(LAYOUTS))
 def datatype(layout: str) -> DataType:
     """`tpcc-rows` or `tpcc-fine`, to be run on a `PopulationBase` of the same layout."""
+    return _declared(f"tpcc-{layout}", layout, None)
+
+
+def populated_name(layout: str, warehouses: int, seed: int) -> str:
+    if layout not in LAYOUTS:
+        raise UnknownName("layout", layout, LAYOUTS)
+    return f"tpcc-{layout}-{warehouses}-{seed}"
+
+
+@lru_cache(1)
+def populated(name: str) -> DataType:
+    """The data type of that `populated_name`, which begins with its population. The same object
+    each time, as long as no other is asked for: replicas share what it has computed."""
+    match = _POPULATED.fullmatch(name)
+    if match is None:
+        raise UnknownName("data type", name, (populated_name("rows", 5, 0),))
+    layout, warehouses, seed = match[1], int(match[2]), int(match[3])
+    return _declared(name, layout, PopulationBase(Population(seed, warehouses), layout))
+
+
+def _declared(name: str, layout: str, base: Base | None) -> DataType:
     tables = Tables(layout)
-    declared = DataType(f"tpcc-{layout}")
+    declared = DataType(name, base=base)
     for transaction in TRANSACTIONS:
         declared.operation(name=transaction.__name__)(partial(transaction, tables))
     for query in QUERIES:

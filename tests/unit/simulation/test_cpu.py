@@ -73,11 +73,26 @@ def test_a_slow_core_takes_longer_for_tasks_that_start_from_then_on() -> None:
     assert bench.heap.now == 10 + 30
 
 
-def test_the_default_cost_charges_reads_and_writes_and_little_for_a_rollback() -> None:
+def test_the_default_cost_charges_what_is_touched_and_for_a_rollback_what_is_written() -> None:
     model = CpuModel(execution_us=50, access_us=5, rollback_us=2)
-    execution = Execution(outcome=Outcome(), writes={"a": 1, "b": 2}, reads=3)
-    assert model.cost(task(1), execution) == 50 + 5 * 5
-    assert model.cost(task(1, Work.ROLLBACK), execution) == 2
+    execution = Execution(
+        outcome=Outcome(), writes={"a": 1, "b": 2}, reads=3, scanned=4, adds={"c": 1}
+    )
+    assert model.cost(task(1), execution) == 50 + 5 * (3 + 4 + 2 + 1)
+    assert model.cost(task(1, Work.ROLLBACK), execution) == 2 + 5 * (2 + 1)
+
+
+def test_a_scale_makes_everything_take_longer() -> None:
+    model = CpuModel(execution_us=50.4, access_us=5, rollback_us=2, scale=5)
+    execution = Execution(outcome=Outcome(), reads=1)
+    assert model.cost(task(1), execution) == 277
+    assert model.cost(task(1, Work.ROLLBACK), execution) == 10
+
+
+@pytest.mark.parametrize("scale", [0, -1, float("nan"), float("inf")])
+def test_a_scale_that_cannot_be_is_refused(scale: float) -> None:
+    with pytest.raises(BadValue, match="times as long"):
+        CpuModel(scale=scale)
 
 
 def test_a_node_without_cores_is_refused() -> None:

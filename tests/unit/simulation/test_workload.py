@@ -7,7 +7,7 @@ from creek.protocol.dots import Dot
 from creek.protocol.effects import Kind, Response
 from creek.protocol.request import Operation, Outcome
 from creek.simulation.heap import EventHeap
-from creek.simulation.workload import ClientModel, Clients, Invocation
+from creek.simulation.workload import ClientModel, Clients, Invocation, source_of
 from tests.unit.simulation.toy import sample
 
 
@@ -24,7 +24,7 @@ class Bench:
         self.heap = EventHeap()
         self.answer_us = answer_us
         self.asked: list[tuple[int, int, Operation, bool, int]] = []
-        self.clients = Clients(self.heap, model, replicas, 0, sample, self._invoke)
+        self.clients = Clients(self.heap, model, replicas, 0, source_of(sample), self._invoke)
         for replica in range(replicas):
             self.clients.replica_started(replica)
         self.clients.start(script)
@@ -174,7 +174,7 @@ def test_clients_that_cannot_be_are_refused() -> None:
         ClientModel(strong_share=2)
     with pytest.raises(BadValue, match="think_us is -1"):
         ClientModel(think_us=-1)
-    with pytest.raises(BadValue, match="patience_us is 0"):
-        ClientModel(patience_us=0)
+    with pytest.raises(BadValue, match="patience_us is -1"):
+        ClientModel(patience_us=-1)
     with pytest.raises(BadValue, match="negative"):
         Invocation(-1, 0, Operation("increment"))

@@ -10,11 +10,9 @@ import sys
 
 import msgspec
 
-from creek import datatypes
+from creek.cli.assembly import datatype_named, simulation_of
 from creek.errors import NotDeterministic
 from creek.execution.debug import Debugged, Executed, first_difference
-from creek.schemes import registry
-from creek.simulation.cluster import Simulation
 from creek.simulation.scenario import Scenario
 
 COMMAND = (sys.executable, "-c", "from creek.cli import again; again.main()")
@@ -26,17 +24,6 @@ class Reply(msgspec.Struct, frozen=True, array_like=True):
     journal: list[Executed]
     problem: str | None = None
     """What it found by itself."""
-
-
-def debugged_simulation(scenario: Scenario, datatype: Debugged) -> Simulation:
-    """The simulation of a scenario with its data type in debug mode."""
-    scheme = registry.named(scenario.scheme)
-    settings = scenario.protocol_settings()
-    return Simulation(
-        scenario,
-        lambda index: scheme(index, settings, datatype),
-        datatypes.SAMPLES[scenario.datatype],
-    )
 
 
 def repeat(scenario: Scenario, ours: list[Executed]) -> NotDeterministic | None:
@@ -59,10 +46,10 @@ def repeat(scenario: Scenario, ours: list[Executed]) -> NotDeterministic | None:
 def main() -> None:
     """The other process."""
     scenario = msgspec.json.decode(sys.stdin.buffer.read(), type=Scenario)
-    datatype = Debugged(datatypes.named(scenario.datatype))
+    datatype = Debugged(datatype_named(scenario.datatype))
     problem: str | None = None
     try:
-        debugged_simulation(scenario, datatype).run()
+        simulation_of(scenario, datatype).run()
     except NotDeterministic as error:
         problem = str(error)
     sys.stdout.buffer.write(msgspec.msgpack.encode(Reply(datatype.journal, problem)))

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from creek.checkers import check_all, rows
+from creek.cli.assembly import datatype_of
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.output import show, show_json
 from creek.cli.verdicts import all_legal, verdict_lines
@@ -28,7 +29,8 @@ def check(run_folder: Path, as_json: bool) -> int:
     """
     if not run_folder.exists():
         raise UsageError(f"{run_folder} does not exist: name a folder that simulate --out has kept")
-    verdicts = check_all(load(run_folder))
+    history = load(run_folder)
+    verdicts = check_all(history, datatype_of(history))
     save_verdicts(run_folder, rows(verdicts))
     if as_json:
         show_json(rows(verdicts))

@@ -7,7 +7,7 @@ operation's client is told the same in its stable answer, a weak one's in its fi
 from typing import NamedTuple
 
 from creek.checkers import Run
-from creek.datatypes import named
+from creek.cli.assembly import datatype_named
 from creek.history import Answer, Dot, History, OperationRecord, Outcome, Request
 
 
@@ -33,8 +33,9 @@ class Final(NamedTuple):
 
 def final_order(history: History) -> list[Final]:
     """`committed`, up to the first place of which no log tells."""
-    run = Run(history)
-    machine = named(history.datatype).sequential()
+    datatype = datatype_named(history.datatype)
+    run = Run(history, datatype)
+    machine = datatype.sequential()
     records = _committed_records(run)
     finals: list[Final] = []
     for place, dot in enumerate(run.committed):

@@ -16,9 +16,8 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from creek import datatypes
 from creek.checkers import rows
-from creek.cli.again import debugged_simulation
+from creek.cli.assembly import datatype_named, simulation_of
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.output import complaints, program, show, show_json, show_table
 from creek.cli.scenario_text import scenario_lines
@@ -101,9 +100,9 @@ def _debugged(finding: Finding) -> Finding:
     if finding.crash is not None:
         return finding
     scenario = scenario_from_seed(finding.seed, finding.scheme)
-    datatype = Debugged(datatypes.named(scenario.datatype))
+    datatype = Debugged(datatype_named(scenario.datatype))
     try:
-        debugged_simulation(scenario, datatype).run(FUZZ_EVENTS_MAX)
+        simulation_of(scenario, datatype).run(FUZZ_EVENTS_MAX)
     except NotDeterministic as error:
         known = {**msgspec.structs.asdict(finding), "crash": str(error)}
         return DebugFinding(**known)

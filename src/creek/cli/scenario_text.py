@@ -6,6 +6,7 @@ from rich.text import Text
 
 from creek.cli.output import results
 from creek.cli.words import counted
+from creek.simulation.cpu import CpuModel
 from creek.simulation.fault_text import duration_text, rough_duration_text, rough_fault_text
 from creek.simulation.scenario import Scenario
 
@@ -19,7 +20,7 @@ def scenario_lines(scenario: Scenario) -> list[Text]:
         "clients": _clients(scenario),
         "network": f"{_range(scenario.network.latency_us_min, scenario.network.latency_us_max)} "
         f"one way, {scenario.network.bandwidth_bps // 1_000_000} Mbit/s",
-        "cores": f"{scenario.cpu.cores}, {duration_text(scenario.cpu.execution_us)} an execution",
+        "cores": _cores(scenario.cpu),
         "fsync": _range(scenario.disk.fsync_us_min, scenario.disk.fsync_us_max),
     }
     if scenario.clock != usual.clock:
@@ -44,6 +45,17 @@ def scenario_lines(scenario: Scenario) -> list[Text]:
     return lines
 
 
+def _cores(cpu: CpuModel) -> str:
+    each = f"{cpu.cores}, {_microseconds(cpu.execution_us)} an execution"
+    if cpu.access_us != CpuModel().access_us:
+        each += f" and {_microseconds(cpu.access_us)} a register"
+    return each if cpu.scale == 1 else f"{each}, {cpu.scale:g} times"
+
+
+def _microseconds(us: float) -> str:
+    return duration_text(int(us)) if us == int(us) else f"{us:g}us"
+
+
 def _faults(scenario: Scenario) -> str:
     """Those that happen, in the order of time."""
     faults = sorted(scenario.faults, key=lambda fault: fault.at_us)
@@ -56,6 +68,8 @@ def _faults(scenario: Scenario) -> str:
 def _clients(scenario: Scenario) -> str:
     clients = scenario.clients
     strong = f"{clients.strong_share:.0%} strong"
+    if clients.strong_kinds:
+        strong = f"{', '.join(clients.strong_kinds)} strong"
     if clients.rate_per_second:
         return f"{clients.rate_per_second * scenario.replicas:.0f} operations per second, {strong}"
     if not clients.sessions:

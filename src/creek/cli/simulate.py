@@ -1,26 +1,28 @@
 """`creek simulate`: one run of a simulated cluster, measured and checked."""
 
 import shlex
-import time
 import traceback
 from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from creek import datatypes
+from creek import tpcc
 from creek.checkers import Verdict, check_all, rows
-from creek.cli.again import debugged_simulation, repeat
+from creek.cli.again import repeat
+from creek.cli.assembly import TPCC, datatype_named, simulation_of
+from creek.cli.choosing import CORES_MAX, LOAD_TPCC, SESSIONS, STRONG_SHARE, WAREHOUSES
+from creek.cli.choosing import chosen_scenario as _scenario
+from creek.cli.conditions import violated
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.fault_help import fault_help
-from creek.cli.measures import measure
-from creek.cli.options import CALL_FORM, Duration, check_in_time, parse_call, read_faults
-from creek.cli.output import complaints, program, show, show_json
+from creek.cli.measures import Measures, measure
+from creek.cli.options import CALL_FORM, Duration
+from creek.cli.output import program, show, show_json
+from creek.cli.running import run_watched
 from creek.cli.scenario_text import scenario_lines
-from creek.cli.story import story_scenario, tell
+from creek.cli.story import tell
 from creek.cli.table import measures_table
 from creek.cli.timeline import timeline
 from creek.cli.verdicts import all_legal, verdict_lines
@@ -28,33 +30,10 @@ from creek.cli.words import counted
 from creek.errors import NotDeterministic, UsageError
 from creek.execution.debug import Debugged
 from creek.history import save, save_verdicts
-from creek.schemes import registry
 from creek.simulation.cluster import Run
-from creek.simulation.fault_mix import fault_mix
-from creek.simulation.fuzz import simulation_of
-from creek.simulation.plan import scenario_from_seed
 from creek.simulation.scenario import Scenario
-from creek.simulation.seeds import derive
-from creek.simulation.workload import ClientModel
 
 REPLICAS_MAX = 99
-SESSIONS = 2
-PATIENCE_BEFORE_BAR_S = 1.0
-BAR_STEPS = 200
-
-_GIVEN_BY_A_SCENARIO = (
-    "datatype",
-    "replicas",
-    "duration",
-    "strong_share",
-    "sessions",
-    "think",
-    "load",
-    "fault_file",
-    "faults",
-    "random_faults",
-    "calls",
-)
 
 
 def _help_faults(context: click.Context, parameter: click.Parameter, asked: bool) -> None:
@@ -84,9 +63,8 @@ def _help_faults(context: click.Context, parameter: click.Parameter, asked: bool
 @click.option(
     "--strong-share",
     type=float,
-    default=0.1,
-    show_default=True,
-    help="The share of operations that are strong, from 0 to 1.",
+    help="The share of operations that are strong, from 0 to 1.  "
+    f"[default: {STRONG_SHARE}; of TPC-C every Payment and nothing else]",
 )
 @click.option(
     "--sessions",
@@ -105,7 +83,44 @@ def _help_faults(context: click.Context, parameter: click.Parameter, asked: bool
     "--load",
     type=float,
     metavar="TPS",
-    help="Ask for so many operations per second in all, answered or not, instead of --sessions.",
+    help="Ask for so many operations per second in all, answered or not, instead of --sessions.  "
+    f"[default for TPC-C: {LOAD_TPCC:.0f}]",
+)
+@click.option(
+    "--cores",
+    type=click.IntRange(1, CORES_MAX),
+    default=16,
+    show_default=True,
+    help="Of each replica: how many operations it can execute at once.",
+)
+@click.option(
+    "--exec-scale",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="How many times longer than usual an execution takes.",
+)
+@click.option(
+    "--workload",
+    type=click.Choice([TPCC]),
+    help="Measure TPC-C instead of checking a small run: five transactions, an open loop of "
+    "clients, Payment strong. Only answers are recorded, unless the run is kept with --out.",
+)
+@click.option(
+    "--warehouses", type=int, default=WAREHOUSES, show_default=True, help="Of TPC-C: its scale."
+)
+@click.option(
+    "--layout",
+    type=click.Choice(tpcc.LAYOUTS),
+    default="rows",
+    show_default=True,
+    help="Of TPC-C: a register per row, or the columns that change in registers of their own.",
+)
+@click.option(
+    "--warm-up",
+    type=Duration(),
+    help="Of TPC-C: how much of the duration passes before anything is measured.  "
+    "[default: a fifth]",
 )
 @click.option(
     "--call",
@@ -163,28 +178,33 @@ def simulate(context: click.Context, /, as_json: bool, out: Path | None, **optio
                      --call 'strong balance ann on 4 at 5ms'
       creek simulate --replay 291
       creek simulate --datatype kv --debug
+      creek simulate --workload tpcc --scheme creek --load 10000 --duration 500ms
 
     \b
-    What is measured, all in simulated time:
+    What is measured, all in simulated time, while clients ask:
       tentative        an answer that may still change
-      stable           the answer to a strong operation that never changes
-      throughput       operations answered for good while clients asked
-      accuracy         first tentative answers that were equal to the final ones
+      stable           the answer that never changes
+      throughput       operations per second that were done: weak ones with their
+                       first answer, strong ones with their stable answer
+      saturated        when more is asked for than is done: less than 97 % of it,
+                       or with a backlog that grows
+      accuracy         weak operations whose first answer was the final one
       execution ratio  executions per operation and replica: 1 without repetition
       came to rest     when, with clients gone and all healed, every replica had
                        committed all; strong no-ops, which replicas add by
                        themselves, may be among the requests
       trace hash       the same hash is the same run, event by event
     """
-    scenario = _scenario(context, options)
+    scenario = _scenario(context, options, kept=out is not None)
     if out is not None and out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise UsageError(f"{out} exists already, and a run is never written over: name another")
-    datatype = Debugged(datatypes.named(scenario.datatype)) if options["debug"] else None
+    datatype = datatype_named(scenario.datatype)
+    debugged = Debugged(datatype) if options["debug"] else None
     try:
-        run = _run(scenario, datatype)
-        if datatype is not None and (difference := repeat(scenario, datatype.journal)):
+        run = run_watched(simulation_of(scenario, debugged))
+        if debugged is not None and (difference := repeat(scenario, debugged.journal)):
             raise difference
-        verdicts = check_all(run.history)
+        verdicts = check_all(run.history, datatype) if scenario.record_events else []
     except NotDeterministic as error:
         click.echo(f"creek: {error}", err=True)
         return ILLEGAL
@@ -195,16 +215,18 @@ def simulate(context: click.Context, /, as_json: bool, out: Path | None, **optio
     if out is not None:
         save(run.history, out)
         save_verdicts(out, rows(verdicts))
+    conditions = violated(run.history, datatype) if options["workload"] == TPCC else []
+    measures = measure(scenario, run, verdicts, conditions)
     if as_json:
-        show_json(measure(scenario, run, verdicts))
+        show_json(measures)
     else:
-        _show(scenario, run, verdicts, options)
-        if datatype is not None:
-            show([Text(), Text(_debugged(datatype))])
+        _show(scenario, run, verdicts, measures, options)
+        if debugged is not None:
+            show([Text(), Text(_debugged(debugged))])
         if out is not None:
             folder = shlex.quote(str(out))
             show([Text(), Text(f"kept in {out}; check it with: {program()} check {folder}")])
-    return FINE if all_legal(verdicts) else ILLEGAL
+    return FINE if all_legal(verdicts) and not conditions else ILLEGAL
 
 
 def _debugged(datatype: Debugged) -> str:
@@ -212,7 +234,13 @@ def _debugged(datatype: Debugged) -> str:
     return f"{executions}, repeated here and in another process: all operations are deterministic"
 
 
-def _show(scenario: Scenario, run: Run, verdicts: list[Verdict], options: dict[str, Any]) -> None:
+def _show(
+    scenario: Scenario,
+    run: Run,
+    verdicts: list[Verdict],
+    measures: Measures,
+    options: dict[str, Any],
+) -> None:
     if options["story"]:
         show(tell(run.history, verdicts))
         return
@@ -220,104 +248,14 @@ def _show(scenario: Scenario, run: Run, verdicts: list[Verdict], options: dict[s
     show([Text()])
     if scenario.script and not scenario.clients.sessions:
         show([*timeline(run.history), Text()])
-    measures_table(measure(scenario, run, verdicts))
-    show([Text(), *verdict_lines(verdicts)])
+    measures_table(measures)
+    if verdicts:
+        show([Text(), *verdict_lines(verdicts)])
+    if options["workload"] == TPCC:
+        show([Text(), *_conditions(measures.violated)])
 
 
-# --- from options to a scenario ---------------------------------------------------------------
-
-
-def _scenario(context: click.Context, options: dict[str, Any]) -> Scenario:
-    seed, scheme, replay = options["seed"], options["scheme"], options["replay"]
-    registry.named(scheme)
-    if options["story"]:
-        _refuse_others(context, "--story", ("replay", *_GIVEN_BY_A_SCENARIO))
-        return story_scenario(seed, scheme)
-    if replay is not None:
-        _refuse_others(context, "--replay", ("seed", *_GIVEN_BY_A_SCENARIO))
-        return scenario_from_seed(replay, scheme)
-    datatype = datatypes.named(options["datatype"])
-    replicas, duration_us = options["replicas"], options["duration"]
-    faults = read_faults(options["fault_file"], options["faults"], replicas, duration_us)
-    script = tuple(parse_call(each, datatype) for each in options["calls"])
-    for call in script:
-        check_in_time("call", call.at_us, duration_us)
-    if options["random_faults"]:
-        mix = fault_mix(derive(seed, "plan", "faults"), replicas, duration_us)
-        faults = tuple(sorted((*faults, *mix), key=lambda fault: fault.at_us))
-    return Scenario(
-        seed=seed,
-        scheme=scheme,
-        datatype=datatype.name,
-        replicas=replicas,
-        duration_us=duration_us,
-        clients=_clients(options, replicas),
-        faults=faults,
-        script=script,
-    )
-
-
-def _clients(options: dict[str, Any], replicas: int) -> ClientModel:
-    strong_share, load, sessions = options["strong_share"], options["load"], options["sessions"]
-    if not 0 <= strong_share <= 1:
-        raise UsageError(f"--strong-share is {strong_share}: it must be between 0 and 1")
-    if load is not None and sessions is not None:
-        raise UsageError("--load and --sessions exclude each other: leave one of them out")
-    if load is not None and not 0 < load <= 10_000_000:
-        raise UsageError(f"--load is {load}: it must be above 0 and at most 10000000")
-    if sessions is None:
-        sessions = 0 if options["calls"] else SESSIONS
-    return ClientModel(
-        sessions=sessions,
-        think_us=options["think"],
-        rate_per_second=(load or 0.0) / replicas,
-        strong_share=strong_share,
-    )
-
-
-def _refuse_others(context: click.Context, chosen: str, others: tuple[str, ...]) -> None:
-    """The scenario comes from `chosen`: no option may pretend to change it."""
-    for parameter in context.command.params:
-        given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
-        if given and parameter.name in others:
-            raise UsageError(
-                f"{chosen} brings its own scenario: {parameter.opts[0]} cannot change it"
-            )
-
-
-# --- running ----------------------------------------------------------------------------------
-
-
-def _run(scenario: Scenario, datatype: Debugged | None) -> Run:
-    """Run it, with a progress bar if it takes a while and somebody watches."""
-    if datatype is None:
-        simulation = simulation_of(scenario)
-    else:
-        simulation = debugged_simulation(scenario, datatype)
-    console = complaints()
-    if not console.is_terminal or not scenario.duration_us:
-        return simulation.run()
-    bar = Progress(
-        TextColumn("simulating"),
-        BarColumn(),
-        TextColumn("{task.completed:.0f} of {task.total:.0f} ms"),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-    )
-    task = bar.add_task("simulating", total=scenario.duration_us / 1000)
-    begun = time.monotonic()
-
-    def moved(now_us: int) -> None:
-        if time.monotonic() - begun > PATIENCE_BEFORE_BAR_S:
-            bar.start()
-        bar.update(task, completed=now_us / 1000)
-
-    # Events that touch nothing: they change neither the run nor its trace.
-    for step in range(1, BAR_STEPS):
-        at_us = scenario.duration_us * step // BAR_STEPS
-        simulation.heap.at(at_us, moved, at_us)
-    try:
-        return simulation.run()
-    finally:
-        bar.stop()
+def _conditions(violated: list[str]) -> list[Text]:
+    if not violated:
+        return [Text("TPC-C's consistency conditions hold on every replica")]
+    return [Text(each, style="red") for each in violated]

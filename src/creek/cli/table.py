@@ -17,10 +17,11 @@ def measures_table(measures: Measures) -> None:
 def _latencies(measures: Measures) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("latency in ms", min_width=18)
-    for name in ("answers", "mean", "p50", "p99"):
+    for name in ("answers", "mean", "p50", "p95", "p99"):
         table.add_column(name, justify="right", min_width=9)
     for label, latency in (
         ("weak, tentative", measures.weak_tentative_ms),
+        ("weak, stable", measures.weak_stable_ms),
         ("strong, tentative", measures.strong_tentative_ms),
         ("strong, stable", measures.strong_stable_ms),
     ):
@@ -28,10 +29,10 @@ def _latencies(measures: Measures) -> Table:
     return table
 
 
-def _milliseconds(latency: Latency | None) -> tuple[str, str, str]:
+def _milliseconds(latency: Latency | None) -> tuple[str, ...]:
     if latency is None:
-        return _NOTHING, _NOTHING, _NOTHING
-    return f"{latency.mean:.2f}", f"{latency.p50:.2f}", f"{latency.p99:.2f}"
+        return (_NOTHING,) * 4
+    return tuple(f"{each:.2f}" for each in (latency.mean, latency.p50, latency.p95, latency.p99))
 
 
 def _facts(measures: Measures) -> Table:
@@ -41,7 +42,8 @@ def _facts(measures: Measures) -> Table:
     for label, value in (
         ("operations", f"{measures.weak} weak, {measures.strong} strong; {_fate(measures)}"),
         ("throughput", _or_nothing(measures.throughput_tps, "{:.0f} operations per second")),
-        ("accuracy", _or_nothing(measures.accuracy, "{:.2%} of tentative answers were final")),
+        ("saturated", _saturated(measures)),
+        ("accuracy", _or_nothing(measures.accuracy, "{:.2%} of weak first answers were final")),
         (
             "execution ratio",
             _or_nothing(measures.execution_ratio, "{:.3f}") + _executions(measures),
@@ -72,6 +74,13 @@ def _fate(measures: Measures) -> str:
     if measures.unserved:
         fates.append(f"{measures.unserved} found {_its(measures.unserved)} replica down")
     return ", ".join(fates)
+
+
+def _saturated(measures: Measures) -> str:
+    """Nothing in a closed loop, where clients wait."""
+    if measures.saturated is None:
+        return ""
+    return f"{'yes' if measures.saturated else 'no'}, {measures.backlog} not done in the end"
 
 
 def _its(number: int) -> str:

@@ -1,0 +1,50 @@
+"""Putting a simulation together: the scheme, the data type and the clients that a scenario names.
+
+Ready-made data types are known by name; TPC-C's name tells its layout and its population too, so
+that a scenario, or a history of it, is enough to build the same again.
+"""
+
+from creek import datatypes, tpcc
+from creek.errors import UnknownName
+from creek.execution.datatype import DataType
+from creek.history import History
+from creek.schemes import registry
+from creek.simulation.cluster import Simulation
+from creek.simulation.scenario import Scenario
+from creek.simulation.workload import Source, source_of
+
+TPCC = "tpcc"
+
+
+def datatype_named(name: str) -> DataType:
+    """The data type of that name, with its initial data, or `UnknownName`."""
+    if name.startswith(TPCC):
+        return tpcc.populated(name)
+    return datatypes.named(name)
+
+
+def datatype_of(history: History) -> DataType | None:
+    """What was replicated, or None when it is none of ours."""
+    try:
+        return datatype_named(history.datatype)
+    except UnknownName:
+        return None
+
+
+def simulation_of(scenario: Scenario, datatype: DataType | None = None) -> Simulation:
+    """`datatype`: one that stands in for that of the scenario, for instance to debug it."""
+    scheme = registry.named(scenario.scheme)
+    chosen = datatype or datatype_named(scenario.datatype)
+    settings = scenario.protocol_settings()
+    return Simulation(
+        scenario,
+        lambda index: scheme(index, settings, chosen),
+        source=_source(scenario, chosen),
+    )
+
+
+def _source(scenario: Scenario, datatype: DataType) -> Source:
+    if isinstance(datatype.base, tpcc.PopulationBase):
+        population = datatype.base.population
+        return tpcc.Terminals(datatype, population, scenario.seed, scenario.replicas)
+    return source_of(datatypes.SAMPLES[scenario.datatype])

@@ -1,0 +1,207 @@
+"""From the options of `creek simulate` to the scenario that they ask for.
+
+There are two workloads: a ready-made data type in small runs, of which everything is recorded and
+checked; and TPC-C in runs that measure, where nothing is recorded but what clients were answered
+(unless the run is to be kept), messages are not copied, and writing to disk costs nothing.
+"""
+
+from typing import Any
+
+import click
+from click.core import ParameterSource
+from msgspec.structs import replace
+
+from creek import datatypes, tpcc
+from creek.cli.assembly import TPCC
+from creek.cli.options import check_in_time, parse_call, read_faults
+from creek.cli.story import story_scenario
+from creek.errors import UsageError
+from creek.schemes import registry
+from creek.simulation.cost import measuring_cpu
+from creek.simulation.cpu import SCALE_MAX, CpuModel
+from creek.simulation.disk import DiskModel
+from creek.simulation.fault_mix import fault_mix
+from creek.simulation.faults import Crash, Die, Fault
+from creek.simulation.network import NetworkModel
+from creek.simulation.plan import scenario_from_seed
+from creek.simulation.scenario import Scenario
+from creek.simulation.seeds import derive
+from creek.simulation.workload import ClientModel
+
+SESSIONS = 2
+STRONG_SHARE = 0.1
+LOAD_MAX = 10_000_000
+LOAD_TPCC = 2_000.0
+"""What every scheme can do."""
+WAREHOUSES = 5
+WARM_UP = 5
+"""One part in so many of the duration is not measured."""
+CORES_MAX = 1024
+
+_GIVEN_BY_A_SCENARIO = (
+    "datatype",
+    "replicas",
+    "cores",
+    "exec_scale",
+    "duration",
+    "strong_share",
+    "sessions",
+    "think",
+    "load",
+    "workload",
+    "warehouses",
+    "layout",
+    "warm_up",
+    "find_peak",
+    "fault_file",
+    "faults",
+    "random_faults",
+    "calls",
+)
+_NOT_FOR_TPCC = ("datatype", "sessions", "think", "calls")
+_FOR_TPCC = ("warehouses", "layout", "warm_up", "find_peak")
+NEVER = 1_000_000_000
+
+
+def chosen_scenario(context: click.Context, options: dict[str, Any], kept: bool) -> Scenario:
+    """`kept`: the run is to be written to a folder, with all that happened in it."""
+    seed, scheme, replay = options["seed"], options["scheme"], options["replay"]
+    registry.named(scheme)
+    if options["story"]:
+        _refuse_others(context, "--story", ("replay", *_GIVEN_BY_A_SCENARIO))
+        return story_scenario(seed, scheme)
+    if replay is not None:
+        _refuse_others(context, "--replay", ("seed", *_GIVEN_BY_A_SCENARIO))
+        return scenario_from_seed(replay, scheme)
+    _check_numbers(options)
+    if options["workload"] == TPCC:
+        for name in _given(context, _NOT_FOR_TPCC):
+            raise UsageError(f"--workload tpcc says who asks for what: leave {name} out")
+        return _tpcc(options, kept)
+    for name in _given(context, _FOR_TPCC):
+        raise UsageError(f"{name} is for TPC-C: add --workload tpcc")
+    return _ready_made(options)
+
+
+def _check_numbers(options: dict[str, Any]) -> None:
+    share, load, scale = options["strong_share"], options["load"], options["exec_scale"]
+    if share is not None and not 0 <= share <= 1:
+        raise UsageError(f"--strong-share is {share}: it must be between 0 and 1")
+    if load is not None and not 0 < load <= LOAD_MAX:
+        raise UsageError(f"--load is {load:g}: it must be above 0 and at most {LOAD_MAX}")
+    if not 0 < scale <= SCALE_MAX:
+        raise UsageError(f"--exec-scale is {scale:g}: it must be above 0 and at most {SCALE_MAX:g}")
+    if options["warehouses"] < 1:
+        raise UsageError(f"--warehouses is {options['warehouses']}: it must be at least 1")
+
+
+def _given(context: click.Context, names: tuple[str, ...]) -> list[str]:
+    """Those of the options that are on the command line."""
+    return [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name in names
+        and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
+    ]
+
+
+def _refuse_others(context: click.Context, chosen: str, others: tuple[str, ...]) -> None:
+    """The scenario comes from `chosen`: no option may pretend to change it."""
+    for name in _given(context, others):
+        raise UsageError(f"{chosen} brings its own scenario: {name} cannot change it")
+
+
+def _faults(options: dict[str, Any]) -> tuple[Fault, ...]:
+    replicas, duration_us = options["replicas"], options["duration"]
+    faults = read_faults(options["fault_file"], options["faults"], replicas, duration_us)
+    if options["random_faults"]:
+        mix = fault_mix(derive(options["seed"], "plan", "faults"), replicas, duration_us)
+        faults = tuple(sorted((*faults, *mix), key=lambda fault: fault.at_us))
+    return faults
+
+
+def _settings(options: dict[str, Any]) -> dict[str, int]:
+    cores: int = options["cores"]
+    return {} if cores == CpuModel().cores else {"parallelism": cores}
+
+
+# --- a ready-made data type -------------------------------------------------------------------
+
+
+def _ready_made(options: dict[str, Any]) -> Scenario:
+    datatype = datatypes.named(options["datatype"])
+    replicas, duration_us = options["replicas"], options["duration"]
+    faults = _faults(options)
+    script = tuple(parse_call(each, datatype) for each in options["calls"])
+    for call in script:
+        check_in_time("call", call.at_us, duration_us)
+    return Scenario(
+        seed=options["seed"],
+        scheme=options["scheme"],
+        datatype=datatype.name,
+        replicas=replicas,
+        duration_us=duration_us,
+        clients=_clients(options, replicas),
+        cpu=CpuModel(cores=options["cores"], scale=options["exec_scale"]),
+        settings=_settings(options),
+        faults=faults,
+        script=script,
+    )
+
+
+def _clients(options: dict[str, Any], replicas: int) -> ClientModel:
+    load, sessions, share = options["load"], options["sessions"], options["strong_share"]
+    if load is not None and sessions is not None:
+        raise UsageError("--load and --sessions exclude each other: leave one of them out")
+    if sessions is None:
+        sessions = 0 if options["calls"] else SESSIONS
+    return ClientModel(
+        sessions=sessions,
+        think_us=options["think"],
+        rate_per_second=(load or 0.0) / replicas,
+        strong_share=STRONG_SHARE if share is None else share,
+    )
+
+
+# --- TPC-C ------------------------------------------------------------------------------------
+
+
+def _tpcc(options: dict[str, Any], kept: bool) -> Scenario:
+    duration_us, warm_up_us = options["duration"], options["warm_up"]
+    if warm_up_us is None:
+        warm_up_us = duration_us // WARM_UP
+    if not warm_up_us < duration_us:
+        raise UsageError("--warm-up must be shorter than --duration: else nothing is measured")
+    load, share = options["load"] or LOAD_TPCC, options["strong_share"]
+    faults = _faults(options)
+    crashes = any(isinstance(each, Crash | Die) for each in faults)
+    # Who writes for nothing need not sum up what was written.
+    compaction = {} if crashes else {"checkpoint_every": NEVER}
+    return Scenario(
+        seed=options["seed"],
+        scheme=options["scheme"],
+        datatype=tpcc.populated_name(options["layout"], options["warehouses"], options["seed"]),
+        replicas=options["replicas"],
+        duration_us=duration_us,
+        warm_up_us=warm_up_us,
+        clients=ClientModel(
+            sessions=0,
+            rate_per_second=load / options["replicas"],
+            strong_share=0.0 if share is None else share,
+            strong_kinds=tuple(sorted(tpcc.STRONG_KINDS)) if share is None else (),
+            tentative_only_share=0.0,
+            patience_us=0,
+        ),
+        cpu=measuring_cpu(options["cores"], options["exec_scale"]),
+        network=NetworkModel(wire=kept),
+        disk=DiskModel(kept=crashes),
+        settings={**_settings(options), **compaction},
+        record_events=kept,
+        faults=faults,
+    )
+
+
+def with_load(scenario: Scenario, load_tps: float) -> Scenario:
+    """The same, asked for another number of operations per second."""
+    clients = replace(scenario.clients, rate_per_second=load_tps / scenario.replicas)
+    return replace(scenario, clients=clients)

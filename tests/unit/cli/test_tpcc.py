@@ -1,0 +1,115 @@
+"""`creek simulate --workload tpcc`: runs that measure."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from creek import tpcc
+from creek.cli import main
+from creek.tpcc import Problem
+
+TPCC = ["simulate", "--workload", "tpcc", "--warehouses", "1", "--duration", "100ms"]
+
+KEYS = {
+    "scheme",
+    "warehouses",
+    "load_tps",
+    "seed",
+    "throughput_tps",
+    "weak_tentative_ms",
+    "strong_tentative_ms",
+    "strong_stable_ms",
+    "accuracy",
+    "execution_ratio",
+    "cpu_utilisation",
+    "network_utilisation",
+    "trace_hash",
+    "saturated",
+    "backlog",
+    "messages_per_operation",
+}
+
+
+def measured(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert main([*TPCC, "--json", *arguments]) == 0
+    shown: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return shown
+
+
+def test_json_has_every_measure(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = measured(capsys, "--scheme", "creek", "--load", "2000")
+
+    assert shown.keys() >= KEYS
+    for name in ("weak_tentative_ms", "strong_tentative_ms", "strong_stable_ms"):
+        assert shown[name].keys() == {"answers", "mean", "p50", "p95", "p99"}
+    assert (shown["warehouses"], shown["layout"], shown["load_tps"]) == (1, "rows", 2000)
+    assert shown["violated"] == []
+    assert shown["saturated"] is False
+    assert 0.9 < shown["accuracy"] <= 1 <= shown["execution_ratio"] < 2
+    assert shown["strong_tentative_ms"]["p50"] < 0.2 < shown["strong_stable_ms"]["p50"]
+    assert shown["messages_per_operation"]["Cast"] > 1
+
+
+def test_payment_is_strong_unless_a_share_is(capsys: pytest.CaptureFixture[str]) -> None:
+    paper = measured(capsys, "--load", "1000")
+    weak = measured(capsys, "--load", "1000", "--strong-share", "0")
+    strong = measured(capsys, "--load", "1000", "--strong-share", "1")
+
+    assert paper["strong_kinds"] == ["payment"]
+    assert 0.2 < paper["strong"] / (paper["strong"] + paper["weak"]) < 0.7
+    assert (weak["strong"], strong["weak"]) == (0, 0)
+    assert weak["weak"] == strong["strong"] == paper["strong"] + paper["weak"]
+
+
+def test_a_scheme_without_tentative_answers_is_measured_by_its_only_ones(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shown = measured(capsys, "--scheme", "smr", "--load", "500")
+
+    assert shown["weak_tentative_ms"] == shown["weak_stable_ms"]
+    assert shown["strong_tentative_ms"] is None
+    assert shown["execution_ratio"] == 1
+
+
+def test_more_than_it_can_do_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = measured(capsys, "--scheme", "smr", "--load", "4000")
+
+    assert shown["saturated"] is True
+    assert shown["backlog"] > 50
+    assert shown["throughput_tps"] < 3500
+
+
+def test_the_layout_is_a_choice(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = measured(capsys, "--scheme", "creek", "--layout", "fine", "--replicas", "3")
+
+    assert (shown["layout"], shown["datatype"]) == ("fine", "tpcc-fine-1-0")
+    assert shown["violated"] == []
+
+
+def test_a_run_that_is_kept_is_recorded_and_can_be_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(tmp_path / "run")
+    arguments = ["--scheme", "creek", "--load", "500", "--fault", "crash 1 at 50ms"]
+
+    shown = measured(capsys, *arguments, "--out", folder)
+    verdicts = {each["checker"]: each["verdict"] for each in shown["verdicts"]}
+
+    assert verdicts["replay"] == "ok"
+    assert main(["check", folder]) == 0
+    assert "replay" in capsys.readouterr().out
+
+
+def test_a_condition_that_is_violated_is_told_with_exit_code_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*arguments: object, **options: object) -> list[Problem]:
+        return [Problem("3.3.2.1", ("warehouse", 1), "a sum is wrong")]
+
+    monkeypatch.setattr(tpcc, "problems", broken)
+
+    assert main([*TPCC, "--load", "500"]) == 1
+    told = "replica 0, 1, 2, 3, 4: condition 3.3.2.1 at ('warehouse', 1): a sum is wrong"
+    assert told in capsys.readouterr().out

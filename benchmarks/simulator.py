@@ -48,7 +48,7 @@ class Recorded:
     """A replica that writes down what it is told; it has no part in what is measured."""
 
     def __init__(self, replica: BasicReplica, recording: Recording) -> None:
-        self.index = replica.index
+        self.index, self.terms = replica.index, replica.terms
         self.probes, self.refused = replica.probes, replica.refused
         self.drift_us = replica.drift_us
         self._replica = replica

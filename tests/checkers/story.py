@@ -34,12 +34,19 @@ from creek.history import (
     RbDelivered,
     ReplicaLog,
     Request,
+    Terms,
     Voted,
 )
-from creek.protocol.dots import DotSet
+from creek.protocol.dots import Dots, DotSet
 
 BALLOT = Ballot(1, 0)
 """The one in which everything is decided."""
+
+CREEK = Terms()
+PRIMARY = Terms(voters=(0,), contexts=False, sequential=True)
+"""Replica 0 orders each request for itself."""
+STABLE_ONLY = Terms(contexts=False, tentative=False, sequential=True)
+"""A state machine: everything is ordered, and then answered."""
 
 
 class _Replica:
@@ -59,8 +66,9 @@ class _Replica:
 
 
 class Story:
-    def __init__(self, members: int = 3, datatype: str = "list") -> None:
+    def __init__(self, members: int = 3, datatype: str = "list", terms: Terms = CREEK) -> None:
         self.now_us = 0
+        self.terms = terms
         self.datatype = datatype
         self.incarnations: list[list[_Replica]] = [[_Replica(0, 0)] for _ in range(members)]
         self.requests: dict[Dot, Request] = {}
@@ -171,7 +179,7 @@ class Story:
     def catch_up(self, replica: int) -> None:
         """A majority learns everything; one of it has CAB order what is not ordered yet."""
         members = len(self.incarnations)
-        for each in range(replica, replica + members // 2 + 1):
+        for each in (*range(replica, replica + members // 2 + 1), *self.terms.voters):
             for dot in sorted({dot for mine in self.incarnations for dot in mine[-1].known}):
                 self.gossip(dot, each % members)
             self.deliver(each % members)
@@ -192,9 +200,10 @@ class Story:
             self.deliver()
         for (dot, incarnation), record in sorted(self.records.items()):
             if incarnation == self._at(dot.replica).incarnation:
-                if record.strong and record.stable is None:
+                strong = record.strong or not self.terms.tentative
+                if strong and record.stable is None:
                     self.answer(dot, Kind.STABLE)
-                elif not record.strong and record.final is None:
+                elif not strong and record.final is None:
                     if not record.answers:
                         self.answer(dot)
                     self.answer(dot, Kind.FINAL)
@@ -209,6 +218,7 @@ class Story:
             config={"seed": 1},
             datatype=self.datatype,
             members=tuple(range(len(self.incarnations))),
+            terms=self.terms,
             quiescent=quiescent,
             operations=tuple(self.records.values()),
             logs=tuple(
@@ -251,6 +261,7 @@ class Story:
         contexts = (self.requests[dot].context for dot in dots if dot in self.requests)
         return (
             mine.crashed_us is None
+            and replica in (self.terms.voters or range(len(self.incarnations)))
             and all(dot in mine.known for dot in dots)
             and all(each is None or not mine.context.missing(each) for each in contexts)
         )
@@ -267,6 +278,8 @@ class Story:
         )
         context = mine.context.freeze() if strong else None
         request = Request(self._tick(), dot, operation, strong, context)
+        if not self.terms.contexts:
+            request = msgspec.structs.replace(request, strong=True, context=Dots())
         self.requests[dot] = request
         self.records[dot, mine.incarnation] = OperationRecord(
             session=session,
@@ -330,10 +343,10 @@ def everyday() -> Story:
     return story
 
 
-def random_story(seed: int) -> Story:
+def random_story(seed: int, terms: Terms = CREEK) -> Story:
     """A good history, at random: crashes that lose what nobody saw, checkpoints, late replicas."""
     random = Random(seed)
-    story = Story(random.randint(1, 4), random.choice(sorted(DATATYPES)))
+    story = Story(random.randint(1, 4), random.choice(sorted(DATATYPES)), terms)
     for session in range(random.randint(1, 30)):
         replica = random.randrange(len(story.incarnations))
         operation = sample(story.datatype, random)
@@ -344,7 +357,8 @@ def random_story(seed: int) -> Story:
             story.crash(replica)
             story.restart(replica, lost=1, checkpoint=random.randint(0, story.delivered(replica)))
             continue
-        story.answer(dot)
+        if terms.tentative:
+            story.answer(dot)
         if step < 0.5:
             story.catch_up(random.randrange(len(story.incarnations)))
         elif step < 0.7:

@@ -1,8 +1,16 @@
 from msgspec.structs import replace
 
 from creek.checkers.answers import check
-from creek.history import Dot, Kind, Outcome
-from tests.checkers.story import Story, accepts, everyday, refuses, with_operation
+from creek.history import Dot, Kind, Outcome, Terms
+from tests.checkers.story import (
+    STABLE_ONLY,
+    Story,
+    accepts,
+    everyday,
+    random_story,
+    refuses,
+    with_operation,
+)
 
 
 def test_one_answer_to_a_weak_and_several_to_a_strong_operation_are_fine() -> None:
@@ -148,3 +156,46 @@ def test_a_final_answer_before_the_commit_is_caught() -> None:
     story.answer(weak)
     story.answer(weak, Kind.FINAL, Outcome(1))
     refuses(check, story.history(False), f"{weak} got its final answer, but was not committed")
+
+
+def test_where_all_answers_are_stable_a_weak_operation_gets_one_too() -> None:
+    story = Story(terms=STABLE_ONLY)
+    weak = story.weak(0, "append", 1)
+    story.settle()
+    accepts(check, story.history())
+    for seed in range(20):
+        accepts(check, random_story(seed, STABLE_ONLY).history())
+    creek = replace(story.history(), terms=Terms())
+    refuses(check, creek, f"weak {weak} was answered more than once")
+
+
+def test_where_all_answers_are_stable_a_tentative_one_is_caught() -> None:
+    story = Story(terms=STABLE_ONLY)
+    strong = story.strong(0, "append", 1)
+    story.answer(strong)
+    story.settle()
+    refuses(check, story.history(), f"{strong} got another answer than a single stable one")
+
+
+def test_where_all_answers_are_stable_a_second_one_is_caught() -> None:
+    story = Story(terms=STABLE_ONLY)
+    weak = story.weak(0, "append", 1)
+    story.settle()
+    story.answer(weak, Kind.STABLE)
+    refuses(check, story.history(), f"{weak} got another answer than a single stable one")
+
+
+def test_where_all_answers_are_stable_one_before_the_commit_is_caught() -> None:
+    story = Story(terms=STABLE_ONLY)
+    weak = story.weak(0, "append", 1)
+    story.answer(weak, Kind.STABLE, Outcome(1))
+    story.settle()
+    refuses(check, story.history(), "was not committed there before 0.0")
+
+
+def test_where_all_answers_are_stable_a_weak_operation_without_one_is_caught() -> None:
+    story = Story(terms=STABLE_ONLY)
+    weak = story.weak(0, "append", 1)
+    story.settle()
+    history = with_operation(story.history(), weak, lambda each: replace(each, answers=()))
+    refuses(check, history, f"liveness: {weak} never got an answer")

@@ -4,7 +4,15 @@ from creek.checkers.conditional_atomic_broadcast import check
 from creek.history import CabDelivered, Cast, Committed, Dot, Dots, History, Operation, RbDelivered
 from creek.history import Request as Req
 from creek.protocol.dots import DotSet
-from tests.checkers.story import Story, accepts, everyday, refuses, with_event
+from tests.checkers.story import (
+    STABLE_ONLY,
+    Story,
+    accepts,
+    everyday,
+    random_story,
+    refuses,
+    with_event,
+)
 
 
 def _recast(story: Story, dot: Dot, context: Dots | None) -> History:
@@ -228,3 +236,45 @@ def test_a_restart_that_forgets_a_delivery_is_found() -> None:
 
     accepts(check, story.history())
     refuses(check, forgotten, f"replica 2 restarted without {strong} of instance 0")
+
+
+def test_requests_that_are_ordered_for_themselves_need_no_context() -> None:
+    story = Story(terms=STABLE_ONLY)
+    one = story.weak(0, "append", 1)
+    story.gossip(one, 1)
+    two = story.strong(1, "append", 2)
+    for dot in (two, one):
+        story.gossip(dot)
+        story.order(dot)
+    story.deliver()
+    accepts(check, story.history(quiescent=False))
+    for seed in range(20):
+        accepts(check, random_story(seed, STABLE_ONLY).history())
+
+
+def test_a_request_ordered_for_itself_that_takes_another_along_is_caught() -> None:
+    story = Story(terms=STABLE_ONLY)
+    one, two = story.weak(0, "append", 1), story.strong(0, "append", 2)
+    history = _recast(story, two, DotSet([one]).freeze())
+    refuses(check, history, f"{two}, which is ordered for itself, has {one} in its causal context")
+
+
+def test_a_request_that_nobody_will_order_is_caught() -> None:
+    story = Story(terms=STABLE_ONLY)
+    one = story.weak(0, "append", 1)
+    history = _recast(story, one, None)
+    refuses(check, history, f"{one} was cast, but not to be ordered")
+
+
+def test_order_and_predicate_are_asked_for_without_contexts_too() -> None:
+    story = Story(terms=STABLE_ONLY)
+    one, two = story.weak(0, "append", 1), story.weak(0, "append", 2)
+    story.gossip(one, 1)
+    story.gossip(two, 1)
+    story.order(one)
+    story.order(two)
+    story.deliver(0)
+    story.log(1, CabDelivered(two, 1))
+    refuses(check, story.history(quiescent=False), f"out of order: {one} of instance 0 comes next")
+    story.log(2, CabDelivered(one, 0))
+    refuses(check, story.history(quiescent=False), f"{one} was CAB-delivered before it was RB-")

@@ -4,8 +4,10 @@ from msgspec.structs import replace
 
 from creek.checkers import Run, Unknown
 from creek.checkers.fluctuating import check
-from creek.history import Answer, Dot, History, Kind, Observed, OperationRecord, Outcome
+from creek.history import Answer, Dot, History, Kind, Observed, OperationRecord, Outcome, Terms
 from tests.checkers.story import Story, accepts, everyday, random_story, refuses, with_operation
+
+SEQUENTIAL = Terms(sequential=True)
 
 
 def first_answer(history: History, dot: Dot, **changes: object) -> History:
@@ -168,10 +170,10 @@ def test_a_sequential_replica_answers_on_all_that_it_had() -> None:
     hasty = first_answer(story.history(), other, outcome=Outcome(1), observed=Observed(0, ()))
 
     accepts(check, hasty)
-    accepts(check, replace(story.history(), config={"scheme": "basic"}))
+    accepts(check, replace(story.history(), terms=SEQUENTIAL))
     refuses(
         check,
-        replace(hasty, config={"scheme": "basic"}),
+        replace(hasty, terms=SEQUENTIAL),
         f"{other} was answered without {one}, which comes before it",
     )
 
@@ -189,4 +191,4 @@ def test_what_is_committed_behind_an_operation_need_not_be_in_its_answer() -> No
     story.settle()
     early = first_answer(story.history(), other, outcome=Outcome(1), observed=Observed(0, ()))
 
-    accepts(check, replace(early, config={"scheme": "basic"}))
+    accepts(check, replace(early, terms=SEQUENTIAL))

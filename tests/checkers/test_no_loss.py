@@ -4,7 +4,7 @@ import pytest
 
 from creek.checkers.no_loss import check
 from creek.history import Dot, Voted
-from tests.checkers.story import BALLOT, Story, accepts, everyday, random_story, refuses
+from tests.checkers.story import BALLOT, PRIMARY, Story, accepts, everyday, random_story, refuses
 
 
 def test_everyday_and_random_runs_are_fine() -> None:
@@ -93,3 +93,21 @@ def test_a_vote_for_what_was_never_cast_is_found() -> None:
     story.log(1, Voted(BALLOT, 0, (Dot(2, 7),)))
 
     refuses(check, story.history(quiescent=False), "replica 1 voted for 2.7 without it")
+
+
+def test_what_a_primary_decides_alone_it_has_alone() -> None:
+    story = Story(members=5, terms=PRIMARY)
+    story.order(story.weak(0, "append", "a"))
+    story.deliver(0)
+
+    accepts(check, story.history(quiescent=False))
+
+
+def test_what_a_primary_does_not_have_is_lost_whoever_else_has_it() -> None:
+    story = Story(terms=PRIMARY)
+    weak = story.weak(1, "append", "a")
+    story.gossip(weak, 2)
+    story.order(weak)
+    story.deliver(1)
+
+    refuses(check, story.history(quiescent=False), f"{weak} was CAB-delivered when 0 of 1 replicas")

@@ -1,11 +1,12 @@
 """Section 5 and Multi-Paxos: what an acceptor said once binds it, and everybody else."""
 
 import msgspec
+import pytest
 
 from creek.checkers import Run, Unknown
 from creek.checkers.promises import check
-from creek.history import AcceptedValue, Ballot, Batch, Dot, History, Promised, Voted
-from tests.checkers.story import BALLOT, Story, accepts, everyday, random_story, refuses
+from creek.history import AcceptedValue, Ballot, Batch, Dot, History, Promised, Terms, Voted
+from tests.checkers.story import BALLOT, PRIMARY, Story, accepts, everyday, random_story, refuses
 
 LATER, LAST = Ballot(2, 1), Ballot(3, 2)
 
@@ -218,3 +219,35 @@ def test_a_run_that_recorded_nothing_of_acceptors_is_unknown() -> None:
 
     verdict = check(Run(msgspec.structs.replace(run, logs=logs)))
     assert isinstance(verdict, Unknown)
+
+
+def test_where_a_primary_has_the_only_vote_it_decides_alone() -> None:
+    story = Story(members=5, terms=PRIMARY)
+    one = story.weak(1, "append", "a")
+    story.gossip(one, 0)
+    story.order(one)
+    story.deliver(0, 1)
+
+    accepts(check, history(story))
+    creek = msgspec.structs.replace(history(story), terms=Terms())
+    refuses(check, creek, "ballot 1@0, which 1 of 5 replicas had promised")
+
+
+def test_a_decision_without_the_primary_is_found() -> None:
+    story = Story(terms=PRIMARY)
+    one = story.weak(0, "append", "a")
+    story.order(one)
+    story.deliver()
+    story.batches.append((story.weak(1, "append", "b"),))
+    story.deliver(1)
+
+    refuses(check, history(story), "1.1 was CAB-delivered before a majority voted for it")
+
+
+@pytest.mark.parametrize("event", [Promised(LATER, 0, 0, ()), Voted(BALLOT, 0, ())])
+def test_a_promise_or_a_vote_of_one_who_has_none_is_found(event: Promised | Voted) -> None:
+    story = Story(terms=PRIMARY)
+    story.order(story.weak(0, "append", "a"))
+    story.log(1, event)
+
+    refuses(check, history(story), "replica 1 took part in a vote, but has none")

@@ -2,7 +2,7 @@ from msgspec.structs import replace
 
 from creek.checkers.real_time import check
 from creek.history import Dot, Kind, Outcome
-from tests.checkers.story import Story, accepts, everyday, refuses, with_operation
+from tests.checkers.story import STABLE_ONLY, Story, accepts, everyday, refuses, with_operation
 
 
 def _one_after_the_other() -> tuple[Story, Dot, Dot]:
@@ -66,3 +66,16 @@ def test_a_stable_answer_to_an_operation_that_is_not_committed_is_caught() -> No
     lost = story.strong(0, "append", 1)
     story.answer(lost, Kind.STABLE, Outcome(1))
     refuses(check, story.history(), f"{lost} has a stable answer but is not on committed")
+
+
+def test_where_all_answers_are_stable_weak_operations_respect_real_time_too() -> None:
+    story, early, late = _one_after_the_other()
+    history = story.history()
+    for dot in (early, late):
+        history = with_operation(history, dot, lambda each: replace(each, strong=False))
+    accepts(check, history)
+    refuses(
+        check,
+        replace(history, terms=STABLE_ONLY),
+        f"{early} had its stable answer before {late} was invoked",
+    )

@@ -2,7 +2,7 @@ from msgspec.structs import replace
 
 from creek.checkers.session_order import check
 from creek.history import Committed, Dot, Kind, Outcome
-from tests.checkers.story import Story, accepts, everyday, refuses
+from tests.checkers.story import PRIMARY, STABLE_ONLY, Story, accepts, everyday, refuses
 
 
 def _committed(story: Story, *order: Dot) -> Story:
@@ -90,3 +90,28 @@ def test_a_request_lost_in_a_crash_leaves_no_gap() -> None:
     story.weak(0, "append", "kept")
     story.settle()
     accepts(check, story.history())
+
+
+def test_a_weak_operation_that_is_ordered_for_itself_keeps_its_place_too() -> None:
+    story = Story(terms=PRIMARY)
+    one, two = story.weak(0, "append", 1, session=1), story.weak(0, "append", 2, session=2)
+    accepts(check, _committed(story, one, two).history())
+
+    story = Story(terms=PRIMARY)
+    one, two = story.weak(0, "append", 1, session=1), story.weak(0, "append", 2, session=2)
+    refuses(check, _committed(story, two, one).history(), f"without the weak {one}")
+
+
+def test_where_all_answers_are_stable_a_weak_one_promises_nothing_before_it() -> None:
+    story = Story(terms=STABLE_ONLY)
+    one, two = story.weak(0, "append", 1), story.weak(0, "append", 2)
+    accepts(check, _committed(story, two, one).history())
+
+
+def test_where_all_answers_are_stable_a_weak_one_is_not_overtaken_after_it() -> None:
+    story = Story(terms=STABLE_ONLY)
+    one = story.weak(0, "append", 1)
+    story.answer(one, Kind.STABLE, Outcome(1))
+    two = story.weak(0, "append", 2)
+    history = _committed(story, two, one).history()
+    refuses(check, history, "whose stable answer its session had seen earlier")

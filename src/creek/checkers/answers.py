@@ -4,7 +4,8 @@ Lines 65-74 and 55-57: a weak operation gets one response and, later, word of ho
 one gets tentative responses, "one for each time the operation is (re)executed", then one stable
 response, and nothing after it. A stable or final one comes only once the request is on committed.
 Where nothing crashed, everybody is answered; one whose operation was kept from the order of all,
-because it only reads, is not told how it ended.
+because it only reads, is not told how it ended. Where the terms of a run exclude tentative answers,
+weak and strong operations alike get one answer, and it is stable.
 """
 
 from itertools import pairwise
@@ -15,13 +16,14 @@ from creek.history import Committed, Dot, Installed, Kind, OperationRecord
 
 NAME = "answers"
 
-_WEAK = ((), (Kind.TENTATIVE,), (Kind.TENTATIVE, Kind.FINAL), (Kind.STABLE,))
+_WEAK = ((), (Kind.TENTATIVE,), (Kind.TENTATIVE, Kind.FINAL))
+_STABLE_ONLY = ((), (Kind.STABLE,))
 
 
 def check(run: Run) -> Verdict:
     committed_us = _committed_us(run)
     for record in run.history.operations:
-        problem = _discipline(record)
+        problem = _discipline(record, run.history.terms.tentative)
         if problem is None:
             problem = _last(record, committed_us[record.replica, record.incarnation])
         if problem is not None:
@@ -29,10 +31,12 @@ def check(run: Run) -> Verdict:
     return _liveness(run) or Ok(NAME)
 
 
-def _discipline(record: OperationRecord) -> Illegal | None:
+def _discipline(record: OperationRecord, tentative: bool) -> Illegal | None:
     answers = record.answers
     kinds = tuple(each.kind for each in answers)
-    if not record.strong and kinds not in _WEAK:
+    if not tentative and kinds not in _STABLE_ONLY:
+        return _illegal(f"{record.id} got another answer than a single stable one", record)
+    if tentative and not record.strong and kinds not in _WEAK:
         return _illegal(f"weak {record.id} was answered more than once", record)
     if record.strong and any(each.kind is Kind.STABLE for each in answers[:-1]):
         return _illegal(f"strong {record.id} was answered again after its stable answer", record)
@@ -95,7 +99,7 @@ def _liveness(run: Run) -> Illegal | None:
         if not record.answers:
             return _illegal(f"liveness: {record.id} never got an answer", record)
         if record.stable is None and record.final is None and not record.local:
-            kind = "stable" if record.strong else "final"
+            kind = "stable" if record.strong or not run.history.terms.tentative else "final"
             return _illegal(f"liveness: {record.id} never got a {kind} answer", record)
     return None
 

@@ -9,8 +9,9 @@ before m', then every process CAB-delivers m' only after it has CAB-delivered m.
 
 The predicate (lines 10-14) is about the causal context that the request was cast with, so that is
 checked too: line 19 to the letter, "causalCtx \\ {x.id | x ∈ tentative ∧ r < x}", with `causalCtx`
-as lines 22, 30 and 34 build it. A checkpoint delivers what it covers. What others could know to be
-delivered is delivered for ever: a replica that restarts finds it on its disk.
+as lines 22, 30 and 34 build it. Where the terms of a run say that every request is ordered for
+itself, all are strong and all contexts empty. A checkpoint delivers what it covers. What others
+could know to be delivered is delivered for ever: a replica that restarts finds it on its disk.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -93,9 +94,21 @@ class _Walk:
             insort(self.weak, request.key)  # nearly always at the end
 
     def _cast(self, logged: LoggedEvent, request: Request) -> Illegal | None:
-        problem = self._line_19(logged, request) if request.strong else None
+        problem: Illegal | None = None
+        if not self.run.history.terms.contexts:
+            problem = self._alone(logged, request)
+        elif request.strong:
+            problem = self._line_19(logged, request)
         self._receive(request.id, request)
         return problem
+
+    def _alone(self, logged: LoggedEvent, request: Request) -> Illegal | None:
+        if not request.strong or request.context is None:
+            return self._illegal(f"{request.id} was cast, but not to be ordered", logged)
+        for dot in Ids(request.context):
+            message = f"{request.id}, which is ordered for itself, has {dot} in its causal context"
+            return self._illegal(message, logged, dot)
+        return None
 
     def _line_19(self, logged: LoggedEvent, request: Request) -> Illegal | None:
         if request.context is None:

@@ -10,9 +10,9 @@ then. Where a run recorded these serializations, each answer is held against its
   same incarnation of the replica, if it is weak, or was already stable when this one was invoked (a
   strong one that is not yet stable may come later, whatever its client was told).
 
-A replica of the scheme `basic` executes one after another (line 62), so there is more to ask of it:
-an answer is computed on all that was delivered there before the operation was cast, but for what
-the committed order puts behind it.
+Where the terms of a run say that replicas execute one request after another (line 62), there is
+more to ask: an answer is computed on all that was delivered there before the operation was cast,
+but for what the committed order puts behind it.
 
 An answer that came with a checkpoint has no serialization of its own: it must be the final one.
 Operations that were answered by their replica alone are held to the same rules.
@@ -50,7 +50,6 @@ from creek.history import (
 )
 
 NAME = "fluctuating"
-SEQUENTIAL = "basic"
 
 
 class _Told(NamedTuple):
@@ -71,7 +70,7 @@ def check(run: Run) -> Verdict:
     return (
         _in_sessions(run, run.datatype)
         or _replayed(run, run.datatype, told)
-        or (run.history.config.get("scheme") == SEQUENTIAL and _complete(run, told))
+        or (run.history.terms.sequential and _complete(run, told))
         or Ok(NAME)
     )
 

@@ -4,7 +4,8 @@ Section 5: "no loss: if a process decides v at time t, then for one correct proc
 time t"; "in CAB, instead of rcv(v), we use a conjunction of rcv(v) and test predicates q(m) for
 each CAB-cast message m, whose identifier is in v". Since a majority decides, and any minority may
 be faulty, rcv(v) ∧ q(m) must hold at a majority when a request is first CAB-delivered anywhere: it
-has the request, every weak request of its context, and has committed every strong one.
+has the request, every weak request of its context, and has committed every strong one. A majority
+is one of those who have a vote: where a primary decides alone, the primary has it.
 
 What counts is what others could learn of: by then it is on disk, and outlives a crash.
 """
@@ -98,7 +99,7 @@ def _vouched(
 
 def _deliveries(run: Run) -> Illegal | None:
     """In the order of time; what happens at one moment is all there when that moment is judged."""
-    holdings = {member: _Holdings() for member in run.history.members}
+    holdings = {voter: _Holdings() for voter in run.history.voters}
     first: list[tuple[ReplicaLog, LoggedEvent, Dot]] = []
     seen: set[Dot] = set()
     now_us = 0
@@ -110,7 +111,8 @@ def _deliveries(run: Run) -> Illegal | None:
         if isinstance(logged.event, CabDelivered) and logged.event.id not in seen:
             seen.add(logged.event.id)
             first.append((log, logged, logged.event.id))
-        holdings[log.replica].learn(run, logged)
+        if log.replica in holdings:
+            holdings[log.replica].learn(run, logged)
     return _held(run, holdings, first)
 
 

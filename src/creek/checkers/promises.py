@@ -14,6 +14,8 @@ that exclude it:
 - what a majority voted for in one ballot is what everybody votes for in later ones;
 - nothing is said to be decided, or delivered, before a majority voted for it in one ballot.
 
+A majority is one of those who have a vote; nobody else promises or votes.
+
 Only what others could learn of counts: a promise that nobody heard binds nobody. A vote cast in
 vain may have reached the disk all the same, and be found there to decide.
 """
@@ -78,6 +80,9 @@ def _kept(run: Run) -> Illegal | None:
     acceptors: dict[int, _Acceptor] = {}
     for log, logged in run.events():
         if isinstance(logged.event, Promised | Voted):
+            if log.replica not in run.history.voters:
+                message = f"replica {log.replica} took part in a vote, but has none"
+                return Illegal(NAME, message, (saw_event(log, logged),))
             acceptor = acceptors.setdefault(log.replica, _Acceptor())
             if problem := acceptor.check(log, logged, logged.event):
                 return problem
@@ -135,7 +140,7 @@ class _Paxos:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.majority = len(run.history.members) // 2 + 1
+        self.majority = len(run.history.voters) // 2 + 1
         self.promises: dict[Ballot, dict[int, _Promise]] = {}
         """The first of each replica: those that it repeats tell no more."""
         self.votes: dict[int, dict[Ballot, list[_Vote]]] = {}
@@ -195,7 +200,7 @@ class _Paxos:
         if len(promises) < self.majority:
             message = (
                 f"replica {vote.log.replica} voted in ballot {ballot}, which "
-                f"{len(promises)} of {len(self.run.history.members)} replicas had promised"
+                f"{len(promises)} of {len(self.run.history.voters)} replicas had promised"
             )
             seen = (saw_event(each.log, each.logged) for each in promises[:4])
             return Illegal(NAME, message, (*seen, vote.witness))

@@ -1,7 +1,7 @@
 """Strong operations respect real time.
 
 Section 4.3: "when a strong operation op returns a stable response before another strong operations
-op' starts, then op will be serialized before op'".
+op' starts, then op will be serialized before op'". Where all answers are stable, all are as strong.
 """
 
 from creek.checkers.run import Run
@@ -12,7 +12,8 @@ NAME = "real_time"
 
 
 def check(run: Run) -> Verdict:
-    strong = [record for record in run.history.operations if record.strong]
+    weak_too = not run.history.terms.tentative
+    strong = [record for record in run.history.operations if record.strong or weak_too]
     for record in strong:
         if record.stable is not None and run.index_of(record) is None:
             message = f"{record.id} has a stable answer but is not on committed"

@@ -4,7 +4,7 @@ Section 4.3: the total order "respects the program order of every replica from t
 each strong operation"; "the execution of operations always respects the order in which each replica
 invokes operations". A weak operation thus comes before everything that its replica issues later. A
 strong one promises nothing until its stable answer, and from then on comes before everything that
-its session invokes.
+its session invokes. Where the terms of a run exclude tentative answers, a weak one is no different.
 """
 
 from collections.abc import Iterable
@@ -24,6 +24,8 @@ def check(run: Run) -> Verdict:
 def _replicas(run: Run) -> Illegal | None:
     """In the order of event numbers: no weak request may be missing before a committed one."""
     last = {dot: casts[-1] for dot, casts in run.casts.items()}
+    weak = {dot for dot, cast in last.items() if not cast.request.strong}
+    weak |= {each.id for each in run.history.operations if _promises_at_once(run, each)}
     for _, dots in groupby(sorted(last), key=lambda dot: dot.replica):
         latest, latest_place = None, -1.0
         for dot in dots:
@@ -38,7 +40,7 @@ def _replicas(run: Run) -> Illegal | None:
                     NAME, message, tuple(saw_event(each.log, each.logged) for each in seen)
                 )
             where = float("inf") if place is None else place
-            if not last[dot].request.strong and where > latest_place:
+            if dot in weak and where > latest_place:
                 latest, latest_place = dot, where
     return None
 
@@ -65,9 +67,13 @@ def _weak_in_sessions(run: Run) -> Illegal | None:
                     f"at {latest_place}, which its session invoked earlier"
                 )
                 return Illegal(NAME, message, (saw_invoked(latest), saw_invoked(record)))
-            if not record.strong:
+            if _promises_at_once(run, record):
                 latest, latest_place = record, place
     return None
+
+
+def _promises_at_once(run: Run, record: OperationRecord) -> bool:
+    return run.history.terms.tentative and not record.strong
 
 
 def _strong_in_sessions(run: Run) -> Illegal | None:
@@ -81,11 +87,7 @@ def _strong_in_sessions(run: Run) -> Illegal | None:
 def _strong_in_session(run: Run, records: Iterable[OperationRecord]) -> Illegal | None:
     placed = [(place, each) for each in records if (place := run.index_of(each)) is not None]
     answered = sorted(
-        (
-            (each.stable.at_us, place, each)
-            for place, each in placed
-            if each.strong and each.stable is not None
-        ),
+        ((each.stable.at_us, place, each) for place, each in placed if each.stable is not None),
         key=lambda entry: entry[:2],
     )
     latest, latest_place, at = None, -1, 0

@@ -31,6 +31,7 @@ from creek.history.records import (
     ReplicaLog,
     Request,
     Speculated,
+    Terms,
     Voted,
 )
 
@@ -62,6 +63,7 @@ __all__ = [
     "ReplicaLog",
     "Request",
     "Speculated",
+    "Terms",
     "Voted",
     "load",
     "save",

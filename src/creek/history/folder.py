@@ -39,6 +39,7 @@ from creek.history.records import (
     ReplicaLog,
     Request,
     Speculated,
+    Terms,
     Voted,
 )
 from creek.protocol.values import frozen
@@ -199,6 +200,8 @@ class _Body(msgspec.Struct, frozen=True, kw_only=True):
     operations: tuple[OperationRecord, ...]
     logs: tuple[_Log, ...]
     finals: tuple[FinalState, ...]
+    terms: Terms = Terms()
+    """Older folders do not have them: they are of Creek."""
 
 
 def _encoded(history: History) -> bytes:
@@ -219,6 +222,7 @@ def _encoded(history: History) -> bytes:
             for log in history.logs
         ),
         finals=history.finals,
+        terms=history.terms,
     )
     try:
         return msgspec.msgpack.encode(body)
@@ -232,6 +236,7 @@ def _decoded(config: dict[str, Any], data: bytes) -> History:
         config=frozen(config),
         datatype=body.datatype,
         members=body.members,
+        terms=body.terms,
         quiescent=body.quiescent,
         operations=body.operations,
         logs=tuple(

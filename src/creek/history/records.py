@@ -25,6 +25,7 @@ from creek.protocol.effects import (
 )
 from creek.protocol.messages import AcceptedValue, Ballot
 from creek.protocol.request import NOOP, Batch, Operation, Outcome, Request
+from creek.protocol.terms import Terms
 from creek.protocol.values import Key
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "ReplicaLog",
     "Request",
     "Speculated",
+    "Terms",
     "Voted",
 ]
 
@@ -149,13 +151,18 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 
     `quiescent` says that the run ended healed and with time to settle: every fault was over,
     clients had stopped, and the replicas in `finals` were up and had nothing left to do. Only then
-    can liveness and convergence be asked for.
+    can liveness and convergence be asked for. `terms`: what the replicas undertook.
     """
 
     config: dict[str, Any]
     datatype: str
     members: tuple[int, ...]
+    terms: Terms = Terms()
     quiescent: bool
     operations: tuple[OperationRecord, ...]
     logs: tuple[ReplicaLog, ...]
     finals: tuple[FinalState, ...]
+
+    @property
+    def voters(self) -> tuple[int, ...]:
+        return self.terms.voters or self.members

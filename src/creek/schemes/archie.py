@@ -29,6 +29,7 @@ from creek.schemes.versioned import VersionedReplica
 
 class ArchieReplica(VersionedReplica):
     orders_everything = True
+    answers_tentatively = False
 
     def __init__(self, index: int, settings: Settings, datatype: DataType) -> None:
         super().__init__(index, settings, datatype)

@@ -25,6 +25,8 @@ from creek.schemes.ordering import OrderingReplica
 
 
 class BasicReplica(OrderingReplica):
+    executes_sequentially = True
+
     def __init__(self, index: int, settings: Settings, datatype: DataType) -> None:
         super().__init__(index, settings)
         self._state = StateObject(datatype)  # line 4

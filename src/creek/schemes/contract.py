@@ -17,11 +17,14 @@ from creek.protocol.effects import Effects, Task
 from creek.protocol.messages import Message, Record
 from creek.protocol.probes import Probes
 from creek.protocol.request import Operation
+from creek.protocol.terms import Terms
 from creek.protocol.values import Key
 
 
 class Replica(Protocol):
     index: int
+    terms: Terms
+    """The same at every replica."""
     probes: Probes
     refused: dict[str, int]
     """Malformed or foreign inputs, counted by reason; none of them changed any other state."""

@@ -37,6 +37,7 @@ from creek.protocol.order import Order
 from creek.protocol.probes import Probe
 from creek.protocol.request import NOOP, Batch, Operation, OrderKey, Outcome, Request
 from creek.protocol.settings import Settings
+from creek.protocol.terms import Terms
 from creek.protocol.values import Key
 
 UNTOLD_LIMIT = 4096
@@ -68,9 +69,17 @@ class OrderingReplica(ABC):
     orders_everything = False
     """Does CAB order every request, each for itself? Then none carries a causal context, and what
     is strong is only which answer a client waits for."""
+    answers_tentatively = True
+    executes_sequentially = False
 
     def __init__(self, index: int, settings: Settings) -> None:
         self.index = index
+        self.terms = Terms(
+            voters=settings.voters,
+            contexts=not self.orders_everything,
+            tentative=self.answers_tentatively,
+            sequential=self.executes_sequentially,
+        )
         self._settings = settings
         self._broadcasts = Broadcasts(index, settings, self)
         self._outbox = self._broadcasts.outbox

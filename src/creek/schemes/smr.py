@@ -12,6 +12,7 @@ from creek.schemes.basic import BasicReplica
 
 class SmrReplica(BasicReplica):
     orders_everything = True
+    answers_tentatively = False
 
     def invoke(self, operation: Operation, strong: bool, session: int, now: int) -> Dot:
         """Who asked for a weak answer gets a stable one: there is no other."""

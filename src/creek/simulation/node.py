@@ -96,7 +96,7 @@ class Node:
         assert self.replica is None, "a replica that is up cannot be started"
         self.incarnation += 1
         replica = self.replica = self._make_replica(self.index)
-        self._recorder.started(self.index, self.incarnation)
+        self._recorder.started(self.index, self.incarnation, replica.terms)
         if self.incarnation:
             self._trace.add(self._heap.now, 0, self.index, RECOVER, b"".join(self.disk.contents()))
             replica.recover(self.disk.read())

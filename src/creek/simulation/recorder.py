@@ -19,6 +19,7 @@ from creek.history.records import (
     Operation,
     OperationRecord,
     ReplicaLog,
+    Terms,
 )
 from creek.protocol.effects import Response
 from creek.schemes.contract import Replica
@@ -58,7 +59,7 @@ class _OpenLog:
 
 
 class Recorder:
-    __slots__ = ("_current", "_heap", "_logs", "_order", "_with_events", "strays")
+    __slots__ = ("_current", "_heap", "_logs", "_order", "_terms", "_with_events", "strays")
 
     def __init__(self, heap: EventHeap, replicas: int, with_events: bool = True) -> None:
         self._heap = heap
@@ -66,10 +67,12 @@ class Recorder:
         self._logs: list[_OpenLog] = []
         self._current: list[_OpenLog | None] = [None] * replicas
         self._order: list[tuple[_OpenLog, Dot]] = []
+        self._terms = Terms()
         self.strays = 0
         """Answers to requests that the incarnation which answers did not issue."""
 
-    def started(self, replica: int, incarnation: int) -> None:
+    def started(self, replica: int, incarnation: int, terms: Terms) -> None:
+        self._terms = terms
         log = _OpenLog(replica, incarnation, self._heap.now)
         self._logs.append(log)
         self._current[replica] = log
@@ -125,6 +128,7 @@ class Recorder:
             config=config,
             datatype=datatype,
             members=tuple(range(len(self._current))),
+            terms=self._terms,
             quiescent=quiescent,
             operations=tuple(_record(log, id) for log, id in self._order),
             logs=tuple(

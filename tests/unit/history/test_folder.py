@@ -5,8 +5,8 @@ import pytest
 
 from creek.checkers import CHECKERS, check_all, rows
 from creek.errors import BadValue, StorageFault, UsageError
-from creek.history import History, load, save, save_verdicts
-from tests.checkers.story import Story, everyday, random_story
+from creek.history import History, Terms, load, save, save_verdicts
+from tests.checkers.story import CREEK, PRIMARY, STABLE_ONLY, Story, everyday, random_story
 
 
 def _one_line(error: pytest.ExceptionInfo[BaseException]) -> str:
@@ -16,9 +16,10 @@ def _one_line(error: pytest.ExceptionInfo[BaseException]) -> str:
     return text
 
 
+@pytest.mark.parametrize("terms", [CREEK, PRIMARY, STABLE_ONLY])
 @pytest.mark.parametrize("seed", range(20))
-def test_a_run_comes_back_as_it_was_saved(tmp_path: Path, seed: int) -> None:
-    history = random_story(seed).history()
+def test_a_run_comes_back_as_it_was_saved(tmp_path: Path, seed: int, terms: Terms) -> None:
+    history = random_story(seed, terms).history()
     save(history, tmp_path / "run")
     assert load(tmp_path / "run") == history
 
@@ -40,6 +41,17 @@ def test_sequences_in_a_configuration_come_back_as_tuples(tmp_path: Path) -> Non
     config = {"faults": ({"at_us": 5, "links": ((0, 1),)},)}
     save(msgspec.structs.replace(everyday().history(), config=config), tmp_path / "run")
     assert load(tmp_path / "run").config == config
+
+
+def test_a_run_that_says_nothing_of_terms_was_one_of_creek(tmp_path: Path) -> None:
+    history = everyday().history()
+    save(history, tmp_path / "run")
+    file = tmp_path / "run" / "history.msgpack"
+    body = msgspec.msgpack.decode(file.read_bytes())
+    del body["terms"]
+    file.write_bytes(msgspec.msgpack.encode(body))
+    assert load(tmp_path / "run") == history
+    assert history.voters == history.members
 
 
 def test_a_run_is_never_written_over(tmp_path: Path) -> None:

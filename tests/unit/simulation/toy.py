@@ -14,6 +14,7 @@ from creek.protocol.effects import Committed, Effects, Kind, Outbox, Response, S
 from creek.protocol.messages import Cast, Message, Pulled, Received, Record, Summary
 from creek.protocol.probes import Probes
 from creek.protocol.request import Operation, Outcome, Request
+from creek.protocol.terms import Terms
 from creek.protocol.values import Key
 from creek.simulation.cluster import Run, Simulation
 from creek.simulation.scenario import Scenario
@@ -22,6 +23,7 @@ from creek.simulation.scenario import Scenario
 class ToyReplica:
     def __init__(self, index: int, replicas: int) -> None:
         self.index = index
+        self.terms = Terms()
         self.probes = Probes()
         self.refused: dict[str, int] = {}
         self.drift_us: dict[int, int] = {}

@@ -21,6 +21,13 @@ def test_no_seed_breaks_basic(shard: int) -> None:
         assert not finding.failed, f"seed {finding.seed}: {finding.describe()}"
 
 
+@pytest.mark.parametrize("shard", range(SHARDS))
+@pytest.mark.parametrize("scheme", ["smr", "bayou"])
+def test_no_seed_breaks_what_creek_is_compared_with(scheme: str, shard: int) -> None:
+    for finding in campaign(range(shard * 5, shard * 5 + 5), scheme):
+        assert not finding.failed, f"seed {finding.seed}: {finding.describe()}"
+
+
 def test_a_seed_always_gives_the_same_finding() -> None:
     assert examine(12) == examine(12)
 

@@ -27,8 +27,44 @@ SCHEMES: dict[str, Scheme] = {
     "archie": ArchieReplica,
 }
 
+_VERSIONS = (Probe.ANSWERED_LOCALLY, Probe.STRETCH_MERGED, Probe.STRETCH_TAKEN_APART)
+"""Need a version store."""
+_CONTEXTS = (Probe.REQUEST_AHEAD_OF_CONTEXT, Probe.OFFER_DEFERRED, Probe.NOOP_ISSUED)
+"""Need causal contexts that something can be missing of, or weak requests that wait for one."""
+_SPECULATION = (
+    Probe.ROLLED_BACK,
+    Probe.REEXECUTED,
+    Probe.EXECUTION_OVERTAKEN,
+    Probe.STABLE_FROM_COMMIT,
+    Probe.TENTATIVE_AGAIN,
+    Probe.APOLOGY,
+)
+"""Need an execution, or an answer, before the order is decided."""
+_RIVALS = (
+    Probe.CAMPAIGN_OUTBID,
+    Probe.BALLOT_FROM_THE_PAST,
+    Probe.STUCK_INSTANCE,
+    Probe.UNINFORMED,
+    Probe.PROMISE_TELLS_DECIDED,
+    Probe.GAP_FILLED,
+    Probe.DECIDED_BEFORE_LEADING,
+    Probe.DELIVERED_TWICE_AVOIDED,
+)
+"""Need a second leader: a primary finds on its own disk all that it ever proposed."""
+_OTHER_VOTES = (
+    Probe.PREPARE_AGAIN,
+    Probe.ACCEPT_AGAIN,
+    Probe.WINDOW_FULL,
+    Probe.VOTE_DEFERRED,
+    Probe.VOTE_OVERTAKEN,
+)
+"""Need a vote that is not cast as soon as it is asked for: the leader's own always is, since it
+proposes only what it can vouch for."""
+
 _PROBES_OUT_OF_REACH: dict[str, tuple[Probe, ...]] = {
-    "basic": (Probe.ANSWERED_LOCALLY, Probe.STRETCH_MERGED, Probe.STRETCH_TAKEN_APART),
+    "basic": _VERSIONS,
+    "smr": (*_VERSIONS, *_CONTEXTS, *_SPECULATION),
+    "bayou": (*_VERSIONS, *_CONTEXTS, *_RIVALS, *_OTHER_VOTES),
 }
 
 

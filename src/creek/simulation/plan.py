@@ -11,12 +11,15 @@ from random import Random
 
 from msgspec.structs import replace
 
+from creek import datatypes
 from creek.datatypes import DATATYPES
+from creek.protocol.settings import Settings
+from creek.schemes import registry
 from creek.simulation.clock import DAY_US, ClockModel
 from creek.simulation.cpu import CpuModel
 from creek.simulation.disk import DiskModel
 from creek.simulation.fault_mix import fault_mix
-from creek.simulation.faults import Die, Fault
+from creek.simulation.faults import Crash, Die, Fault
 from creek.simulation.network import NetworkModel
 from creek.simulation.plays import PLAYERS_MIN, play
 from creek.simulation.scenario import Scenario
@@ -42,6 +45,7 @@ def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) ->
     mix = fault_mix(derive(seed, "plan", "faults"), replicas, duration_us)
     mix += _deaths(derive(seed, "plan", "deaths"), replicas, duration_us)
     clients = _clients(load, replicas, duration_us)
+    datatype = derive(seed, "plan", "datatype").choice(sorted(DATATYPES))
     settings = _settings(derive(seed, "plan", "settings"))
     settings |= _gossip(derive(seed, "plan", "gossip"))
     settings |= _execution(derive(seed, "plan", "execution"))
@@ -58,7 +62,7 @@ def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) ->
     return Scenario(
         seed=seed,
         scheme=scheme,
-        datatype=derive(seed, "plan", "datatype").choice(sorted(DATATYPES)),
+        datatype=datatype,
         replicas=replicas,
         duration_us=duration_us,
         settle_us=_SETTLE_TICKS * tick_us,
@@ -70,7 +74,7 @@ def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) ->
         clock=_clock(derive(seed, "plan", "clock"), replicas),
         record_orders=True,
         settings=settings,
-        faults=mix if faults else (),
+        faults=_survivable(mix, _voters(scheme, datatype, replicas)) if faults else (),
     )
 
 
@@ -153,6 +157,25 @@ def _deaths(random: Random, replicas: int, duration_us: int) -> tuple[Fault, ...
         return ()
     victims = random.sample(range(replicas), random.randint(1, minority))
     return tuple(Die(random.randrange(duration_us), victim) for victim in victims)
+
+
+def _voters(scheme: str, datatype: str, replicas: int) -> tuple[int, ...]:
+    settings = Settings(members=tuple(range(replicas)))
+    return registry.named(scheme)(0, settings, datatypes.named(datatype)).terms.voters
+
+
+def _survivable(faults: tuple[Fault, ...], voters: tuple[int, ...]) -> tuple[Fault, ...]:
+    """With a majority of the voters dead nothing would ever become stable again. Where these deaths
+    are too many, as that of a primary is, they last only until the end of all faults."""
+    dead = {fault.replica for fault in faults if isinstance(fault, Die)}
+    if len(dead.intersection(voters)) * 2 < len(voters):
+        return faults
+    return tuple(
+        Crash(fault.at_us, fault.replica)
+        if isinstance(fault, Die) and fault.replica in voters
+        else fault
+        for fault in faults
+    )
 
 
 def _execution(random: Random) -> dict[str, int]:

@@ -3,6 +3,7 @@
 import msgspec
 
 from creek.simulation.clock import DAY_US
+from creek.simulation.faults import Crash, Die
 from creek.simulation.plan import scenario_from_seed
 from tests.unit.simulation.toy import run
 
@@ -42,3 +43,21 @@ def test_without_faults_a_seed_means_the_same_scenario_on_a_good_day() -> None:
 def test_scenarios_of_seeds_run_to_rest() -> None:
     for scenario in SCENARIOS[:25]:
         assert run(scenario).unsettled is None, f"seed {scenario.seed}"
+
+
+def test_a_scheme_changes_nothing_but_its_name_where_everybody_votes() -> None:
+    for each in SCENARIOS:
+        assert scenario_from_seed(each.seed, "smr") == msgspec.structs.replace(each, scheme="smr")
+
+
+def test_a_primary_comes_back_in_the_end_and_others_still_die() -> None:
+    dead = 0
+    for each in SCENARIOS:
+        planned = scenario_from_seed(each.seed, "bayou")
+        for before, after in zip(each.faults, planned.faults, strict=True):
+            if isinstance(before, Die) and before.replica == 0:
+                assert after == Crash(before.at_us, 0)
+            else:
+                assert after == before
+                dead += isinstance(after, Die)
+    assert dead

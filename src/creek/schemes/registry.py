@@ -28,7 +28,9 @@ SCHEMES: dict[str, Scheme] = {
 }
 
 _VERSIONS = (Probe.ANSWERED_LOCALLY, Probe.STRETCH_MERGED, Probe.STRETCH_TAKEN_APART)
-"""Need a version store."""
+"""Need weak answers from a version store."""
+_OPTIMISM = (Probe.DECIDED_UNPROPOSED, Probe.DECIDED_OTHERWISE)
+"""Need an optimistic delivery."""
 _CONTEXTS = (Probe.REQUEST_AHEAD_OF_CONTEXT, Probe.OFFER_DEFERRED, Probe.NOOP_ISSUED)
 """Need causal contexts that something can be missing of, or weak requests that wait for one."""
 _SPECULATION = (
@@ -36,10 +38,10 @@ _SPECULATION = (
     Probe.REEXECUTED,
     Probe.EXECUTION_OVERTAKEN,
     Probe.STABLE_FROM_COMMIT,
-    Probe.TENTATIVE_AGAIN,
-    Probe.APOLOGY,
 )
-"""Need an execution, or an answer, before the order is decided."""
+"""Need an execution before the order is decided."""
+_TENTATIVE = (Probe.TENTATIVE_AGAIN, Probe.APOLOGY)
+"""Need an answer before the order is decided."""
 _RIVALS = (
     Probe.CAMPAIGN_OUTBID,
     Probe.BALLOT_FROM_THE_PAST,
@@ -62,9 +64,12 @@ _OTHER_VOTES = (
 proposes only what it can vouch for."""
 
 _PROBES_OUT_OF_REACH: dict[str, tuple[Probe, ...]] = {
-    "basic": _VERSIONS,
-    "smr": (*_VERSIONS, *_CONTEXTS, *_SPECULATION),
-    "bayou": (*_VERSIONS, *_CONTEXTS, *_RIVALS, *_OTHER_VOTES),
+    "basic": (*_VERSIONS, *_OPTIMISM),
+    "creek": _OPTIMISM,
+    "both": _OPTIMISM,
+    "smr": (*_VERSIONS, *_OPTIMISM, *_CONTEXTS, *_SPECULATION, *_TENTATIVE),
+    "bayou": (*_VERSIONS, *_OPTIMISM, *_CONTEXTS, *_RIVALS, *_OTHER_VOTES),
+    "archie": (*_VERSIONS, *_CONTEXTS, *_TENTATIVE),
 }
 
 

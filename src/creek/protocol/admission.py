@@ -45,6 +45,7 @@ BAD_INSTANCE = "an instance out of range"
 BAD_BATCH = "a batch that no leader can propose"
 BAD_CHECKPOINT = "a checkpoint that contradicts itself"
 NOT_YOURS = "in the name of another replica"
+NO_VOTE = "a promise or a vote of one who has none"
 ID_REUSED = "another request under an identifier we know"
 NOT_OURS = "a request in our name that we never issued"
 TOO_FAR = "a ballot or timestamp that nobody can have reached"
@@ -186,17 +187,23 @@ def _malformed(message: Message, sender: int, settings: Settings) -> str | None:
                 return STRANGER
             if any(each not in members for each in hears) or len(set(hears)) < len(hears):
                 return STRANGER
-            return _ballot(ballot, members, least_round=0)
+            return _ballot(ballot, settings.voters, least_round=0)
         case Prepare(ballot=ballot, first=instance):
-            return _owned(ballot, sender, members) or _instance(instance)
+            return _owned(ballot, sender, settings.voters) or _instance(instance)
         case Accept(ballot=ballot, instance=instance, batch=batch):
-            return _owned(ballot, sender, members) or _instance(instance) or _batch(batch, members)
+            return (
+                _owned(ballot, sender, settings.voters)
+                or _instance(instance)
+                or _batch(batch, members)
+            )
+        case Promise() | Vote() if sender not in settings.voters:
+            return NO_VOTE
         case Promise():
             return _promise(message, settings)
         case Vote(ballot=ballot, instance=instance):
-            return _ballot(ballot, members) or _instance(instance)
+            return _ballot(ballot, settings.voters) or _instance(instance)
         case Reject(promised=ballot):
-            return _ballot(ballot, members)
+            return _ballot(ballot, settings.voters)
         case CatchUp(first=instance):
             return _instance(instance)
         case Progress(delivered=delivered, settled=settled):
@@ -240,14 +247,14 @@ def _request(request: Request, members: tuple[int, ...]) -> str | None:
     return _id(request.id, members)
 
 
-def _ballot(ballot: Ballot, members: tuple[int, ...], least_round: int = 1) -> str | None:
+def _ballot(ballot: Ballot, voters: tuple[int, ...], least_round: int = 1) -> str | None:
     if ballot.round == 0 == least_round and ballot.replica == 0:
         return None
-    return None if ballot.replica in members and 1 <= ballot.round < LIMIT else BAD_BALLOT
+    return None if ballot.replica in voters and 1 <= ballot.round < LIMIT else BAD_BALLOT
 
 
-def _owned(ballot: Ballot, sender: int, members: tuple[int, ...]) -> str | None:
-    return _ballot(ballot, members) or (None if ballot.replica == sender else NOT_YOURS)
+def _owned(ballot: Ballot, sender: int, voters: tuple[int, ...]) -> str | None:
+    return _ballot(ballot, voters) or (None if ballot.replica == sender else NOT_YOURS)
 
 
 def _instance(instance: int) -> str | None:
@@ -270,10 +277,11 @@ def _promise(message: Promise, settings: Settings) -> str | None:
             return BAD_INSTANCE
         if value.ballot > message.ballot:
             return BAD_BALLOT
-        found = _ballot(value.ballot, members) or _batch(value.batch, members)
+        found = _ballot(value.ballot, settings.voters) or _batch(value.batch, members)
         if found is not None:
             return found
-    return _ballot(message.ballot, members) or _first(map(_instance, [message.decided, *instances]))
+    instances.append(message.decided)
+    return _ballot(message.ballot, settings.voters) or _first(map(_instance, instances))
 
 
 def _checkpoint(checkpoint: Checkpoint, members: tuple[int, ...]) -> str | None:

@@ -15,6 +15,7 @@ from creek.protocol.admission import (
     BAD_INSTANCE,
     BAD_TIMESTAMP,
     LIMIT,
+    NO_VOTE,
     NOT_YOURS,
     STRANGER,
 )
@@ -193,6 +194,31 @@ BAD: dict[str, tuple[str, Message]] = {
 @pytest.mark.parametrize(("reason", "message"), BAD.values(), ids=BAD.keys())
 def test_what_no_correct_replica_sends_is_refused(reason: str, message: Message) -> None:
     assert problem(message) == reason
+
+
+WITHOUT_A_VOTE: dict[str, tuple[str, Message]] = {
+    "its own ballot": (BAD_BALLOT, Prepare(MINE, 0)),
+    "a proposal": (BAD_BALLOT, Accept(MINE, 7, X)),
+    "a promise": (NO_VOTE, promise(ballot=Ballot(3, 0))),
+    "a vote": (NO_VOTE, Vote(Ballot(3, 0), 7)),
+    "a ballot that it claims to know": (BAD_BALLOT, Heartbeat(MINE, 0, (1,))),
+    "a ballot that it claims to have promised": (BAD_BALLOT, Reject(MINE)),
+}
+
+
+@pytest.mark.parametrize(("reason", "message"), WITHOUT_A_VOTE.values(), ids=WITHOUT_A_VOTE.keys())
+def test_who_has_no_vote_can_neither_lead_nor_vote(reason: str, message: Message) -> None:
+    settings = Settings(members=(0, 1, 2), window=2, acceptors=1)
+    assert problem(message) is None
+    assert admission.problem(message, 1, settings) == reason
+
+
+@pytest.mark.parametrize(
+    "message",
+    [Prepare(Ballot(3, 0), 0), Vote(Ballot(3, 0), 7), promise(ballot=Ballot(3, 0), decided=2)],
+)
+def test_who_has_a_vote_is_admitted_whoever_else_has_none(message: Message) -> None:
+    assert admission.problem(message, 0, Settings(members=(0, 1, 2), acceptors=1)) is None
 
 
 @given(messages, st.integers(-2, 4))

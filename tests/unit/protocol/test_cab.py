@@ -35,10 +35,10 @@ THEIRS = Ballot(1, 1)
 
 
 class World:
-    """CAB at replica 0 of three. An identifier's predicate: it is `here`, and so is what it
-    `needs`."""
+    """CAB at replica 0 of three, or at another. An identifier's predicate: it is `here`, and so is
+    what it `needs`."""
 
-    def __init__(self, size: int = 3, **settings: int) -> None:
+    def __init__(self, size: int = 3, index: int = 0, **settings: int) -> None:
         self.settings = Settings(members=tuple(range(size)), **settings)
         self.outbox, self.probes = Outbox(), Probes()
         self.here: set[Dot] = set()
@@ -48,9 +48,9 @@ class World:
         self.proposed: list[tuple[int, Batch]] = []
         self.outdated: list[int] = []
         self.refused: list[str] = []
-        self.omega = Omega(0, self.settings, self.outbox, self.probes)
+        self.omega = Omega(index, self.settings, self.outbox, self.probes)
         self.cab = ConditionalAtomicBroadcast(
-            0,
+            index,
             self.settings,
             self.outbox,
             self.probes,
@@ -417,3 +417,69 @@ def test_whoever_is_behind_does_not_wait_for_a_dead_replica_for_ever(behind: int
     bench.crash(1)
     bench.settle()
     assert bench[behind].state() == {"a": "last"}
+
+
+# --- where only some have a vote ----------------------------------------------------------------
+
+FIRST = Ballot(1, 0)
+
+
+def test_a_primary_decides_alone_and_at_once() -> None:
+    world = World(acceptors=1)
+    world.tick()
+    assert world.sent()[0] == Prepare(FIRST, 0)
+    assert world.cab.leader.phase is Phase.LEADING
+    world.arrive(A)
+    assert world.step(world.cab.offer, A) == [Accept(FIRST, 0, (A,)), Vote(FIRST, 0)]
+    assert world.delivered == [A]
+
+
+def test_two_of_three_voters_decide_however_many_members_there_are() -> None:
+    world = World(size=7, acceptors=3)
+    ballot = world.lead()
+    world.arrive(A)
+    world.step(world.cab.offer, A)
+    assert world.delivered == []
+    world.step(world.cab.on_vote, Vote(ballot, 0), 2)
+    assert world.delivered == [A]
+
+
+def test_who_has_no_vote_neither_promises_nor_votes() -> None:
+    world = World(index=1, acceptors=1)
+    world.arrive(A)
+    assert world.step(world.cab.on_prepare, Prepare(FIRST, 0), 0) == []
+    assert world.step(world.cab.on_accept, Accept(FIRST, 0, (A,)), 0) == []
+    assert world.cab.acceptor.promised == Ballot(0, 0)
+    assert world.cab.acceptor.accepted == {}
+
+
+def test_who_has_no_vote_learns() -> None:
+    world = World(index=1, acceptors=1)
+    world.arrive(A, B)
+    world.step(world.cab.on_accept, Accept(FIRST, 0, (A,)), 0)
+    assert world.proposed == [(0, (A,))]
+    assert world.delivered == []
+    world.step(world.cab.on_vote, Vote(FIRST, 0), 0)
+    assert world.delivered == [A]
+    world.step(world.cab.on_vote, Vote(FIRST, 1), 0)
+    world.step(world.cab.on_accept, Accept(FIRST, 1, (B,)), 0)
+    assert world.delivered == [A, B]
+
+
+def test_who_has_no_vote_catches_up_and_helps_others_to() -> None:
+    world = World(index=1, acceptors=1)
+    world.arrive(A)
+    world.step(world.cab.on_decisions, Decisions(0, ((A,),)), 2)
+    assert world.delivered == [A]
+    assert world.step(world.cab.on_catch_up, CatchUp(0), 0) == [Decisions(0, ((A,),))]
+
+
+def test_who_has_no_vote_never_campaigns() -> None:
+    world = World(index=1, acceptors=1)
+    heartbeat = Heartbeat(Ballot(0, 0), 1, (1, 2))
+    for ticks in range(60):
+        if ticks % 2 == 0:
+            world.omega.on_heartbeat(heartbeat, 2)
+        world.tick()
+    assert Probe.CAMPAIGN not in world.probes.counts
+    assert not [each for each in world.sent() if isinstance(each, Prepare)]

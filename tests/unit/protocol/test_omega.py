@@ -16,8 +16,12 @@ EVERYONE = (0, 1, 2, 3, 4)
 class World:
     """The oracle of one replica of five."""
 
-    def __init__(self, index: int = 2, members: tuple[int, ...] = EVERYONE) -> None:
-        self.settings = Settings(members=members, heartbeat_ticks=2, suspect_ticks=4)
+    def __init__(
+        self, index: int = 2, members: tuple[int, ...] = EVERYONE, acceptors: int = 0
+    ) -> None:
+        self.settings = Settings(
+            members=members, acceptors=acceptors, heartbeat_ticks=2, suspect_ticks=4
+        )
         self.outbox, self.probes = Outbox(), Probes()
         self.omega = Omega(index, self.settings, self.outbox, self.probes)
         self.ticks = 0
@@ -168,3 +172,50 @@ def test_a_replica_alone_in_its_cluster_leads_it_in_silence() -> None:
     world.tick(5)
     assert world.omega.leader == 0
     assert world.outbox.take().send == ()
+
+
+# --- where only some have a vote ----------------------------------------------------------------
+
+
+def test_a_primary_leads_whoever_hears_it() -> None:
+    world = World(index=0, acceptors=1)
+    world.tick()
+    assert world.omega.leader == 0
+    world.hear([1, 2, 3, 4], hears=())
+    world.tick(20)
+    assert world.omega.leader == 0
+
+
+@pytest.mark.parametrize("acceptors", [1, 2])
+def test_who_has_no_vote_is_never_trusted(acceptors: int) -> None:
+    world = World(acceptors=acceptors)
+    world.hear([3, 4], leader=2)
+    world.tick()
+    assert world.omega.leader is None, "not even by itself"
+
+
+def test_a_primary_that_is_heard_is_trusted_by_those_without_a_vote() -> None:
+    world = World(acceptors=1)
+    world.hear([0], hears=(0,))
+    world.tick()
+    assert world.omega.leader == 0
+
+
+def test_a_majority_is_one_of_those_who_vote() -> None:
+    world = World(acceptors=3)
+    world.hear([0, 3, 4], hears=(0, 3, 4))
+    world.tick()
+    assert world.omega.leader is None, "replica 0 hears three of five, but one of three voters"
+    world.hear([0, 1], hears=(0, 1))
+    world.tick()
+    assert world.omega.leader == 0
+
+
+def test_trust_at_second_hand_needs_a_majority_of_those_who_vote() -> None:
+    world = World(acceptors=3)
+    world.hear([3, 4], ballot=Ballot(1, 1), leader=1)
+    world.tick()
+    assert world.omega.leader is None, "two who have no vote say so"
+    world.hear([0], ballot=Ballot(1, 1), leader=1, hears=(0,))
+    world.tick()
+    assert world.omega.leader == 1

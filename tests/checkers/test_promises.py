@@ -102,6 +102,34 @@ def test_a_promise_that_nobody_heard_of_binds_nobody() -> None:
     accepts(check, in_vain(0))
 
 
+def test_a_vote_in_vain_that_was_found_on_the_disk_is_told_of() -> None:
+    story, one, other = contested()
+    voted(story, BALLOT, (one,), 0)
+    told(story, 0, LATER, AcceptedValue(1, BALLOT, (one,)))
+    told(story, 1, LATER)
+    voted(story, LATER, (one,), 1, 0)
+    story.crash(0)
+    story.restart(0)
+    kept = story.incarnations[0][0]
+
+    def promised(value: AcceptedValue) -> History:
+        story.incarnations[0][-1].events = list(recovered)
+        told(story, 0, LAST, value)
+        run = history(story)
+        logs = tuple(
+            msgspec.structs.replace(log, known=len(kept.events) - 1)
+            if (log.replica, log.incarnation) == (0, 0)
+            else log
+            for log in run.logs
+        )
+        return msgspec.structs.replace(run, logs=logs)
+
+    recovered = story.incarnations[0][-1].events
+    accepts(check, promised(AcceptedValue(1, LATER, (one,))))
+    accepts(check, promised(AcceptedValue(1, BALLOT, (one,))))
+    refuses(check, promised(AcceptedValue(1, LATER, (other,))), "3@2 hides the vote in ballot 1@0")
+
+
 def test_a_promise_that_hides_a_vote_is_found() -> None:
     story, one, _ = contested()
     voted(story, BALLOT, (one,), 0)

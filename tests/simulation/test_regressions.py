@@ -16,6 +16,9 @@ FOUND_IN_CREEK = {
     2368: "a register was forgotten while one who had read it was running",
     64: "an answer left while what its session had done before was executed again",
 }
+FOUND_IN_SMR = {
+    764: "a checker took a vote in vain, found on the disk and told of, for a lie",
+}
 
 
 @pytest.mark.parametrize("seed", FOUND)
@@ -30,3 +33,10 @@ def test_a_seed_of_creek_that_once_failed_passes(seed: int) -> None:
     finding = examine(seed, "both", twice=True)
 
     assert not finding.failed, f"{FOUND_IN_CREEK[seed]}\n{finding.describe()}"
+
+
+@pytest.mark.parametrize("seed", FOUND_IN_SMR)
+def test_a_seed_of_smr_that_once_failed_passes(seed: int) -> None:
+    finding = examine(seed, "smr", twice=True)
+
+    assert not finding.failed, f"{FOUND_IN_SMR[seed]}\n{finding.describe()}"

@@ -33,12 +33,12 @@ from creek.protocol.messages import (
 from creek.protocol.request import Request
 from creek.protocol.settings import Settings
 from creek.schemes.basic import BasicReplica
-from creek.schemes.creek import CreekReplica
+from creek.schemes.versioned import VersionedReplica
 
 TENTATIVE, STABLE, FINAL = Kind.TENTATIVE, Kind.STABLE, Kind.FINAL
 EXECUTE, ROLLBACK = Work.EXECUTE, Work.ROLLBACK
 
-Scheme: TypeAlias = type[BasicReplica] | type[CreekReplica]
+Scheme: TypeAlias = type[BasicReplica] | type[VersionedReplica]
 
 NEVER = 10**9
 DELIVERIES_MAX = 100_000
@@ -90,7 +90,7 @@ class Cluster:
         self.datatype = datatype
         self.scheme = scheme
         self.now_us = 1_000_000
-        self.replicas: dict[int, BasicReplica | CreekReplica] = {}
+        self.replicas: dict[int, BasicReplica | VersionedReplica] = {}
         self.in_flight: list[Envelope] = []
         self.disks: dict[int, list[Record]] = {each: [] for each in self.members}
         self.events: dict[int, list[effects.Event]] = {}

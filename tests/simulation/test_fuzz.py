@@ -22,7 +22,7 @@ def test_no_seed_breaks_basic(shard: int) -> None:
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))
-@pytest.mark.parametrize("scheme", ["smr", "bayou"])
+@pytest.mark.parametrize("scheme", ["smr", "bayou", "archie"])
 def test_no_seed_breaks_what_creek_is_compared_with(scheme: str, shard: int) -> None:
     for finding in campaign(range(shard * 5, shard * 5 + 5), scheme):
         assert not finding.failed, f"seed {finding.seed}: {finding.describe()}"

@@ -25,11 +25,11 @@ from rich.text import Text
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a script, by its path
 
-from tests.mutants import catalogue, versions
+from tests.mutants import catalogue, compared, versions
 from tests.mutants.catalogue import Mutant
 from tests.mutants.patched import DoesNotApply, copy_package, patched
 
-MUTANTS: tuple[Mutant, ...] = (*catalogue.MUTANTS, *versions.MUTANTS)
+MUTANTS: tuple[Mutant, ...] = (*catalogue.MUTANTS, *versions.MUTANTS, *compared.MUTANTS)
 EXAMINER = Path(__file__).with_name("examiner.py")
 CONTROL_SEEDS = 200
 COLUMNS_WITHOUT_TERMINAL = 160

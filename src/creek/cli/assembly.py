@@ -11,6 +11,7 @@ from creek.history import History
 from creek.schemes import registry
 from creek.simulation.cluster import Simulation
 from creek.simulation.scenario import Scenario
+from creek.simulation.sharing import SharedExecutions
 from creek.simulation.workload import Source, source_of
 
 TPCC = "tpcc"
@@ -32,9 +33,12 @@ def datatype_of(history: History) -> DataType | None:
 
 
 def simulation_of(scenario: Scenario, datatype: DataType | None = None) -> Simulation:
-    """`datatype`: one that stands in for that of the scenario, for instance to debug it."""
+    """`datatype`: one that stands in for that of the scenario, for instance to debug it. Otherwise
+    replicas share executions where that pays."""
     scheme = registry.named(scenario.scheme)
     chosen = datatype or datatype_named(scenario.datatype)
+    if datatype is None and isinstance(chosen.base, tpcc.PopulationBase):
+        chosen = SharedExecutions(chosen)
     settings = scenario.protocol_settings()
     return Simulation(
         scenario,

@@ -63,8 +63,6 @@ class PopulationBase:
         value = self._old.get(key)
         if value is None:
             value = self._compute(key)
-            if value is ABSENT:
-                return ABSENT
         if len(self._young) >= GENERATION:
             self._old, self._young = self._young, {}
         self._young[key] = value

@@ -77,6 +77,8 @@ def chosen_scenario(context: click.Context, options: dict[str, Any], kept: bool)
     if options["workload"] == TPCC:
         for name in _given(context, _NOT_FOR_TPCC):
             raise UsageError(f"--workload tpcc says who asks for what: leave {name} out")
+        if options["find_peak"] and (kept or options["debug"]):
+            raise UsageError("--find-peak makes many runs: none can be kept or debugged")
         return _tpcc(options, kept)
     for name in _given(context, _FOR_TPCC):
         raise UsageError(f"{name} is for TPC-C: add --workload tpcc")

@@ -9,14 +9,15 @@ whatever kind of answer the scheme gives, a strong one with its stable answer.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from creek.checkers import Verdict, rows
-from creek.history import OperationRecord
+from creek.history import Dot, OperationRecord
 from creek.simulation.cluster import Run
+from creek.simulation.recorder import Speculation
 from creek.simulation.scenario import Scenario
 from creek.simulation.window import Window
 
@@ -81,8 +82,12 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
     """Until it was certain how it ended."""
     strong_tentative_ms: Latency | None
     strong_stable_ms: Latency | None
+    weak_speculated_ms: Latency | None
+    """Of schemes that withhold answers: when a weak operation could have been answered."""
+    strong_speculated_ms: Latency | None
     accuracy: float | None
-    """The share of weak operations whose first answer was equal to the final one."""
+    """The share of weak operations whose first answer was equal to the final one; where answers
+    are withheld, whose first execution gave the answer."""
     execution_ratio: float | None
     """Executions per operation and replica that had to execute it: 1 without any repetition."""
     cpu_utilisation: float | None
@@ -159,7 +164,9 @@ def measure(
         strong_stable_ms=latency(
             each.stable.at_us - each.invoked_us for each in strong if each.stable
         ),
-        accuracy=_accuracy(weak),
+        weak_speculated_ms=_speculated(weak, run.speculated),
+        strong_speculated_ms=_speculated(strong, run.speculated),
+        accuracy=_accuracy(weak, run.speculated),
         execution_ratio=_ratio(sum(run.cpu.executions), sum(lengths) + local),
         cpu_utilisation=_ratio(window.busy_us, core_us),
         network_utilisation=_ratio(8 * sum(window.bytes.values()), capacity_bits),
@@ -231,9 +238,26 @@ def _is_saturated(
     return throughput_tps < KEPT_UP * asked_tps or grows
 
 
-def _accuracy(weak: Iterable[OperationRecord]) -> float | None:
-    finals = [final for each in weak if (final := each.final) is not None]
-    return _ratio(sum(not final.changed for final in finals), len(finals))
+def _speculated(
+    records: Iterable[OperationRecord], speculated: Mapping[Dot, Speculation]
+) -> Latency | None:
+    return latency(
+        found.at_us - each.invoked_us for each in records if (found := speculated.get(each.id))
+    )
+
+
+def _accuracy(
+    weak: Iterable[OperationRecord], speculated: Mapping[Dot, Speculation]
+) -> float | None:
+    right = told = 0
+    for each in weak:
+        if (final := each.final) is not None:
+            told += 1
+            right += not final.changed
+        elif (stable := each.stable) is not None and each.id in speculated:
+            told += 1
+            right += speculated[each.id].outcome.same_as(stable.outcome)
+    return _ratio(right, told)
 
 
 def _tpcc(datatype: str) -> tuple[str | None, int | None]:

@@ -1,6 +1,9 @@
 """Running a simulation while somebody watches."""
 
+import gc
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -9,10 +12,28 @@ from creek.simulation.cluster import Run, Simulation
 
 PATIENCE_BEFORE_BAR_S = 1.0
 BAR_STEPS = 200
+GARBAGE_THRESHOLDS = (100_000, 20, 100)
+"""Of the garbage collector. With its usual ones it looks through millions of live versions again
+and again; a run makes little garbage that is not freed at once."""
 
 
 def run_watched(simulation: Simulation, what: str = "simulating") -> Run:
     """Run it, with a progress bar if it takes a while and somebody watches."""
+    with _seldom_collecting():
+        return _run_watched(simulation, what)
+
+
+@contextmanager
+def _seldom_collecting() -> Iterator[None]:
+    before = gc.get_threshold()
+    gc.set_threshold(*GARBAGE_THRESHOLDS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+def _run_watched(simulation: Simulation, what: str) -> Run:
     console, duration_us = complaints(), simulation.scenario.duration_us
     if not console.is_terminal or not duration_us:
         return simulation.run()

@@ -12,14 +12,22 @@ from creek import tpcc
 from creek.checkers import Verdict, check_all, rows
 from creek.cli.again import repeat
 from creek.cli.assembly import TPCC, datatype_named, simulation_of
-from creek.cli.choosing import CORES_MAX, LOAD_TPCC, SESSIONS, STRONG_SHARE, WAREHOUSES
-from creek.cli.choosing import chosen_scenario as _scenario
+from creek.cli.choosing import (
+    CORES_MAX,
+    LOAD_TPCC,
+    SESSIONS,
+    STRONG_SHARE,
+    WAREHOUSES,
+    chosen_scenario,
+    with_load,
+)
 from creek.cli.conditions import violated
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.fault_help import fault_help
 from creek.cli.measures import Measures, measure
 from creek.cli.options import CALL_FORM, Duration
-from creek.cli.output import program, show, show_json
+from creek.cli.output import program, show, show_json, show_table
+from creek.cli.peak import find_peak, peak_table
 from creek.cli.running import run_watched
 from creek.cli.scenario_text import scenario_lines
 from creek.cli.story import tell
@@ -117,6 +125,11 @@ def _help_faults(context: click.Context, parameter: click.Parameter, asked: bool
     help="Of TPC-C: a register per row, or the columns that change in registers of their own.",
 )
 @click.option(
+    "--find-peak",
+    is_flag=True,
+    help="Of TPC-C: run again and again, to find the highest load that it keeps up with.",
+)
+@click.option(
     "--warm-up",
     type=Duration(),
     help="Of TPC-C: how much of the duration passes before anything is measured.  "
@@ -179,6 +192,7 @@ def simulate(context: click.Context, /, as_json: bool, out: Path | None, **optio
       creek simulate --replay 291
       creek simulate --datatype kv --debug
       creek simulate --workload tpcc --scheme creek --load 10000 --duration 500ms
+      creek simulate --workload tpcc --scheme smr --find-peak --duration 1s
 
     \b
     What is measured, all in simulated time, while clients ask:
@@ -195,9 +209,11 @@ def simulate(context: click.Context, /, as_json: bool, out: Path | None, **optio
                        themselves, may be among the requests
       trace hash       the same hash is the same run, event by event
     """
-    scenario = _scenario(context, options, kept=out is not None)
+    scenario = chosen_scenario(context, options, kept=out is not None)
     if out is not None and out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise UsageError(f"{out} exists already, and a run is never written over: name another")
+    if options["find_peak"]:
+        return _find_peak(scenario, as_json)
     datatype = datatype_named(scenario.datatype)
     debugged = Debugged(datatype) if options["debug"] else None
     try:
@@ -227,6 +243,27 @@ def simulate(context: click.Context, /, as_json: bool, out: Path | None, **optio
             folder = shlex.quote(str(out))
             show([Text(), Text(f"kept in {out}; check it with: {program()} check {folder}")])
     return FINE if all_legal(verdicts) and not conditions else ILLEGAL
+
+
+def _find_peak(scenario: Scenario, as_json: bool) -> int:
+    datatype = datatype_named(scenario.datatype)
+
+    def attempt(load_tps: float) -> Measures:
+        tried = with_load(scenario, load_tps)
+        run = run_watched(simulation_of(tried), f"{load_tps:.0f} operations per second")
+        return measure(tried, run, [], violated(run.history, datatype))
+
+    peak = find_peak(attempt, scenario.clients.rate_per_second * scenario.replicas)
+    conditions = [each for tried in peak.tried for each in tried.violated]
+    if as_json:
+        show_json(peak)
+    else:
+        show([*scenario_lines(scenario), Text()])
+        show_table(peak_table(peak))
+        found = f"peak: {peak.peak_tps:.0f} operations per second"
+        higher = f"at a load of {peak.saturating_tps:.0f} it is saturated"
+        show([Text(), Text(f"{found}; {higher}"), *_conditions(conditions)])
+    return ILLEGAL if conditions else FINE
 
 
 def _debugged(datatype: Debugged) -> str:

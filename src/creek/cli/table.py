@@ -24,7 +24,11 @@ def _latencies(measures: Measures) -> Table:
         ("weak, stable", measures.weak_stable_ms),
         ("strong, tentative", measures.strong_tentative_ms),
         ("strong, stable", measures.strong_stable_ms),
+        ("weak, withheld", measures.weak_speculated_ms),
+        ("strong, withheld", measures.strong_speculated_ms),
     ):
+        if latency is None and label.endswith("withheld"):
+            continue
         table.add_row(label, str(latency.answers if latency else 0), *_milliseconds(latency))
     return table
 

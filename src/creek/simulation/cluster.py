@@ -17,6 +17,7 @@ import msgspec
 
 from creek.errors import BadValue
 from creek.history.records import History
+from creek.protocol.dots import Dot
 from creek.protocol.messages import Message
 from creek.protocol.probes import Probe
 from creek.protocol.request import Operation
@@ -26,7 +27,7 @@ from creek.simulation.heap import EventHeap
 from creek.simulation.injector import Injector
 from creek.simulation.network import Network, NetworkStatistics
 from creek.simulation.node import Node
-from creek.simulation.recorder import Recorder
+from creek.simulation.recorder import Recorder, Speculation
 from creek.simulation.scenario import Scenario
 from creek.simulation.seeds import derive
 from creek.simulation.tally import Tally
@@ -85,6 +86,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     network: NetworkStatistics
     cpu: CpuStatistics
     disk: DiskStatistics
+    speculated: dict[Dot, Speculation]
+    """Of schemes that execute early and answer late: when they had something to answer."""
     window: Window
     """From the end of the warm-up until clients stopped."""
 
@@ -255,6 +258,7 @@ class Simulation:
                 lost=sum(disk.lost for disk in disks),
                 torn=sum(disk.torn for disk in disks),
             ),
+            speculated=self._recorder.speculated,
             window=between(self._window_begin, self._window_end),
         )
 

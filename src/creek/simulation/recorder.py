@@ -6,7 +6,7 @@ they reach the client. A run that is only measured can do without the events, wh
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from creek.execution.keys import place
 from creek.history.records import (
@@ -15,15 +15,25 @@ from creek.history.records import (
     Event,
     FinalState,
     History,
+    Key,
     LoggedEvent,
     Operation,
     OperationRecord,
+    Outcome,
     ReplicaLog,
+    Speculated,
     Terms,
 )
 from creek.protocol.effects import Response
 from creek.schemes.contract import Replica
 from creek.simulation.heap import EventHeap
+
+
+class Speculation(NamedTuple):
+    """When a request was first executed before its order was decided, and what it gave."""
+
+    at_us: int
+    outcome: Outcome
 
 
 class _OpenOperation:
@@ -59,7 +69,16 @@ class _OpenLog:
 
 
 class Recorder:
-    __slots__ = ("_current", "_heap", "_logs", "_order", "_terms", "_with_events", "strays")
+    __slots__ = (
+        "_current",
+        "_heap",
+        "_logs",
+        "_order",
+        "_terms",
+        "_with_events",
+        "speculated",
+        "strays",
+    )
 
     def __init__(self, heap: EventHeap, replicas: int, with_events: bool = True) -> None:
         self._heap = heap
@@ -68,6 +87,8 @@ class Recorder:
         self._current: list[_OpenLog | None] = [None] * replicas
         self._order: list[tuple[_OpenLog, Dot]] = []
         self._terms = Terms()
+        self.speculated: dict[Dot, Speculation] = {}
+        """By request, where it was issued: what it would have answered, had it not waited."""
         self.strays = 0
         """Answers to requests that the incarnation which answers did not issue."""
 
@@ -82,10 +103,15 @@ class Recorder:
         self._current[replica] = None
 
     def logged(self, replica: int, events: Iterable[Event]) -> None:
-        if not self._with_events:
-            return
-        now = self._heap.now
-        self._log_of(replica).events += [LoggedEvent(now, event) for event in events]
+        self._note_speculations(replica, events)
+        if self._with_events:
+            now = self._heap.now
+            self._log_of(replica).events += [LoggedEvent(now, event) for event in events]
+
+    def _note_speculations(self, replica: int, events: Iterable[Event]) -> None:
+        for event in events:
+            if type(event) is Speculated and event.id.replica == replica:
+                self.speculated.setdefault(event.id, Speculation(self._heap.now, event.outcome))
 
     def became_known(self, replica: int, events: int) -> None:
         """The next so many events of the log."""
@@ -142,7 +168,7 @@ class Recorder:
                 )
                 for log in self._logs
             ),
-            finals=tuple(_final(replica) for replica in replicas),
+            finals=tuple(_final(replica, self._with_events) for replica in replicas),
         )
 
     def _log_of(self, replica: int) -> _OpenLog:
@@ -165,9 +191,11 @@ def _record(log: _OpenLog, id: Dot) -> OperationRecord:
     )
 
 
-def _final(replica: Replica) -> FinalState:
+def _final(replica: Replica, in_order: bool) -> FinalState:
     committed = replica.committed_ids()
-    state = sorted(replica.state().items(), key=lambda item: place(item[0]))
+    state: Iterable[tuple[Key, object]] = replica.state().items()
+    if in_order:
+        state = sorted(state, key=lambda item: place(item[0]))
     return FinalState(
         replica=replica.index,
         first=replica.committed_length() - len(committed),

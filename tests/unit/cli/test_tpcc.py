@@ -73,6 +73,14 @@ def test_a_scheme_without_tentative_answers_is_measured_by_its_only_ones(
     assert shown["execution_ratio"] == 1
 
 
+def test_what_a_scheme_withholds_is_measured_too(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = measured(capsys, "--scheme", "archie", "--load", "1000")
+
+    assert shown["weak_tentative_ms"]["answers"] == shown["weak_stable_ms"]["answers"]
+    assert shown["strong_speculated_ms"]["p50"] <= shown["strong_stable_ms"]["p99"]
+    assert shown["accuracy"] == 1
+
+
 def test_more_than_it_can_do_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     shown = measured(capsys, "--scheme", "smr", "--load", "4000")
 

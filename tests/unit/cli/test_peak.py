@@ -1,0 +1,81 @@
+"""`creek simulate --find-peak`: where a system stops to keep up."""
+
+import json
+
+import pytest
+from msgspec.structs import replace
+
+from creek.cli import main
+from creek.cli.assembly import simulation_of
+from creek.cli.measures import Measures, measure
+from creek.cli.peak import PRECISION, find_peak
+from creek.errors import UsageError
+from creek.simulation.scenario import Scenario
+from creek.simulation.workload import ClientModel
+
+SMALL = Scenario(duration_us=10_000, clients=ClientModel(sessions=0, rate_per_second=100))
+
+
+@pytest.fixture(scope="module")
+def any_measures() -> Measures:
+    return measure(SMALL, simulation_of(SMALL).run(), [])
+
+
+class System:
+    """Does `peak_tps` and no more."""
+
+    def __init__(self, measures: Measures, peak_tps: float) -> None:
+        self.measures = measures
+        self.peak_tps = peak_tps
+        self.tried: list[float] = []
+
+    def __call__(self, load_tps: float) -> Measures:
+        self.tried.append(load_tps)
+        return replace(
+            self.measures,
+            load_tps=load_tps,
+            throughput_tps=min(load_tps, self.peak_tps),
+            saturated=load_tps > self.peak_tps,
+        )
+
+
+@pytest.mark.parametrize("peak_tps", [11.0, 999.0, 1001.0, 32_500.0, 400_000.0])
+def test_the_peak_is_found_from_below_and_from_above(
+    any_measures: Measures, peak_tps: float
+) -> None:
+    system = System(any_measures, peak_tps)
+    peak = find_peak(system, 1000.0)
+
+    assert peak_tps / (1 + PRECISION) <= peak.peak_tps <= peak_tps < peak.saturating_tps
+    assert [each.load_tps for each in peak.tried] == sorted(system.tried)
+    assert len(set(system.tried)) == len(system.tried) < 25
+
+
+@pytest.mark.parametrize("peak_tps", [0.0, 1e9])
+def test_a_search_without_end_is_given_up(any_measures: Measures, peak_tps: float) -> None:
+    with pytest.raises(UsageError, match="no peak"):
+        find_peak(System(any_measures, peak_tps), 1000.0)
+
+
+FIND = ["simulate", "--workload", "tpcc", "--find-peak", "--scheme", "smr", "--exec-scale", "5"]
+
+
+def test_the_command_tells_the_peak_and_what_was_tried(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = [*FIND, "--warehouses", "1", "--load", "400", "--duration", "200ms"]
+    assert main([*arguments, "--json"]) == 0
+    peak = json.loads(capsys.readouterr().out)
+
+    assert 350 < peak["peak_tps"] < 700, "2,700 per second, with executions five times as long"
+    assert peak["load_tps"] < peak["saturating_tps"]
+    assert len(peak["tried"]) > 2
+
+    assert main(arguments) == 0
+    shown = capsys.readouterr().out
+    assert f"peak: {peak['peak_tps']:.0f} operations per second" in shown
+
+
+def test_a_search_cannot_be_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*FIND, "--out", "nowhere"]) == 2
+    assert "--find-peak makes many runs" in capsys.readouterr().err

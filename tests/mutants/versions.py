@@ -13,6 +13,7 @@ RANGES = "execution/ranges.py"
 VERSIONS = "execution/versions.py"
 SCHEDULER = "execution/scheduler.py"
 CREEK = "schemes/creek.py"
+VERSIONED = "schemes/versioned.py"
 
 
 def _mutant(name: str, rule: str, seeds: int, *edits: Edit, scheme: str = "both") -> Mutant:
@@ -25,11 +26,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "snapshot_of_everything",
         "Section 4.4: a snapshot includes only what appears before op",
         100,
-        Edit(CREEK, "self._store.snapshot(entry.position)", "self._store.snapshot(TAIL)"),
+        Edit(VERSIONED, "self._store.snapshot(entry.position)", "self._store.snapshot(TAIL)"),
         Edit(
-            CREEK,
-            "from creek.execution.chains import (",
-            "from creek.execution.chains import (\n    TAIL,",
+            VERSIONED,
+            "from creek.execution.chains import Entry, Phase",
+            "from creek.execution.chains import TAIL, Entry, Phase",
         ),
     ),
     _mutant(
@@ -255,7 +256,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "a stable answer leaves when everything before it is executed",
         100,
         Edit(
-            CREEK,
+            VERSIONED,
             "            if not entry.is_executed:\n"
             "                return\n"
             "            self._done += 1",

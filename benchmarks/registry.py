@@ -11,6 +11,7 @@ from benchmarks import (
     replica,
     simulator,
     tpcc,
+    tpcc_simulation,
     versions,
 )
 from benchmarks.result import Benchmark
@@ -28,6 +29,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         dots,
         heal,
         simulator,
+        tpcc_simulation,
         fuzzer,
     )
 }

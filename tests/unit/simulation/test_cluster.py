@@ -203,3 +203,61 @@ def test_a_scenario_that_cannot_be_is_refused_in_one_line() -> None:
         Scenario(settings={"windows": 1})
     with pytest.raises(BadValue, match="not a scenario"):
         scenario_from_config({"replicas": "many"})
+
+
+def test_a_run_that_only_measures_is_the_same_run() -> None:
+    quiet = msgspec.structs.replace(TROUBLED, faults=())
+    measuring = msgspec.structs.replace(
+        quiet,
+        record_events=False,
+        warm_up_us=100_000,
+        network=NetworkModel(wire=False),
+        disk=DiskModel(kept=False),
+    )
+    recording = msgspec.structs.replace(quiet, disk=DiskModel())
+    recorded, measured = run(recording), run(measuring)
+
+    assert measured.trace_hash == recorded.trace_hash
+    assert measured.history.operations == recorded.history.operations
+    assert all(log.events == () for log in measured.history.logs)
+    assert measured.disk.records == 0 < recorded.disk.records
+
+
+def test_the_window_begins_after_the_warm_up_and_ends_with_the_load() -> None:
+    whole = run(msgspec.structs.replace(TROUBLED, faults=()))
+    part = run(msgspec.structs.replace(TROUBLED, faults=(), warm_up_us=100_000))
+
+    assert (whole.window.begin_us, whole.window.end_us) == (0, 300_000)
+    assert (part.window.begin_us, part.window.end_us) == (100_000, 300_000)
+    assert 0 < part.window.busy_us < whole.window.busy_us <= sum(whole.cpu.busy_us)
+    assert 0 < part.window.executions < whole.window.executions
+    for kind, count in part.window.messages.items():
+        assert 0 < count < whole.window.messages[kind] <= whole.network.messages[kind]
+
+
+def test_a_replica_that_crashes_needs_a_disk() -> None:
+    with pytest.raises(BadValue, match="needs a disk"):
+        Scenario(disk=DiskModel(kept=False), faults=parse_faults("crash 1 at 1ms"))
+
+
+def test_a_warm_up_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(BadValue, match="warm-up"):
+        Scenario(duration_us=1_000, warm_up_us=1_001)
+
+
+def test_a_source_tells_replicas_apart() -> None:
+    scenario = Scenario(duration_us=20_000, replicas=2, clients=ClientModel(think_us=1_000))
+    simulation = Simulation(
+        scenario,
+        lambda index: ToyReplica(index, 2),
+        source=lambda replica, random: Operation(f"at {replica}"),
+    )
+    for record in simulation.run().history.operations:
+        assert record.operation.name == f"at {record.replica}"
+
+
+def test_operations_of_some_kinds_are_strong_whatever_the_share() -> None:
+    clients = ClientModel(think_us=1_000, strong_share=0.0, strong_kinds=("increment",))
+    found = run(Scenario(duration_us=20_000, clients=clients)).history.operations
+    assert found
+    assert all(record.strong for record in found)

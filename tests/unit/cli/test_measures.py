@@ -1,0 +1,141 @@
+"""Measures, from records that are written by hand."""
+
+import pytest
+from msgspec.structs import replace
+
+from creek.cli.assembly import simulation_of
+from creek.cli.measures import Measures, latency, measure
+from creek.history import Answer, Dot, Kind, Operation, OperationRecord, Outcome
+from creek.simulation.cluster import Run
+from creek.simulation.recorder import Speculation
+from creek.simulation.scenario import Scenario
+from creek.simulation.workload import ClientModel
+
+LOAD_TPS = 1000
+SCENARIO = Scenario(
+    replicas=2,
+    duration_us=1_000_000,
+    warm_up_us=200_000,
+    clients=ClientModel(sessions=0, rate_per_second=LOAD_TPS / 2),
+)
+
+
+@pytest.fixture(scope="module")
+def idle() -> Run:
+    """A run in which hardly anything happens: what it counted is not looked at here."""
+    quiet = replace(SCENARIO, clients=ClientModel(sessions=0, rate_per_second=1))
+    return simulation_of(quiet).run()
+
+
+def record(
+    event: int, at_us: int, *answers: Answer, strong: bool = False, replica: int = 0
+) -> OperationRecord:
+    return OperationRecord(
+        session=event,
+        replica=replica,
+        incarnation=0,
+        id=Dot(replica, event),
+        operation=Operation("increment"),
+        strong=strong,
+        invoked_us=at_us,
+        answers=answers,
+    )
+
+
+def answer(at_us: int, kind: Kind, value: int = 0, changed: bool = False) -> Answer:
+    return Answer(at_us, kind, Outcome(value), changed)
+
+
+def measured(
+    run: Run, *records: OperationRecord, speculated: dict[Dot, Speculation] | None = None
+) -> Measures:
+    history = replace(run.history, operations=records)
+    return measure(SCENARIO, replace(run, history=history, speculated=speculated or {}), [])
+
+
+def steady(latency_us: int, times_slower: float = 1.0) -> list[OperationRecord]:
+    """An operation every millisecond; each is done, but `times_slower` as fast as asked."""
+    found = []
+    for number in range(1000):
+        at_us = number * 1000
+        done_us = int(at_us * times_slower) + latency_us
+        found.append(record(number + 1, at_us, answer(done_us, Kind.TENTATIVE)))
+    return found
+
+
+def test_percentiles_are_by_nearest_rank() -> None:
+    found = latency(range(1000, 101_000, 1000))
+    assert found is not None
+    assert (found.p50, found.p95, found.p99, found.mean) == (50.0, 95.0, 99.0, 50.5)
+    assert latency([]) is None
+
+
+def test_what_is_asked_during_the_warm_up_is_not_measured(idle: Run) -> None:
+    early = record(1, 100_000, answer(150_000, Kind.TENTATIVE))
+    late = record(2, 300_000, answer(301_000, Kind.TENTATIVE))
+    shown = measured(idle, early, late)
+
+    assert (shown.weak, shown.warm_up_ms) == (1, 200)
+    assert shown.weak_tentative_ms is not None
+    assert shown.weak_tentative_ms.mean == 1.0
+    assert shown.throughput_tps == pytest.approx(1 / 0.8)
+
+
+def test_a_weak_operation_is_done_with_its_first_answer_and_a_strong_one_with_its_stable(
+    idle: Run,
+) -> None:
+    weak = record(1, 300_000, answer(301_000, Kind.TENTATIVE), answer(990_000, Kind.FINAL))
+    only_stable = record(2, 300_000, answer(302_000, Kind.STABLE))
+    tentative = answer(301_000, Kind.TENTATIVE)
+    strong = record(3, 300_000, tentative, answer(305_000, Kind.STABLE), strong=True)
+    unanswered = record(4, 300_000, tentative, strong=True)
+    too_late = record(5, 999_000, answer(1_001_000, Kind.TENTATIVE))
+    shown = measured(idle, weak, only_stable, strong, unanswered, too_late)
+
+    assert shown.throughput_tps == pytest.approx(3 / 0.8)
+    assert (shown.answered, shown.backlog) == (4, 2)
+    assert shown.strong_stable_ms is not None
+    assert shown.strong_stable_ms.mean == 5.0
+
+
+def test_accuracy_is_what_final_answers_say(idle: Run) -> None:
+    told = answer(301_000, Kind.TENTATIVE)
+    records = [record(each, 300_000, told, answer(400_000, Kind.FINAL)) for each in range(1, 4)]
+    changed = record(4, 300_000, told, answer(400_000, Kind.FINAL, 1, changed=True))
+    not_yet = record(5, 300_000, told)
+    assert measured(idle, *records, changed, not_yet).accuracy == 0.75
+    assert measured(idle, not_yet).accuracy is None
+
+
+def test_accuracy_of_what_is_withheld_compares_the_first_execution(idle: Run) -> None:
+    records = [record(each, 300_000, answer(400_000, Kind.STABLE, 7)) for each in (1, 2, 3)]
+    speculated = {
+        Dot(0, 1): Speculation(310_000, Outcome(7)),
+        Dot(0, 2): Speculation(330_000, Outcome(8)),
+    }
+    shown = measured(idle, *records, speculated=speculated)
+    assert shown.accuracy == 0.5
+    assert shown.weak_speculated_ms is not None
+    assert (shown.weak_speculated_ms.answers, shown.weak_speculated_ms.mean) == (2, 20.0)
+
+
+@pytest.mark.parametrize("latency_us", [100, 5_000, 50_000])
+def test_who_keeps_up_is_not_saturated_however_slow(idle: Run, latency_us: int) -> None:
+    assert measured(idle, *steady(latency_us)).saturated is False
+
+
+def test_who_does_less_than_is_asked_for_is_saturated(idle: Run) -> None:
+    assert measured(idle, *steady(500, times_slower=1.05)).saturated is True
+
+
+def test_who_has_a_backlog_that_grows_is_saturated(idle: Run) -> None:
+    shown = measured(idle, *steady(500, times_slower=1.02))
+    assert shown.throughput_tps is not None
+    assert shown.throughput_tps > 0.97 * LOAD_TPS
+    assert shown.backlog > 15
+    assert shown.saturated is True
+
+
+def test_a_closed_loop_cannot_be_saturated(idle: Run) -> None:
+    closed = replace(SCENARIO, clients=ClientModel(sessions=1))
+    assert measure(closed, idle, []).saturated is None

@@ -1,0 +1,60 @@
+"""Where clients sit: every replica serves every warehouse."""
+
+from random import Random
+
+import pytest
+
+from creek.errors import BadValue, UnknownName
+from creek.tpcc import Terminals, populated, populated_name
+from creek.tpcc.terminals import clients_of
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 3, 5, 7, 10, 12, 30])
+@pytest.mark.parametrize("warehouses", [1, 5, 20])
+def test_terminals_are_spread_and_every_warehouse_is_in_use_everywhere(
+    replicas: int, warehouses: int
+) -> None:
+    clients = [clients_of(each, replicas, warehouses) for each in range(replicas)]
+
+    every = [client for each in clients for client in each]
+    assert len(set(every)) == len(every) == warehouses * max(10, replicas)
+    for each in clients:
+        assert {client % warehouses for client in each} == set(range(warehouses))
+    sizes = {len(each) for each in clients}
+    assert max(sizes) - min(sizes) <= warehouses
+
+
+def test_what_is_asked_for_comes_from_all_terminals_of_a_replica_and_is_repeatable() -> None:
+    datatype = populated(populated_name("rows", 2, 0))
+
+    def asked() -> list[object]:
+        terminals = Terminals(datatype, datatype.base.population, 3, 5)  # type: ignore[attr-defined]
+        random = Random(1)
+        return [terminals(number % 5, random) for number in range(200)]
+
+    first = asked()
+    assert first == asked()
+    assert {operation.arguments[0] for operation in first} == {1, 2}  # type: ignore[attr-defined]
+
+
+def test_a_data_type_is_built_again_from_its_name() -> None:
+    name = populated_name("fine", 3, 7)
+    datatype = populated(name)
+
+    assert datatype.name == name == "tpcc-fine-3-7"
+    population = datatype.base.population  # type: ignore[attr-defined]
+    assert (population.warehouses, population.seed) == (3, 7)
+    assert populated(name) is datatype
+
+
+@pytest.mark.parametrize("name", ["tpcc", "tpcc-rows", "tpcc-rows-x-1", "tpcc-rows-1", "bank"])
+def test_a_name_that_says_too_little_is_refused(name: str) -> None:
+    with pytest.raises(UnknownName):
+        populated(name)
+
+
+def test_a_population_that_cannot_be_is_refused() -> None:
+    with pytest.raises(UnknownName, match="layout"):
+        populated_name("columns", 1, 0)
+    with pytest.raises(BadValue, match="warehouses"):
+        populated(populated_name("rows", 0, 0))

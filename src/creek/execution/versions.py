@@ -130,16 +130,16 @@ class VersionStore:
         """Is everything that counts as executed up to here valid for now?"""
         return not self._unsure or position < self._unsure[0]
 
-    def rests_on(self, entry: Entry) -> Entry | None:
-        """Whose hidden version it has read, itself or through what others wrote; None when it is
-        sure."""
+    def rests_on(self, reads: dict[Key, Read]) -> Entry | None:
+        """Whose hidden version was read, or is behind what others wrote that was read; None when
+        all of it is sure."""
         if not self._unsure:
             return None
         first = self._unsure[0]
-        seen: set[Entry] = {entry}
-        reading = [entry]
+        seen: set[Entry] = set()
+        reading = [reads]
         while reading:
-            for key, (read, _) in reading.pop().reads.items():
+            for key, (read, _) in reading.pop().items():
                 for version in self._parts(key, read):
                     writer = version.writer
                     if writer is None or writer.position < first or writer in seen:
@@ -147,7 +147,7 @@ class VersionStore:
                     if writer.hidden.get(key) is version:
                         return writer
                     seen.add(writer)
-                    reading.append(writer)
+                    reading.append(writer.reads)
         return None
 
     def _parts(self, key: Key, read: Version | None) -> list[Version]:
@@ -227,13 +227,6 @@ class VersionStore:
         chains = self._chains
         for key, version in entry.versions.items():
             chains[key].settle(version)
-        self._forget(entry)
-
-    def discard(self, entry: Entry) -> None:
-        """An entry that wrote nothing is not to be looked after any longer."""
-        assert entry.phase is Phase.EXECUTED
-        assert not entry.versions
-        entry.phase = Phase.SETTLED
         self._forget(entry)
 
     def take_withdrawn(self) -> list[Entry]:

@@ -11,12 +11,15 @@ everything before it is executed and committed.
 
 from collections.abc import Iterator
 from itertools import chain, islice
-from typing import Any
+from typing import Any, NamedTuple
+
+import msgspec
 
 from creek.execution.chains import (
     TAIL,
     Entry,
     Phase,
+    Read,
     Stretch,
     committed_position,
     local_position,
@@ -25,7 +28,7 @@ from creek.execution.chains import (
 from creek.execution.datatype import DataType
 from creek.execution.transaction import Execution
 from creek.protocol.dots import Dot
-from creek.protocol.effects import Kind, Task
+from creek.protocol.effects import Kind, Observed, Response, Task
 from creek.protocol.probes import Probe
 from creek.protocol.request import Operation, OrderKey, Outcome, Request
 from creek.protocol.settings import Settings
@@ -35,6 +38,14 @@ from creek.schemes.versioned import VersionedReplica
 
 STRETCH_MAX = 256
 """Requests in one stretch."""
+
+
+class _Seen(NamedTuple):
+    """What an operation that only reads saw when it ran."""
+
+    blocker: Entry | None
+    """What it rests on that is not sure."""
+    observed: Observed | None
 
 
 class CreekReplica(VersionedReplica):
@@ -72,7 +83,22 @@ class CreekReplica(VersionedReplica):
         self._invoking = session
         return super().invoke(operation, strong, session, now)
 
+    def run(self, task: Task) -> Execution:
+        execution = super().run(task)
+        entry = self._local.get(task.request.id)
+        if entry is None or execution.seen is None:
+            return execution
+        reads: dict[Key, Read] = execution.seen.reads
+        seen = _Seen(self._blocker(entry, reads), self._observed(task.request))
+        return msgspec.structs.replace(execution, seen=seen)
+
     def completed(self, task: Task, execution: Execution, now: int) -> None:
+        entry = self._scheduler.running.get(task.number)
+        if entry is not None and task.request.id in self._local:
+            self._scheduler.finish(task.number)
+            self._completed_locally(entry, execution)
+            self._proceed()
+            return
         super().completed(task, execution, now)
         self._merge_old()
 
@@ -85,6 +111,29 @@ class CreekReplica(VersionedReplica):
         self._local[id] = self._local_entry(request, session)
         self._proceed()
         return id
+
+    def _completed_locally(self, entry: Entry, execution: Execution) -> None:
+        """What it saw when it ran was the state then, whatever came since; unless that was not
+        sure."""
+        seen: _Seen = execution.seen
+        request = entry.request
+        if seen.blocker is not None:
+            self._read_later(entry, seen.blocker)
+            return
+        self.probes.hit(Probe.ANSWERED_LOCALLY)
+        del self._local[request.id]
+        session = self._awaiting.pop(request.id).session
+        self._outbox.responses.append(
+            Response(request.id, session, Kind.TENTATIVE, execution.outcome, observed=seen.observed)
+        )
+
+    def _read_later(self, entry: Entry, blocker: Entry) -> None:
+        entry.phase = Phase.WAITING
+        waits = not isinstance(blocker, Stretch) and not blocker.is_executed
+        if waits or blocker.hidden:
+            self._hold(entry, blocker)
+        else:
+            self._scheduler.add(entry)
 
     def _local_entry(self, request: Request, session: int | None) -> Entry:
         assert session is not None
@@ -225,24 +274,28 @@ class CreekReplica(VersionedReplica):
     def _answer(self, entry: Entry) -> None:
         """Or hold the answer back until it may leave."""
         self._held.pop(entry, None)
-        blocker = self._blocker(entry)
+        if entry.request.id in self._local:
+            self._scheduler.add(entry)
+            return
+        blocker = self._blocker(entry, entry.reads)
         if blocker is not None:
-            self._held[entry] = blocker
-            self._holds.setdefault(blocker, []).append(entry)
-        elif entry.request.id in self._local:
-            self._answer_locally(entry)
+            self._hold(entry, blocker)
         else:
             self._answer_tentatively(entry)
+
+    def _hold(self, entry: Entry, blocker: Entry) -> None:
+        self._held[entry] = blocker
+        self._holds.setdefault(blocker, []).append(entry)
 
     def _answer_held_by(self, blocker: Entry) -> None:
         for entry in self._holds.pop(blocker, ()):
             if self._held.get(entry) is blocker:
                 self._answer(entry)
 
-    def _blocker(self, entry: Entry) -> Entry | None:
+    def _blocker(self, entry: Entry, reads: dict[Key, Read]) -> Entry | None:
         """What has to be executed again before it may be answered."""
         assert entry.session is not None
-        blocker = self._store.rests_on(entry)
+        blocker = self._store.rests_on(reads)
         if self._store.is_sure(TAIL) and not self._to_execute.get(entry.session):
             return blocker
         before = entry.after
@@ -250,19 +303,19 @@ class CreekReplica(VersionedReplica):
             if before.position < entry.position:
                 if not before.is_executed:
                     return before
-                blocker = self._store.rests_on(before.stretch or before)
+                blocker = self._store.rests_on((before.stretch or before).reads)
             before = before.after
         return blocker
 
     def _note_executed(self, entry: Entry) -> None:
-        if entry.session is not None and entry.request.id not in self._local:
+        if entry.session is not None:
             self._to_execute[entry.session] -= 1
             if not self._to_execute[entry.session]:
                 del self._to_execute[entry.session]
 
     def _note_withdrawn(self, entry: Entry) -> None:
         self._held.pop(entry, None)
-        if entry.session is not None and entry.request.id not in self._local:
+        if entry.session is not None:
             self._to_execute[entry.session] = self._to_execute.get(entry.session, 0) + 1
 
     def _answer_tentatively(self, entry: Entry) -> None:
@@ -272,15 +325,6 @@ class CreekReplica(VersionedReplica):
             return
         assert entry.outcome is not None
         self._respond_tentatively(request, awaiting, entry.outcome)
-
-    def _answer_locally(self, entry: Entry) -> None:
-        self.probes.hit(Probe.ANSWERED_LOCALLY)
-        request = entry.request
-        del self._local[request.id]
-        self._store.discard(entry)
-        awaiting = self._awaiting.pop(request.id)
-        assert entry.outcome is not None
-        self._respond(request.id, awaiting.session, Kind.TENTATIVE, entry.outcome, request)
 
     # --- what is settled ----------------------------------------------------------------------
 
@@ -309,7 +353,8 @@ class CreekReplica(VersionedReplica):
             if each.id == request.id:
                 return
             entry = self._entries[each.id]
-            if entry.is_executed and self._store.rests_on(entry.stretch or entry) is None:
+            reads = (entry.stretch or entry).reads
+            if entry.is_executed and self._store.rests_on(reads) is None:
                 yield each.id
 
     def _load(self, state: tuple[tuple[Key, Any], ...]) -> None:

@@ -385,10 +385,13 @@ class OrderingReplica(ABC):
         executed: Request | None = None,
     ) -> None:
         """`executed`: the request, when it was executed just now in its place."""
-        observed = None
-        if executed is not None and self._settings.record_orders:
-            observed = Observed(self._settled.length, tuple(self._executed_before(executed)))
+        observed = self._observed(executed) if executed is not None else None
         self._outbox.responses.append(Response(id, session, kind, outcome, observed=observed))
+
+    def _observed(self, request: Request) -> Observed | None:
+        if not self._settings.record_orders:
+            return None
+        return Observed(self._settled.length, tuple(self._executed_before(request)))
 
     def _respond_tentatively(self, request: Request, awaiting: Awaiting, outcome: Outcome) -> None:
         """Lines 67 and 71."""

@@ -185,22 +185,6 @@ def test_readers_that_are_settled_are_not_remembered() -> None:
     assert len(shelf.store._chains["hot"].versions[0].readers or ()) <= 32
 
 
-# --- what is discarded --------------------------------------------------------------------------
-
-
-def test_a_discarded_reader_is_told_of_nothing_and_leaves_nothing() -> None:
-    shelf = Shelf()
-    reader = shelf.do(30, ("get", "a"), ("scan", "b", "d", False, None))
-
-    shelf.store.discard(reader)
-
-    assert shelf.chain_count() == 0
-    assert not shelf.store._ranges._filed
-    shelf.do(10, ("put", "a", 1), ("put", "c", 1))
-    assert shelf.withdrawn() == []
-    assert reader.is_executed
-
-
 # --- from a checkpoint --------------------------------------------------------------------------
 
 

@@ -17,7 +17,7 @@ that exclude it:
 A majority is one of those who have a vote; nobody else promises or votes.
 
 Only what others could learn of counts: a promise that nobody heard binds nobody. A vote cast in
-vain may have reached the disk all the same, and be found there to decide.
+vain may have reached the disk all the same, and be found there to decide, or be told of.
 """
 
 from typing import NamedTuple
@@ -77,14 +77,17 @@ def check(run: Run) -> Verdict:
 
 
 def _kept(run: Run) -> Illegal | None:
-    acceptors: dict[int, _Acceptor] = {}
+    acceptors = {voter: _Acceptor() for voter in run.history.voters}
+    for log in run.logs:
+        for logged in log.vain_events:
+            if isinstance(logged.event, Voted) and log.replica in acceptors:
+                acceptors[log.replica].vain.add(logged.event)
     for log, logged in run.events():
         if isinstance(logged.event, Promised | Voted):
             if log.replica not in run.history.voters:
                 message = f"replica {log.replica} took part in a vote, but has none"
                 return Illegal(NAME, message, (saw_event(log, logged),))
-            acceptor = acceptors.setdefault(log.replica, _Acceptor())
-            if problem := acceptor.check(log, logged, logged.event):
+            if problem := acceptors[log.replica].check(log, logged, logged.event):
                 return problem
     return None
 
@@ -95,6 +98,7 @@ class _Acceptor:
     def __init__(self) -> None:
         self.promised: tuple[Ballot, Witness] | None = None
         self.votes: dict[int, _Vote] = {}
+        self.vain: set[Voted] = set()
 
     def check(
         self, log: ReplicaLog, logged: LoggedEvent, event: Promised | Voted
@@ -121,15 +125,17 @@ class _Acceptor:
             if instance < first:
                 continue
             value, vote = told.get(instance), voted.vote
-            if value is not None and value.ballot > vote.ballot:
-                continue  # a later vote: cast in vain, it was on the disk all the same
-            if value is None or (value.ballot, value.batch) != (vote.ballot, vote.batch):
+            if value is None or not self._is_last(value, vote):
                 message = (
                     f"the promise of ballot {promise.ballot} hides "
                     f"the vote in ballot {vote.ballot} of instance {instance}"
                 )
                 return Illegal(NAME, message, (voted.witness, now))
         return None
+
+    def _is_last(self, told: AcceptedValue, known: Voted) -> bool:
+        vote = Voted(told.ballot, told.instance, told.batch)
+        return vote == known or (told.ballot > known.ballot and vote in self.vain)
 
 
 # --- all of them together -----------------------------------------------------------------------

@@ -38,6 +38,10 @@ class ArchieReplica(VersionedReplica):
         self._promised: dict[Dot, Position] = {}
         """Places of requests that are proposed and not here yet."""
 
+    def tick(self, now: int) -> None:
+        self._forget_unkept()
+        super().tick(now)
+
     # --- inputs -------------------------------------------------------------------------------
 
     def invoke(self, operation: Operation, strong: bool, session: int, now: int) -> Dot:
@@ -94,6 +98,12 @@ class ArchieReplica(VersionedReplica):
         if waited:
             self._scheduler.add(entry)
         self._execute_withdrawn()
+
+    def _forget_unkept(self) -> None:
+        """What an instance that is delivered was to bring and did not, need not be waited for."""
+        delivered = self._broadcasts.cab.learner.delivered
+        for id in [id for id, place in self._promised.items() if place[1] < delivered]:
+            del self._promised[id]
 
     # --- executing ----------------------------------------------------------------------------
 

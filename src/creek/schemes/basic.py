@@ -40,10 +40,10 @@ class BasicReplica(OrderingReplica):
     # --- inputs -------------------------------------------------------------------------------
 
     def run(self, task: Task) -> Execution:
-        """Line 64, as far as it only reads."""
+        """Line 64, as far as it only reads; of a rollback, what it will write."""
         if task.work is Work.EXECUTE:
             return self._state.run(task.request)
-        return Execution(Outcome(), {}, 0, 0)
+        return Execution(Outcome(), self._state.undo_log.get(task.request.id, {}))
 
     def completed(self, task: Task, execution: Execution, now: int) -> None:
         """The transitions of lines 58-61 and 62-76: they take their time, and happen at its end."""

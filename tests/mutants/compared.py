@@ -67,7 +67,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "there are no tentative answers",
         "smr",
         20,
-        Edit(SMR, "super().invoke(operation, True,", "super().invoke(operation, strong,"),
+        Edit(ORDERING, "strong or not self.answers_tentatively", "strong"),
     ),
     # --- Bayou ----------------------------------------------------------------------------------
     _mutant(

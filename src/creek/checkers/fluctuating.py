@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from creek.checkers._ids import Ids
 from creek.checkers._same import same
-from creek.checkers.run import Run
+from creek.checkers.run import Run, learn
 from creek.checkers.verdict import (
     Illegal,
     Ok,
@@ -39,13 +39,11 @@ from creek.history import (
     Answer,
     Cast,
     Dot,
-    Installed,
     Key,
     Kind,
     Observed,
     OperationRecord,
     Outcome,
-    RbDelivered,
     Request,
 )
 
@@ -245,16 +243,9 @@ def _delivered_before(run: Run) -> dict[tuple[Dot, int], Ids]:
     for log in run.logs:
         known = Ids()
         for logged in log.events:
-            match logged.event:
-                case Cast(request=request):
-                    found[request.id, log.incarnation] = known.copy()
-                    known.add(request.id)
-                case RbDelivered(id=dot):
-                    known.add(dot)
-                case Installed(ids=dots):
-                    known.update(dots)
-                case _:
-                    pass
+            if isinstance(logged.event, Cast):
+                found[logged.event.request.id, log.incarnation] = known.copy()
+            learn(known, logged.event)
     return found
 
 

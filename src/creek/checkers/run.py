@@ -21,6 +21,7 @@ from creek.history import (
     Cast,
     Committed,
     Dot,
+    Event,
     History,
     Installed,
     LoggedEvent,
@@ -173,13 +174,18 @@ def _common(left: list[Dot], right: list[Dot]) -> int:
 def _known(log: ReplicaLog) -> Ids:
     known = Ids()
     for logged in log.events:
-        match logged.event:
-            case Cast(request=request):
-                known.add(request.id)
-            case RbDelivered(id=dot):
-                known.add(dot)
-            case Installed(ids=dots):
-                known.update(dots)
-            case _:
-                pass
+        learn(known, logged.event)
     return known
+
+
+def learn(known: Ids, event: Event) -> None:
+    """Add what a replica has from this event on."""
+    match event:
+        case Cast(request=request):
+            known.add(request.id)
+        case RbDelivered(id=dot):
+            known.add(dot)
+        case Installed(ids=dots):
+            known.update(dots)
+        case _:
+            pass

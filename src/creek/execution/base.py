@@ -7,11 +7,9 @@ A store keeps only what differs from it; a register of the base that was deleted
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
-import msgspec
-
 from creek.execution.keys import Place, place
 from creek.execution.transaction import ABSENT
-from creek.protocol.values import Key
+from creek.protocol.values import Key, same
 
 
 class Base(Protocol):
@@ -40,15 +38,9 @@ def changes(items: Iterable[tuple[Key, Any]], base: Base) -> dict[Key, Any]:
         if value is ABSENT:
             if initial is not ABSENT:
                 changed[key] = None
-        elif initial is ABSENT or not _same(value, initial):
+        elif initial is ABSENT or not same(value, initial):
             changed[key] = value
     return changed
-
-
-def _same(left: Any, right: Any) -> bool:
-    return left is right or (
-        left == right and msgspec.msgpack.encode(left) == msgspec.msgpack.encode(right)
-    )
 
 
 def merged(left: Iterator[Key], right: Iterator[Key], reverse: bool) -> Iterator[Key]:

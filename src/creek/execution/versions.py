@@ -20,7 +20,6 @@ from bisect import bisect_right, insort
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
 from sortedcontainers import SortedKeyList, SortedList
 
 from creek.execution.base import Base, Nothing, merged
@@ -41,7 +40,7 @@ from creek.execution.chains import (
 from creek.execution.keys import Place, place
 from creek.execution.ranges import Ranges, united
 from creek.execution.transaction import ABSENT, Execution
-from creek.protocol.values import Key
+from creek.protocol.values import Key, same
 
 
 class Snapshot:
@@ -479,17 +478,6 @@ class VersionStore:
                 del self._new_keys[key]
             else:
                 self._in_order.discard(key)
-
-
-def same(left: Any, right: Any) -> bool:
-    """Equal, and of equal types all the way down: True is not 1."""
-    if left is right:
-        return True
-    if type(left) is not type(right) or left != right:
-        return False
-    if type(left) in (int, str, bool, bytes):
-        return True
-    return msgspec.msgpack.encode(left) == msgspec.msgpack.encode(right)
 
 
 def _may_come_back(version: Version | None, key: Key, reader: Entry) -> bool:

@@ -7,6 +7,8 @@ travelled, and cannot be changed behind the store's back. A key names a register
 
 from typing import Any, TypeAlias
 
+import msgspec
+
 Key: TypeAlias = str | int | tuple[str | int, ...]
 
 
@@ -17,3 +19,14 @@ def frozen(value: Any) -> Any:
     if type(value) is dict:
         return {key: frozen(each) for key, each in value.items()}
     return value
+
+
+def same(left: Any, right: Any) -> bool:
+    """Equal, and of equal types all the way down: True is not 1."""
+    if left is right:
+        return True
+    if type(left) is not type(right) or left != right:
+        return False
+    if type(left) in (int, str, bool, bytes):
+        return True
+    return msgspec.msgpack.encode(left) == msgspec.msgpack.encode(right)

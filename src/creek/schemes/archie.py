@@ -21,7 +21,7 @@ from creek.execution.datatype import DataType
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Speculated
 from creek.protocol.probes import Probe
-from creek.protocol.request import Batch, Operation, Request
+from creek.protocol.request import Batch, Request
 from creek.protocol.settings import Settings
 from creek.protocol.values import Key
 from creek.schemes.versioned import VersionedReplica
@@ -43,10 +43,6 @@ class ArchieReplica(VersionedReplica):
         super().tick(now)
 
     # --- inputs -------------------------------------------------------------------------------
-
-    def invoke(self, operation: Operation, strong: bool, session: int, now: int) -> Dot:
-        """Who asked for a weak answer gets a stable one: there is no other."""
-        return super().invoke(operation, True, session, now)
 
     def proposed(self, instance: int, batch: Batch) -> None:
         """The optimistic delivery."""

@@ -9,12 +9,12 @@ left to do, both have the same orders and the same state; and what `creek` answe
 from typing import Any
 
 from creek.execution.datatype import DataType
-from creek.execution.versions import same
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Kind, Response
 from creek.protocol.messages import Checkpoint
 from creek.protocol.request import Outcome, Request
 from creek.protocol.settings import Settings
+from creek.protocol.values import same
 from creek.schemes.basic import BasicReplica
 from creek.schemes.creek import CreekReplica
 from creek.schemes.ordering import registers

@@ -159,7 +159,8 @@ class OrderingReplica(ABC):
     def invoke(self, operation: Operation, strong: bool, session: int, now: int) -> Dot:
         """Line 15."""
         request = self._issue(operation, strong or self.orders_everything, now)
-        self._awaiting[request.id] = Awaiting(session, strong)  # line 25
+        for_good = strong or not self.answers_tentatively
+        self._awaiting[request.id] = Awaiting(session, for_good)  # line 25
         self._proceed()
         return request.id
 

@@ -5,18 +5,13 @@ the other, and answered then, for good. Nothing is executed before its place is 
 is ever rolled back.
 """
 
-from creek.protocol.dots import Dot
-from creek.protocol.request import Operation, Request
+from creek.protocol.request import Request
 from creek.schemes.basic import BasicReplica
 
 
 class SmrReplica(BasicReplica):
     orders_everything = True
     answers_tentatively = False
-
-    def invoke(self, operation: Operation, strong: bool, session: int, now: int) -> Dot:
-        """Who asked for a weak answer gets a stable one: there is no other."""
-        return super().invoke(operation, True, session, now)
 
     def _inserted(self, request: Request) -> None:
         """It has no place yet."""

@@ -19,10 +19,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from creek.execution.datatype import DataType
 from creek.execution.transaction import Execution, View
-from creek.execution.versions import Snapshot, same
+from creek.execution.versions import Snapshot
 from creek.protocol.dots import Dot
 from creek.protocol.request import Request
-from creek.protocol.values import Key
+from creek.protocol.values import Key, same
 
 REMEMBERED_MAX: Final = 16_384
 """Requests; by then every replica has mostly executed them."""

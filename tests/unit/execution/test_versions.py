@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from creek.execution.chains import Phase
-from creek.execution.versions import same
+from creek.protocol.values import same
 from tests.unit.execution.shelf import ABSENT, END, Shelf
 
 # --- snapshots ----------------------------------------------------------------------------------

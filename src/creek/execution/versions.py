@@ -313,11 +313,13 @@ class VersionStore:
                 yield key, value
 
     def items(self) -> Iterator[tuple[Key, Any]]:
-        """The registers as all executed requests left them; with `ABSENT` for what was deleted."""
-        for key in self._written():
-            _, value = self._chains[key].at(TAIL)
-            if value is not self._base.read(key):
-                yield key, value
+        """The registers as all executed requests left them, in no particular order; with `ABSENT`
+        for what was deleted."""
+        for key, chain in self._chains.items():
+            if chain.indexed:
+                _, value = chain.at(TAIL)
+                if value is not self._base.read(key):
+                    yield key, value
 
     def register_count(self) -> int:
         return len(self._in_order) + len(self._new_keys)

@@ -201,7 +201,7 @@ def test_debug_mode_changes_nothing_for_a_deterministic_operation(
             snapshot = store.snapshot(entry.position)
             assert store.install(entry, snapshot, kind.run(each, snapshot))
     assert plain.db == undo.db
-    assert list(versions[0].items()) == list(versions[1].items()) == list(plain.items())
+    assert dict(versions[0].items()) == dict(versions[1].items()) == dict(plain.items())
     assert len(datatype.journal) == 2 * len(scripts)
 
 

@@ -5,7 +5,7 @@ is counted and changes nothing. Messages that are merely late, such as a ballot 
 correct: the protocol answers them.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Protocol, assert_never, get_args
 
 from creek.protocol.dots import Dot, Dots
@@ -58,6 +58,8 @@ TIMESTAMP_PLAUSIBLE = 2**61
 TIMESTAMP_LEAP_MAX = 2**50
 """A clock may be wrong by millennia; beyond that, timestamps may only go on from known ones."""
 
+_MESSAGES = get_args(Message)
+
 
 class Knowledge(Protocol):
     """What a replica knows, as far as messages can contradict it."""
@@ -88,96 +90,97 @@ def problem(message: object, sender: int, settings: Settings) -> str | None:
     """Why this message is refused by everyone, or None."""
     if sender not in settings.members:
         return STRANGER
-    if not isinstance(message, get_args(Message)):
+    if not isinstance(message, _MESSAGES):
         return OTHER_TYPE
     return _malformed(message, sender, settings)
 
 
 def contradiction(message: Message, knowledge: Knowledge) -> str | None:
     """Why this well-formed message is refused by a replica that knows what it knows, or None."""
-    if _ballot_of(message).round > knowledge.greatest_round() + BALLOT_LEAP_MAX:
-        return TOO_FAR
-    reached = max(TIMESTAMP_PLAUSIBLE, knowledge.greatest_timestamp() + TIMESTAMP_LEAP_MAX)
-    if _timestamp_of(message) > reached:
-        return TOO_FAR
-    if _last_named(message, knowledge.index) > knowledge.last_event():
-        return NOT_OURS
     match message:
+        case Vote() | Heartbeat() | Prepare():
+            return _leap(message.ballot, knowledge)
         case Cast(requests=requests) | Pulled(requests=requests):
-            contents = {request.id: request for request in requests}
-            if any(contents[each.id] != each or knowledge.conflicts(each) for each in requests):
-                return ID_REUSED
+            return _requests(requests, knowledge)
         case Accept(ballot=ballot, instance=instance, batch=batch):
-            if any(map(knowledge.is_weak, batch)):
-                return WEAK_PROPOSED
-            if knowledge.contradicts(ballot, instance, batch):
+            found = _leap(ballot, knowledge) or _proposed(batch, knowledge)
+            if found is None and knowledge.contradicts(ballot, instance, batch):
                 return CONTRADICTION
+            return found
+        case Promise(ballot=ballot, accepted=accepted):
+            named = (_named(value.batch, knowledge) for value in accepted)
+            return _leap(ballot, knowledge) or _first(named)
+        case Reject(promised=ballot):
+            return _leap(ballot, knowledge)
+        case Summary(received=dots):
+            return NOT_OURS if dots.last(knowledge.index) > knowledge.last_event() else None
         case Decisions(batches=batches):
-            if any(knowledge.is_weak(id) for batch in batches for id in batch):
-                return WEAK_PROPOSED
+            return _first(_proposed(batch, knowledge) for batch in batches)
         case Snapshot(checkpoint=checkpoint):
-            if not knowledge.may_install(checkpoint):
-                return BAD_CHECKPOINT
+            return _installed(checkpoint, knowledge)
+        case Progress() | Pull() | CatchUp():
+            return None
         case _:
-            pass
+            assert_never(message)
+
+
+def _leap(ballot: Ballot, knowledge: Knowledge) -> str | None:
+    return TOO_FAR if ballot.round > knowledge.greatest_round() + BALLOT_LEAP_MAX else None
+
+
+def _requests(requests: tuple[Request, ...], knowledge: Knowledge) -> str | None:
+    reached, last_event = _reached(knowledge), knowledge.last_event()
+    contents: dict[Dot, Request] = {}
+    for request in requests:
+        id, context = request.id, request.context
+        if request.timestamp > reached:
+            return TOO_FAR
+        if id.replica == knowledge.index and id.event > last_event:
+            return NOT_OURS
+        if context is not None and context.last(knowledge.index) > last_event:
+            return NOT_OURS
+        if contents.setdefault(id, request) != request or knowledge.conflicts(request):
+            return ID_REUSED
     return None
 
 
-def _ballot_of(message: Message) -> Ballot:
-    match message:
-        case Heartbeat() | Prepare() | Promise() | Accept() | Vote():
-            return message.ballot
-        case Reject():
-            return message.promised
-        case _:
-            return Ballot(0, 0)
+def _reached(knowledge: Knowledge) -> int:
+    return max(TIMESTAMP_PLAUSIBLE, knowledge.greatest_timestamp() + TIMESTAMP_LEAP_MAX)
 
 
-def _timestamp_of(message: Message) -> int:
-    match message:
-        case Cast(requests=requests) | Pulled(requests=requests):
-            return max((request.timestamp for request in requests), default=0)
-        case Snapshot(checkpoint=checkpoint):
-            return checkpoint.timestamp
-        case _:
-            return 0
+def _named(batch: Batch, knowledge: Knowledge) -> str | None:
+    for id in batch:
+        if id.replica == knowledge.index and id.event > knowledge.last_event():
+            return NOT_OURS
+    return None
 
 
-def _last_named(message: Message, replica: int) -> int:
-    """The greatest event number of `replica` that the message names."""
-    return max(_events_of(message, replica), default=0)
+def _proposed(batch: Batch, knowledge: Knowledge) -> str | None:
+    found = _named(batch, knowledge)
+    return WEAK_PROPOSED if found is None and any(map(knowledge.is_weak, batch)) else found
 
 
-def _events_of(message: Message, replica: int) -> Iterator[int]:
-    match message:
-        case Cast(requests=requests) | Pulled(requests=requests):
-            for request in requests:
-                if request.id.replica == replica:
-                    yield request.id.event
-                if request.context is not None:
-                    yield request.context.last(replica)
-        case Summary(received=dots):
-            yield dots.last(replica)
-        case Snapshot(checkpoint=checkpoint):
-            yield checkpoint.ids.last(replica)
-        case Accept(batch=batch):
-            yield from (id.event for id in batch if id.replica == replica)
-        case Decisions(batches=batches):
-            yield from (id.event for batch in batches for id in batch if id.replica == replica)
-        case Promise(accepted=accepted):
-            ids = (id for value in accepted for id in value.batch)
-            yield from (id.event for id in ids if id.replica == replica)
-        case _:
-            pass
+def _installed(checkpoint: Checkpoint, knowledge: Knowledge) -> str | None:
+    if checkpoint.timestamp > _reached(knowledge):
+        return TOO_FAR
+    if checkpoint.ids.last(knowledge.index) > knowledge.last_event():
+        return NOT_OURS
+    return None if knowledge.may_install(checkpoint) else BAD_CHECKPOINT
 
 
 def _malformed(message: Message, sender: int, settings: Settings) -> str | None:
-    members = settings.members
+    members, voters = settings.members, settings.voters
     match message:
+        case Vote(ballot=ballot, instance=instance):
+            if sender not in voters:
+                return NO_VOTE
+            return _ballot(ballot, voters) or _instance(instance)
         case Cast(requests=requests):
             if any(request.id.replica != sender for request in requests):
                 return NOT_YOURS
             return _first(_request(request, members) for request in requests)
+        case Accept(ballot=ballot, instance=instance, batch=batch):
+            return _owned(ballot, sender, voters) or _instance(instance) or _batch(batch, members)
         case Pulled(requests=requests):
             return _first(_request(request, members) for request in requests)
         case Summary(received=dots) | Pull(wanted=dots):
@@ -187,23 +190,13 @@ def _malformed(message: Message, sender: int, settings: Settings) -> str | None:
                 return STRANGER
             if any(each not in members for each in hears) or len(set(hears)) < len(hears):
                 return STRANGER
-            return _ballot(ballot, settings.voters, least_round=0)
+            return _ballot(ballot, voters, least_round=0)
         case Prepare(ballot=ballot, first=instance):
-            return _owned(ballot, sender, settings.voters) or _instance(instance)
-        case Accept(ballot=ballot, instance=instance, batch=batch):
-            return (
-                _owned(ballot, sender, settings.voters)
-                or _instance(instance)
-                or _batch(batch, members)
-            )
-        case Promise() | Vote() if sender not in settings.voters:
-            return NO_VOTE
+            return _owned(ballot, sender, voters) or _instance(instance)
         case Promise():
-            return _promise(message, settings)
-        case Vote(ballot=ballot, instance=instance):
-            return _ballot(ballot, settings.voters) or _instance(instance)
+            return NO_VOTE if sender not in voters else _promise(message, settings)
         case Reject(promised=ballot):
-            return _ballot(ballot, settings.voters)
+            return _ballot(ballot, voters)
         case CatchUp(first=instance):
             return _instance(instance)
         case Progress(delivered=delivered, settled=settled):

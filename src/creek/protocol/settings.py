@@ -1,12 +1,14 @@
 """The numbers a replica is configured with. Time is counted in ticks of the driver's steady beat,
 never read off a clock, so that a clock that jumps cannot start an election."""
 
+from functools import cached_property
+
 import msgspec
 
 from creek.errors import BadValue
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     members: tuple[int, ...]
     """The replicas of the cluster, ascending."""
     acceptors: int = 0
@@ -59,16 +61,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             if name not in ("members", "acceptors", "record_orders") and getattr(self, name) < 1:
                 raise BadValue(f"{name} is {getattr(self, name)}: it must be at least 1")
 
-    @property
+    @cached_property
     def voters(self) -> tuple[int, ...]:
         return self.members[: self.acceptors] if self.acceptors else self.members
 
-    @property
+    @cached_property
     def majority(self) -> int:
         """Of those who have a vote."""
         return len(self.voters) // 2 + 1
 
-    @property
+    @cached_property
     def horizon(self) -> int:
         """How far beyond what is decided here an instance is worth keeping anything about."""
         return 8 * self.window

@@ -149,15 +149,20 @@ class Broadcasts:
         self.gossip.tick(self._ticks)
         self.cab.tick(self._ticks, self._application.settled_instance())
 
-    def receive(self, message: Message, sender: int, now: int) -> None:
+    def receive(self, message: Message, sender: int, now: int) -> bool:
+        """False when nothing follows from it: it was refused, or is a vote that decides nothing."""
         self._now = now
         found = self._problem(message, sender)
         if found is not None:
             self._refuse(found)
-            return
-        match message:
+            return False
+        match message:  # what comes most often stands first
+            case Vote():
+                return self.cab.on_vote(message, sender)
             case Cast():
                 self.gossip.on_cast(message)
+            case Accept():
+                self.cab.on_accept(message, sender)
             case Summary():
                 self.gossip.on_summary(message, sender)
             case Pull():
@@ -171,10 +176,6 @@ class Broadcasts:
                 self.cab.on_prepare(message, sender)
             case Promise():
                 self.cab.on_promise(message, sender)
-            case Accept():
-                self.cab.on_accept(message, sender)
-            case Vote():
-                self.cab.on_vote(message, sender)
             case Reject():
                 self.cab.on_reject(message)
             case Progress():
@@ -187,6 +188,7 @@ class Broadcasts:
                 self._on_snapshot(message.checkpoint)
             case _:
                 assert_never(message)
+        return True
 
     # --- the durable image --------------------------------------------------------------------
 

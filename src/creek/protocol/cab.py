@@ -165,9 +165,12 @@ class ConditionalAtomicBroadcast:
         if self._may_vote:
             self.acceptor.on_accept(message, sender)
 
-    def on_vote(self, message: Vote, sender: int) -> None:
-        if self.learner.on_vote(message.ballot, message.instance, sender):
+    def on_vote(self, message: Vote, sender: int) -> bool:
+        """True when it decides the instance."""
+        decides = self.learner.on_vote(message.ballot, message.instance, sender)
+        if decides:
             self._decided(message.instance)
+        return decides
 
     def on_reject(self, message: Reject) -> None:
         self._observe(message.promised)
@@ -257,8 +260,10 @@ class ConditionalAtomicBroadcast:
         return False
 
     def _deliver_next(self) -> bool:
+        if self._delivery_blocked:
+            return False
         id = self.learner.next_to_deliver()
-        if id is None or self._delivery_blocked:
+        if id is None:
             return False
         if self._is_delivered(id):
             self._probes.hit(Probe.DELIVERED_TWICE_AVOIDED)

@@ -139,6 +139,9 @@ class Effects(msgspec.Struct, frozen=True):
     """In the order they happened; to ignore or to record."""
 
 
+NO_EFFECTS = Effects()
+
+
 class Outbox:
     """Where the machines of one replica leave their effects until the driver takes them."""
 
@@ -152,6 +155,8 @@ class Outbox:
         self.events: list[Event] = []
 
     def take(self) -> Effects:
+        if not (self.records or self.sends or self.responses or self.tasks or self.events):
+            return NO_EFFECTS
         effects = Effects(
             tuple(self.records),
             tuple(self.sends),

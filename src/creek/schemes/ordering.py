@@ -165,8 +165,8 @@ class OrderingReplica(ABC):
         return request.id
 
     def receive(self, message: Message, sender: int, now: int) -> None:
-        self._broadcasts.receive(message, sender, now)
-        self._proceed()
+        if self._broadcasts.receive(message, sender, now):
+            self._proceed()
 
     def tick(self, now: int) -> None:
         self._ticks += 1
@@ -297,16 +297,17 @@ class OrderingReplica(ABC):
 
     def _settle_executed(self) -> None:
         """Note the boundary, if CAB stands at one, and settle what is executed up to one."""
-        learner = self._broadcasts.cab.learner
-        newest = self._boundaries[-1] if self._boundaries else self._settled
-        if learner.at_boundary() and learner.delivered > newest.instance:
-            self._boundaries.append(Boundary(learner.delivered, self._order.length))
-        done = self._executed_length() if self._boundaries else 0
-        while self._boundaries and self._boundaries[0].length <= done:
-            self._settle(self._boundaries.popleft())
+        learner, boundaries = self._broadcasts.cab.learner, self._boundaries
+        newest = boundaries[-1] if boundaries else self._settled
+        if learner.delivered > newest.instance and learner.at_boundary():
+            boundaries.append(Boundary(learner.delivered, self._order.length))
+        if boundaries:
+            done = self._executed_length()
+            while boundaries and boundaries[0].length <= done:
+                self._settle(boundaries.popleft())
         # A checkpoint costs as much as there are registers: so many requests pay for it.
-        period = max(self._settings.checkpoint_every, self._register_count())
-        if self._settled.length - self._image_length >= period:
+        since_image = self._settled.length - self._image_length
+        if since_image >= self._settings.checkpoint_every and since_image >= self._register_count():
             self._image_length = self._settled.length
             self._broadcasts.compact(self.checkpoint())
 

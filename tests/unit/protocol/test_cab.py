@@ -74,7 +74,7 @@ class World:
             self.cab.arrived(each)
         self.cab.settle()
 
-    def step(self, handler: Callable[..., None], *arguments: object) -> list[Message]:
+    def step(self, handler: Callable[..., object], *arguments: object) -> list[Message]:
         """One input, and then what it made possible; answers what was sent."""
         handler(*arguments)
         self.cab.settle()

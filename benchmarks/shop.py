@@ -32,6 +32,10 @@ class BareTransaction:
     def get(self, key: Key, default: Any = None) -> Any:
         return self.state.get(key, default)
 
+    def pick(self, key: Key, *items: int) -> tuple[Any, ...] | None:
+        value = self.state.get(key)
+        return None if value is None else tuple([value[item] for item in items])
+
     def put(self, key: Key, value: Any) -> None:
         self.state[key] = value
 

@@ -17,10 +17,10 @@ from bisect import bisect_left, bisect_right
 from typing import Any, TypeAlias
 
 from creek.execution.keys import Place
-from creek.execution.transaction import ABSENT
+from creek.execution.transaction import ABSENT, picked
 from creek.protocol.dots import Dot
 from creek.protocol.request import Outcome, Request
-from creek.protocol.values import Key
+from creek.protocol.values import Key, same
 
 Position: TypeAlias = tuple[int, ...]
 """Where a request stands in `committed · tentative`; positions compare like the order itself."""
@@ -78,6 +78,7 @@ class Entry:
         "losses",
         "outcome",
         "phase",
+        "picks",
         "position",
         "ranges",
         "reads",
@@ -100,6 +101,8 @@ class Entry:
         self.outcome: Outcome | None = None
         """Of the last execution that was valid when it ended."""
         self.reads: dict[Key, Read] = NO_READS
+        self.picks: Picks = NO_PICKS
+        """Of which of them it looked at some items only."""
         self.versions: dict[Key, Version] = NO_VERSIONS
         self.hidden: dict[Key, Version] = NO_VERSIONS
         """Of an execution that was withdrawn: versions that others have read."""
@@ -114,7 +117,7 @@ class Entry:
 
     def forget(self) -> None:
         """What it read and wrote is no longer its own."""
-        self.reads, self.versions = NO_READS, NO_VERSIONS
+        self.reads, self.picks, self.versions = NO_READS, NO_PICKS, NO_VERSIONS
         self.ranges, self.adds = (), ()
 
 
@@ -196,7 +199,11 @@ class Version:
 Read: TypeAlias = tuple[Version | None, Any]
 """The version that was read and its value there; no version where there was no chain yet."""
 
+Picks: TypeAlias = dict[Key, tuple[int | str, ...]]
+"""What was looked at of a value, where it was not the whole."""
+
 NO_READS: dict[Key, Read] = {}
+NO_PICKS: Picks = {}
 NO_VERSIONS: dict[Key, Version] = {}
 NO_ADDERS: dict[Entry, None] = {}
 """Shared by all entries that have none, and never written to."""
@@ -392,6 +399,19 @@ class Chain:
             versions[index].total = None
             self._doubt_readers(versions[index], (), doubts)
             index += 1
+
+
+def looks_the_same(left: Any, right: Any, items: tuple[int | str, ...] | None) -> bool:
+    """To one who looked at these items, or at the whole."""
+    if items is None or left is ABSENT or right is ABSENT:
+        return same(left, right)
+    return all(same(picked(left, item), picked(right, item)) for item in items)
+
+
+def united_items(
+    some: tuple[int | str, ...], others: tuple[int | str, ...]
+) -> tuple[int | str, ...]:
+    return tuple(dict.fromkeys((*some, *others)))
 
 
 def _fix(version: Version, sum_: int) -> None:

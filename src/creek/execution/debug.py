@@ -118,11 +118,12 @@ def result_text(execution: Execution, seen: list[str]) -> str:
 class Memory:
     """What a state said the first time: it is asked once, and says the same to both executions."""
 
-    __slots__ = ("addable", "passes", "values", "view")
+    __slots__ = ("addable", "passes", "picked", "values", "view")
 
     def __init__(self, view: View) -> None:
         self.view = view
         self.values: dict[Key, Any] = {}
+        self.picked: dict[tuple[Key, tuple[int | str, ...]], Any] = {}
         self.addable: dict[Key, bool] = {}
         self.passes: dict[tuple[Place, Place, bool], tuple[list[Key], Iterator[Key]]] = {}
 
@@ -142,6 +143,13 @@ class Witness:
             values[key] = self._memory.view.read(key)
         self.seen.append(f"read {key!r}")
         return values[key]
+
+    def pick(self, key: Key, items: tuple[int | str, ...]) -> Any:
+        picked = self._memory.picked
+        if (key, items) not in picked:
+            picked[key, items] = self._memory.view.pick(key, items)
+        self.seen.append(f"picked {items!r} of {key!r}")
+        return picked[key, items]
 
     def keys(self, start: Place, stop: Place, reverse: bool) -> Iterator[Key]:
         memory = self._memory

@@ -54,6 +54,9 @@ class Sequential:
     def read(self, key: Key) -> Any:
         return self.state[key] if key in self.state else self.datatype.base.read(key)
 
+    def pick(self, key: Key, items: tuple[int | str, ...]) -> Any:
+        return self.read(key)
+
     def keys(self, start: Place, stop: Place, reverse: bool) -> Iterator[Key]:
         keys = {key for key in self.state if start <= place(key) < stop}
         keys.update(self.datatype.base.keys(start, stop, False))

@@ -43,11 +43,22 @@ ADDED_MAX: Final = 2**60
 """An operation that adds more in one step looks at the register first."""
 
 
+def picked(value: Any, item: int | str) -> Any:
+    """One item of a tuple or a dict; None where there is none."""
+    kind = type(value)
+    if kind is tuple:
+        return value[item] if type(item) is int and 0 <= item < len(value) else None
+    return value.get(item) if kind is dict else None
+
+
 class View(Protocol):
     """The state that a transaction reads: it does not change as long as the transaction runs."""
 
     def read(self, key: Key) -> Any:
         """The value under `key`, or `ABSENT`."""
+
+    def pick(self, key: Key, items: tuple[int | str, ...]) -> Any:
+        """The same, for one who will look at these items of it only."""
 
     def keys(self, start: Place, stop: Place, reverse: bool) -> Iterator[Key]:
         """The keys that hold a value and stand in [start, stop), in order or in reverse order."""
@@ -131,6 +142,28 @@ class Transaction:
             return default
         kind = type(value)
         return handed_out(value) if kind is tuple or kind is dict else value
+
+    def pick(self, key: Any, *items: Any) -> tuple[Any, ...] | None:
+        """These items of the tuple or dict under `key`, by index or by name, each None where there
+        is none; or None when there is nothing under `key`.
+
+        Only they count as read: what becomes of the other items, an operation that did not look at
+        them need not be executed again for it.
+        """
+        reads = self._reads = self._reads + 1
+        if reads > self._reads_max:
+            self._stop()
+        check_key(key)
+        for item in items:
+            if type(item) is not int and type(item) is not str:
+                raise BadValue(f"an item is an index or a name, not a {type(item).__name__}")
+        if self._adds and key in self._adds:
+            self._look_at(key)
+        writes = self._writes
+        value = writes[key] if key in writes else self._view.pick(key, items)
+        if value is ABSENT:
+            return None
+        return tuple([handed_out(picked(value, item)) for item in items])
 
     def put(self, key: Any, value: Any) -> None:
         self._reads_max -= 1  # a step, written out as in `get`: these two are most of all calls

@@ -101,6 +101,9 @@ class StateObject:
         db = self.db
         return db[key] if key in db else self._base.read(key)
 
+    def pick(self, key: Key, items: tuple[int | str, ...]) -> Any:
+        return self.read(key)
+
     def keys(self, start: Place, stop: Place, reverse: bool) -> Iterator[Key]:
         written = self._index.irange_key(start, stop, inclusive=(True, False), reverse=reverse)
         for key in merged(written, self._base.keys(start, stop, reverse), reverse):

@@ -4,7 +4,8 @@ An operation runs on a `Snapshot`: the state as all requests before it left it. 
 kept. A request that counts as executed is *valid*: each of its reads would give the same value
 again. A change, be it a new version, a rollback or a move, is followed to exactly those later
 requests whose reads it may have changed; one that would read something else is *withdrawn*, to be
-executed again. One that would read an equal value is kept.
+executed again. One that would read an equal value is kept; and one that picked some items of a
+value, if these are equal.
 
 The versions of a withdrawn request are hidden from new snapshots, but who has read them is not in
 doubt yet: executed again, the request may write the same. Until then what rests on them is not
@@ -24,29 +25,33 @@ from sortedcontainers import SortedKeyList, SortedList
 
 from creek.execution.base import Base, Nothing, merged
 from creek.execution.chains import (
+    NO_PICKS,
     NO_VERSIONS,
     TAIL,
     Chain,
     Doubts,
     Entry,
     Phase,
+    Picks,
     Position,
     Range,
     Read,
     Stretch,
     Version,
     is_addable,
+    looks_the_same,
+    united_items,
 )
 from creek.execution.keys import Place, place
 from creek.execution.ranges import Ranges, united
 from creek.execution.transaction import ABSENT, Execution
-from creek.protocol.values import Key, same
+from creek.protocol.values import Key
 
 
 class Snapshot:
     """What one execution sees, and a record of what it looked at. A `View`."""
 
-    __slots__ = ("_position", "_store", "adds", "changes", "ranges", "reads")
+    __slots__ = ("_position", "_store", "adds", "changes", "picks", "ranges", "reads")
 
     def __init__(self, store: "VersionStore", position: Position) -> None:
         self._store = store
@@ -55,13 +60,27 @@ class Snapshot:
         self.reads: dict[Key, Read] = {}
         self.ranges: list[Range] = []
         self.adds: dict[Key, None] = {}
+        self.picks: Picks = NO_PICKS
 
     def read(self, key: Key) -> Any:
         known = self.reads.get(key)
         if known is not None:
+            if key in self.picks:
+                del self.picks[key]
             return known[1]
         read = self.reads[key] = self._store.read_at(key, self._position)
         return read[1]
+
+    def pick(self, key: Key, items: tuple[int | str, ...]) -> Any:
+        known = self.reads.get(key)
+        if known is None:
+            if self.picks is NO_PICKS:
+                self.picks = {}
+            self.picks[key] = items
+            known = self.reads[key] = self._store.read_at(key, self._position)
+        elif key in self.picks:
+            self.picks[key] = united_items(self.picks[key], items)
+        return known[1]
 
     def keys(self, start: Place, stop: Place, reverse: bool) -> Iterator[Key]:
         """Only what the operation really went through counts as read."""
@@ -82,6 +101,10 @@ class Snapshot:
             return False
         self.adds[key] = None
         return True
+
+    def forget(self) -> None:
+        """Whatever was looked at so far does not count."""
+        self.reads, self.ranges, self.adds, self.picks = {}, [], {}, NO_PICKS
 
 
 class VersionStore:
@@ -165,7 +188,7 @@ class VersionStore:
             return False
         self.changes += 1
         entry.phase = Phase.EXECUTED
-        entry.reads, entry.versions = snapshot.reads, {}
+        entry.reads, entry.picks, entry.versions = snapshot.reads, snapshot.picks, {}
         for key, (version, value) in entry.reads.items():
             if version is None:
                 self._note_read(entry, key, version, value)
@@ -240,7 +263,7 @@ class VersionStore:
         self.changes += 1
         stretch = Stretch(members)
         stretch.phase = Phase.EXECUTED
-        stretch.reads, stretch.versions = {}, {}
+        stretch.reads, stretch.picks, stretch.versions = {}, {}, {}
         inside = set(members)
         for entry in members:
             self._take_over_reads(entry, stretch, inside)
@@ -281,9 +304,17 @@ class VersionStore:
                     continue
                 # A sum that stands on what came before the stretch, for all one knows.
                 version, value = self._chains[key].at(stretch.start)
+            items = entry.picks.get(key)
             if key not in stretch.reads:
                 stretch.reads[key] = version, value
                 version.register(key, stretch)
+                if items is not None:
+                    stretch.picks[key] = items
+            elif key in stretch.picks:
+                if items is None:
+                    del stretch.picks[key]
+                else:
+                    stretch.picks[key] = united_items(stretch.picks[key], items)
 
     def _is_within_a_stretch(self, entry: Entry, execution: Execution) -> bool:
         """Did it read or write, in the midst of a stretch, what the stretch wrote? Additions change
@@ -359,7 +390,7 @@ class VersionStore:
         for key, (version, value) in reads.items():
             now_version, now = self.read_at(key, position)
             if now_version is not version or now is not value:
-                if not same(now, value):
+                if not looks_the_same(now, value, snapshot.picks.get(key)):
                     return False
                 reads[key] = now_version, now
         for passed in snapshot.ranges:
@@ -420,7 +451,9 @@ class VersionStore:
             version, value = self.read_at(key, entry.position)
             if version is read[0] and value is read[1]:
                 continue
-            if same(value, read[1]) and not _is_inside(version, entry):
+            if looks_the_same(value, read[1], entry.picks.get(key)) and not _is_inside(
+                version, entry
+            ):
                 if read[0] is not None:
                     read[0].disturb()
                 self._note_read(entry, key, version, value)

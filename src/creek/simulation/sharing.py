@@ -5,24 +5,23 @@ function of what it reads; so where another replica's snapshot shows the values 
 earlier execution read, in the order in which it read them, its result is taken, and the operation
 is not run again. What it took, in simulated time, is the same either way.
 
-Why this is exact, also for what a snapshot remembers: up to the first value that differs, an
-execution reads the same registers in the same order. So whatever was looked at in vain, when a
-value differs and the operation has to be run after all, it reads too.
+A snapshot remembers of it what it would have remembered of running it: what was read, and of what
+only some items. What was looked at in vain, because a value differs, it forgets.
 
 Most values are the same objects, since replicas share what executions wrote, and the initial data.
 What goes through a range of registers is always run. Not for debugging: there, running again is the
 point.
 """
 
-from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from creek.execution.chains import Picks, looks_the_same
 from creek.execution.datatype import DataType
 from creek.execution.transaction import Execution, View
 from creek.execution.versions import Snapshot
 from creek.protocol.dots import Dot
 from creek.protocol.request import Request
-from creek.protocol.values import Key, same
+from creek.protocol.values import Key
 
 REMEMBERED_MAX: Final = 16_384
 """Requests; by then every replica has mostly executed them."""
@@ -38,6 +37,7 @@ class Known(NamedTuple):
 
     request: Request
     reads: tuple[tuple[Key, Any], ...]
+    picks: Picks
     told: tuple[Told, ...]
     execution: Execution
 
@@ -71,31 +71,33 @@ class SharedExecutions(DataType):
             if same_request and _sees_the_same(view, known):
                 self.shared += 1
                 return known.execution
+            view.forget()
         witness = _Witness(view)
         execution = super().run(request, witness)
-        # Where something was read in vain before, it is not known what came after which read.
-        is_clear = not witness.told or not witness.read_before
-        if is_clear and not view.ranges and len(variants) < VARIANTS_MAX:
+        if not view.ranges and len(variants) < VARIANTS_MAX:
             reads = tuple((key, value) for key, (_, value) in view.reads.items())
-            variants.append(Known(request, reads, tuple(witness.told), execution))
+            told = tuple(witness.told)
+            variants.append(Known(request, reads, view.picks, told, execution))
         return execution
 
 
 def _sees_the_same(view: Snapshot, known: Known) -> bool:
-    read, done = view.read, 0
+    done = 0
     for reads, key, answer in known.told:
-        if not _reads_the_same(read, known.reads[done:reads]):
+        if not _reads_the_same(view, known.reads[done:reads], known.picks):
             return False
         if view.addable(key) is not answer:
             return False
         done = reads
-    return _reads_the_same(read, known.reads[done:])
+    return _reads_the_same(view, known.reads[done:], known.picks)
 
 
-def _reads_the_same(read: Callable[[Key], Any], reads: tuple[tuple[Key, Any], ...]) -> bool:
+def _reads_the_same(view: Snapshot, reads: tuple[tuple[Key, Any], ...], picks: Picks) -> bool:
+    read = view.read
     for key, value in reads:
-        seen = read(key)
-        if seen is not value and not same(seen, value):
+        items = picks.get(key)
+        seen = read(key) if items is None else view.pick(key, items)
+        if seen is not value and not looks_the_same(seen, value, items):
             return False
     return True
 
@@ -103,13 +105,13 @@ def _reads_the_same(read: Callable[[Key], Any], reads: tuple[tuple[Key, Any], ..
 class _Witness:
     """A snapshot that also remembers what it said about additions. Reads go straight through."""
 
-    __slots__ = ("_view", "keys", "read", "read_before", "told")
+    __slots__ = ("_view", "keys", "pick", "read", "told")
 
     def __init__(self, view: Snapshot) -> None:
         self._view = view
         self.read = view.read
+        self.pick = view.pick
         self.keys = view.keys
-        self.read_before = len(view.reads)
         self.told: list[Told] = []
 
     def addable(self, key: Key) -> bool:

@@ -1,7 +1,8 @@
 """Which registers a row is kept in: two layouts behind one way to reach rows.
 
-`rows`: a register per row, the plain reading of the paper. Whoever touches a row touches all of it,
-so that a Payment, which adds to W_YTD, conflicts with every New-Order that reads W_TAX.
+`rows`: a register per row, the plain reading of the paper. Whoever writes a row writes all of it:
+two Payments, which add to W_YTD, conflict. Who only reads picks the columns that it needs: a
+New-Order, which needs W_TAX, does not mind a Payment.
 
 `fine`: what a good engineer would deploy. The fixed columns of a row share a register that nobody
 writes; every changing column and every sum has one of its own, and a sum is added to without
@@ -69,8 +70,8 @@ class Access(Protocol):
     def find(self, tx: Transaction, *key: int) -> tuple[Any, ...] | None:
         """The fixed columns of a row, and perhaps more after them, or None."""
 
-    def fixed(self, tx: Transaction, *key: int) -> tuple[Any, ...]:
-        """What `find` gives of a row that is there."""
+    def pick(self, tx: Transaction, key: tuple[int, ...], *columns: int) -> tuple[Any, ...]:
+        """These fixed columns of a row that is there, and nothing else of it."""
 
     def value(self, tx: Transaction, column: int, *key: int) -> Any:
         """One changing column or one sum of a row that is there."""
@@ -136,12 +137,12 @@ class WholeTable:
         found: tuple[Any, ...] | None = tx.get((self._name, *key))
         return found
 
-    def fixed(self, tx: Transaction, *key: int) -> tuple[Any, ...]:
-        found: tuple[Any, ...] | None = tx.get((self._name, *key))
+    def pick(self, tx: Transaction, key: tuple[int, ...], *columns: int) -> tuple[Any, ...]:
+        found = tx.pick((self._name, *key), *columns)
         return _missing(self._name, key) if found is None else found
 
     def value(self, tx: Transaction, column: int, *key: int) -> Any:
-        return self.fixed(tx, *key)[column]
+        return self.pick(tx, key, column)[0]
 
     def row(self, tx: Transaction, *key: int) -> Row:
         register: Key = (self._name, *key)
@@ -167,7 +168,8 @@ class SplitRow:
 
     @property
     def fixed(self) -> tuple[Any, ...]:
-        return self._table.fixed(self._tx, *self._key)
+        found = self._table.find(self._tx, *self._key)
+        return _missing(self._table.name, self._key) if found is None else found
 
     def get(self, column: int) -> Any:
         return self._tx.get((self._table.columns[column], *self._key))
@@ -186,33 +188,33 @@ class SplitTable:
     """Layout `fine`. Implements `Access`. A column that is None has no register."""
 
     def __init__(self, table: Table) -> None:
-        self._name = table.name
+        self.name = table.name
         self._fixed = len(table.fixed)
         self.columns = table.columns
 
     def find(self, tx: Transaction, *key: int) -> tuple[Any, ...] | None:
-        found: tuple[Any, ...] | None = tx.get((self._name, *key))
+        found: tuple[Any, ...] | None = tx.get((self.name, *key))
         return found
 
-    def fixed(self, tx: Transaction, *key: int) -> tuple[Any, ...]:
-        found: tuple[Any, ...] | None = tx.get((self._name, *key))
-        return _missing(self._name, key) if found is None else found
+    def pick(self, tx: Transaction, key: tuple[int, ...], *columns: int) -> tuple[Any, ...]:
+        found = tx.pick((self.name, *key), *columns)
+        return _missing(self.name, key) if found is None else found
 
     def value(self, tx: Transaction, column: int, *key: int) -> Any:
         found = tx.get((self.columns[column], *key))
-        return _missing(self._name, key) if found is None else found
+        return _missing(self.name, key) if found is None else found
 
     def row(self, tx: Transaction, *key: int) -> Row:
         return SplitRow(tx, self, key)
 
     def insert(self, tx: Transaction, key: tuple[int, ...], values: tuple[Any, ...]) -> None:
-        tx.put((self._name, *key), values[: self._fixed])
+        tx.put((self.name, *key), values[: self._fixed])
         for column in range(self._fixed, len(values)):
             if values[column] is not None:
                 tx.put((self.columns[column], *key), values[column])
 
     def delete(self, tx: Transaction, *key: int) -> None:
-        tx.delete((self._name, *key))
+        tx.delete((self.name, *key))
         for column in self.columns[self._fixed :]:
             tx.delete((column, *key))
 

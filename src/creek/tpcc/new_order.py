@@ -47,13 +47,13 @@ def new_order(
     total) and, for each line, (name, stock left, brand or generic, price, amount).
     """
     now = tx.timestamp
-    w_tax = tables.warehouse.fixed(tx, w)[W_TAX]
+    (w_tax,) = tables.warehouse.pick(tx, (w,), W_TAX)
     district = tables.district.row(tx, w, d)
     d_tax = district.fixed[D_TAX]
     order = district.get(D_NEXT_O_ID)
     district.set(D_NEXT_O_ID, order + 1)
     district.save()
-    customer = tables.customer.fixed(tx, w, d, c)
+    last, credit, discount = tables.customer.pick(tx, (w, d, c), C_LAST, C_CREDIT, C_DISCOUNT)
     all_local = 1
     for _, supplier, _ in lines:
         if supplier != w:
@@ -79,10 +79,9 @@ def new_order(
         brand = "B" if MARK in item[I_DATA] and MARK in stock[S_DATA] else "G"
         answers.append((item[I_NAME], left, brand, price, amount))
 
-    discount = customer[C_DISCOUNT]
     owed = total * (WHOLE - discount) * (WHOLE + w_tax + d_tax)
     rounded = (owed + WHOLE * WHOLE // 2) // (WHOLE * WHOLE)
-    head = (order, now, customer[C_LAST], customer[C_CREDIT], discount, w_tax, d_tax, rounded)
+    head = (order, now, last, credit, discount, w_tax, d_tax, rounded)
     return (*head, *answers)
 
 

@@ -32,6 +32,9 @@ class Overlay:
         overrides = self._overrides
         return overrides[key] if key in overrides else self.base.read(key)
 
+    def pick(self, key: Key, items: tuple[int | str, ...]) -> Any:
+        return self.read(key)
+
     def keys(self, start: Place, stop: Place, reverse: bool) -> Iterator[Key]:
         written = self._written().irange_key(start, stop, (True, False), reverse)
         for key in merged(iter(written), self.base.keys(start, stop, reverse), reverse):

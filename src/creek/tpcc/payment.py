@@ -1,7 +1,7 @@
 """Payment (clause 2.5): a customer pays; the warehouse and the district of the terminal count it.
 
 The customer may belong to another warehouse than the one where the payment is made. In the layout
-`rows` all payments at a warehouse conflict, and each with the New-Orders there.
+`rows` all payments at a warehouse conflict, and each with the New-Orders of its district.
 """
 
 from typing import Any

@@ -12,10 +12,10 @@ def stock_level(tables: Tables, tx: Transaction, w: int, d: int, threshold: int)
     its warehouse, with less than `threshold`."""
     stop = tables.district.value(tx, D_NEXT_O_ID, w, d)
     items: dict[int, None] = {}
-    line = tables.order_line.fixed
+    pick = tables.order_line.pick
     for order in range(stop - ORDERS_SEEN, stop):
-        count = tables.orders.fixed(tx, w, d, order)[O_OL_CNT]
+        (count,) = tables.orders.pick(tx, (w, d, order), O_OL_CNT)
         for number in range(1, count + 1):
-            items[line(tx, w, d, order, number)[OL_I_ID]] = None
+            items[pick(tx, (w, d, order, number), OL_I_ID)[0]] = None
     value = tables.stock.value
     return sum([value(tx, S_QUANTITY, w, i) < threshold for i in items])

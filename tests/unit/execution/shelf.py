@@ -29,12 +29,16 @@ def play(tx: Transaction, *steps: tuple[Any, ...]) -> tuple[Any, ...]:
         match verb:
             case "get":
                 answers.append(tx.get(*rest))
+            case "pick":
+                answers.append(tx.pick(*rest))
             case "put":
                 tx.put(*rest)
             case "delete":
                 tx.delete(*rest)
             case "add":
                 tx.add(*rest)
+            case "draw":
+                tx.put(rest[2], tx.pick(rest[0], rest[1]))
             case "copy":
                 tx.put(rest[1], tx.get(rest[0]))
             case "shift":

@@ -31,6 +31,34 @@ def test_get_answers_the_default_for_an_absent_register() -> None:
     assert tx.get("none", 5) is None
 
 
+def test_pick_answers_the_items_and_none_for_what_is_not_there() -> None:
+    tx = transaction({"row": (1, {"x": 2}), "named": {"a": 1}, "number": 7, "text": "word"})
+    assert tx.pick("row", 1, 0) == ({"x": 2}, 1)
+    assert tx.pick("row", 2, -1, "a") == (None, None, None)
+    assert tx.pick("named", "a", "b", 0) == (1, None, None)
+    assert tx.pick("number", 0) == tx.pick("text", 0) == (None,)
+    assert tx.pick("absent", 0) is None
+    tx.put("row", (5,))
+    assert tx.pick("row", 0) == (5,)
+    tx.delete("row")
+    assert tx.pick("row", 0) is None
+    assert tx.close(Outcome()).reads == 8
+
+
+def test_changing_what_was_picked_does_not_change_the_store() -> None:
+    state: dict[Key, Any] = {"row": ({"x": 2},)}
+    picked = transaction(state).pick("row", 0)
+    assert picked is not None
+    picked[0]["x"] = 3
+    assert state == {"row": ({"x": 2},)}
+
+
+@pytest.mark.parametrize("item", [None, 1.0, True, (0,)])
+def test_an_item_that_is_neither_index_nor_name_is_refused(item: Any) -> None:
+    with pytest.raises(BadValue, match="index or a name"):
+        transaction({"row": (1,)}).pick("row", item)
+
+
 def test_a_transaction_reads_its_own_writes() -> None:
     tx = transaction({"a": 1})
     tx.put("a", 2)

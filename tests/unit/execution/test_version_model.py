@@ -21,6 +21,7 @@ KEYS = ("n", "n1", "n2", "m", ("t", 1), ("t", 2), "z")
 PLACES_MAX = 120
 
 LOOKS = ("get", "scan", "prefix", "total", "copy", "put_unless", "put", "delete")
+PICKS = (*LOOKS[:-1], "pick", "pick", "draw")
 ADDS = (*LOOKS, "add", "add", "add", "shift", "raise")
 
 Step = tuple[Any, ...]
@@ -29,9 +30,12 @@ Program = list[tuple[str, int, tuple[Step, ...]]]
 
 def steps(verbs: tuple[str, ...], values: st.SearchStrategy[Any]) -> st.SearchStrategy[Step]:
     keys = st.sampled_from(KEYS)
+    items = st.sampled_from((0, 1, "a"))
     limits = st.none() | st.integers(0, 2)
     made: dict[str, st.SearchStrategy[Step]] = {
         "get": st.tuples(st.just("get"), keys),
+        "pick": st.tuples(st.just("pick"), keys, items),
+        "draw": st.tuples(st.just("draw"), keys, items, keys),
         "scan": st.tuples(st.just("scan"), keys, st.none() | keys, st.booleans(), limits),
         "prefix": st.tuples(st.just("prefix"), st.sampled_from(("n", ("t",)))),
         "total": st.tuples(st.just("total"), st.sampled_from(("m", "z"))),
@@ -294,6 +298,12 @@ def pick(entries: list[Kind], choice: int) -> list[Kind]:
 
 
 LOOKING = programs(LOOKS, st.integers(0, 2))
+PICKING = programs(
+    tuple(verb for verb in PICKS if verb != "total"),
+    st.tuples(st.integers(0, 1), st.integers(0, 1))
+    | st.fixed_dictionaries({"a": st.integers(0, 1), "b": st.integers(0, 1)})
+    | st.just(0),
+)
 ADDING = programs(ADDS, st.integers(0, 2))
 IRREGULAR = programs(ADDS, st.sampled_from((0, 1, True, "text", None, 1.0, 2**61)))
 
@@ -308,6 +318,11 @@ def follow(program: Program) -> None:
 
 @given(LOOKING)
 def test_the_store_is_the_fold_of_what_was_executed(program: Program) -> None:
+    follow(program)
+
+
+@given(PICKING)
+def test_who_picked_some_items_is_as_right_as_who_read_the_whole(program: Program) -> None:
     follow(program)
 
 

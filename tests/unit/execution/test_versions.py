@@ -113,6 +113,76 @@ def test_a_value_is_the_same_as_its_copy(value: Any) -> None:
     assert not same(value, ABSENT)
 
 
+def test_who_picked_an_item_is_kept_when_another_one_changes() -> None:
+    shelf = Shelf()
+    shelf.do(10, ("put", "row", (1, 2)))
+    picked = shelf.do(30, ("pick", "row", 0))
+    whole = shelf.do(40, ("get", "row"))
+
+    shelf.do(20, ("put", "row", (1, 3)))
+    assert shelf.withdrawn() == [whole]
+
+    shelf.do(25, ("put", "row", (0, 3)))
+    assert shelf.withdrawn() == [picked]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (("pick", "row", 0), ("get", "row")),
+        (("get", "row"), ("pick", "row", 0)),
+        (("pick", "row", 0), ("pick", "row", 1)),
+        (("pick", "row", 0, 1),),
+        (("pick", "row", 0), ("scan", "r", None, False, None)),
+    ],
+)
+def test_who_looked_at_the_other_item_as_well_is_not_kept(steps: tuple[Any, ...]) -> None:
+    shelf = Shelf()
+    shelf.do(10, ("put", "row", (1, 2)))
+    reader = shelf.do(30, *steps)
+
+    shelf.do(20, ("put", "row", (1, 3)))
+    assert shelf.withdrawn() == [reader]
+
+
+def test_who_picked_is_not_kept_when_the_register_comes_or_goes() -> None:
+    shelf = Shelf()
+    early, late = shelf.do(20, ("pick", "row", 5)), shelf.do(40, ("pick", "row", 5))
+
+    shelf.do(10, ("put", "row", (1,)))
+    assert shelf.withdrawn() == [early, late]
+    shelf.again(early, late)
+
+    shelf.do(30, ("delete", "row"))
+    assert shelf.withdrawn() == [late]
+
+
+def test_an_execution_that_picked_what_has_not_changed_is_installed() -> None:
+    shelf = Shelf()
+    shelf.do(10, ("put", "row", {"a": 1, "b": 1}))
+    attempt = shelf.begin(shelf.put(30, ("pick", "row", "a")))
+    shelf.do(20, ("put", "row", {"a": 1, "b": 2}))
+    assert shelf.finish(attempt)
+
+    shelf.do(25, ("put", "row", {"a": 2, "b": 2}))
+    assert shelf.withdrawn() == [attempt.entry]
+
+
+def test_a_stretch_has_looked_at_what_its_members_have_looked_at() -> None:
+    shelf = Shelf()
+    shelf.do(10, ("put", "row", (1, 2, 3)), ("put", "other", (1, 2)))
+    members = [
+        shelf.do(30, ("pick", "row", 0), ("pick", "other", 0)),
+        shelf.do(40, ("pick", "row", 1), ("get", "other")),
+    ]
+    stretch = shelf.merge(*members)
+
+    shelf.do(20, ("put", "row", (1, 2, 4)))
+    assert shelf.withdrawn() == []
+    shelf.do(25, ("put", "other", (1, 3)))
+    assert shelf.withdrawn() == [stretch]
+
+
 def test_a_withdrawn_request_takes_its_versions_out_of_new_snapshots() -> None:
     shelf = Shelf()
     writer = shelf.do(20, ("copy", "a", "b"), ("put", "c", 1))

@@ -46,7 +46,7 @@ def used(layout: str) -> Sequential:
         fixed = None if found is None else found[:2]
         row = tables.stock.row(tx, 1, 2)
         quantity = tables.stock.value(tx, S_QUANTITY, 1, 2)
-        return fixed, tables.stock.fixed(tx, 1, 2)[:2], quantity, row.get(S_YTD)
+        return fixed, tables.stock.pick(tx, (1, 2), 0, 1), quantity, row.get(S_YTD)
 
     @declared.operation
     def find(tx: Transaction) -> bool:

@@ -257,13 +257,15 @@ MUTANTS: tuple[Mutant, ...] = (
         100,
         Edit(
             VERSIONED,
-            "            if not entry.is_executed:\n"
-            "                return\n"
-            "            self._done += 1",
-            "            if entry.outcome is None:\n"
-            "                return\n"
-            "            self._done += 1",
+            "            if entry.is_executed:\n                self._answer_for_good",
+            "            if entry.outcome is not None:\n                self._answer_for_good",
         ),
+    ),
+    _mutant(
+        "stable_before_a_write_is_executed",
+        "a stable answer waits for everything before it, but for what only reads",
+        300,
+        Edit(VERSIONED, "elif request.operation.name not in self._readonly:", "elif False:"),
     ),
     _mutant(
         "session_does_not_see_itself",

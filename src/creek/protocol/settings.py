@@ -2,10 +2,13 @@
 never read off a clock, so that a clock that jumps cannot start an election."""
 
 from functools import cached_property
+from typing import Final
 
 import msgspec
 
 from creek.errors import BadValue
+
+MAY_BE_NONE: Final = ("members", "acceptors", "local_reads", "record_orders")
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -39,6 +42,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     parallelism: int = 16
     """Executions under way at once, in schemes that execute concurrently."""
 
+    local_reads: int = 1
+    """0: a weak operation that only reads is sent to all and executed by all, like any other."""
+
     kept_apart: int = 65_536
     """Requests whose versions are kept each for itself; older ones are kept in stretches."""
 
@@ -58,7 +64,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if not 0 <= self.acceptors <= len(self.members):
             raise BadValue(f"{self.acceptors} acceptors: there are {len(self.members)} members")
         for name in self.__struct_fields__:
-            if name not in ("members", "acceptors", "record_orders") and getattr(self, name) < 1:
+            if name not in MAY_BE_NONE and getattr(self, name) < 1:
                 raise BadValue(f"{name} is {getattr(self, name)}: it must be at least 1")
 
     @cached_property

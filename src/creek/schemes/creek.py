@@ -6,7 +6,7 @@ only reads is executed at the end of the order, here alone, and leaves no trace.
 
 Rules for answers: a tentative one leaves when nothing that it rests on was withdrawn and may come
 back otherwise, and likewise for everything that its session did before it; a stable one when
-everything before it is executed and committed.
+everything before it that may write is executed and committed.
 """
 
 from collections.abc import Iterator
@@ -51,9 +51,6 @@ class _Seen(NamedTuple):
 class CreekReplica(VersionedReplica):
     def __init__(self, index: int, settings: Settings, datatype: DataType) -> None:
         super().__init__(index, settings, datatype)
-        self._readonly = frozenset(
-            name for name in datatype.operations if datatype.is_readonly(name)
-        )
         self._last_of_session: dict[int, Entry] = {}
         self._invoking: int | None = None
         self._local: dict[Dot, Entry] = {}
@@ -78,7 +75,7 @@ class CreekReplica(VersionedReplica):
     # --- inputs -------------------------------------------------------------------------------
 
     def invoke(self, operation: Operation, strong: bool, session: int, now: int) -> Dot:
-        if not strong and operation.name in self._readonly:
+        if not strong and self._settings.local_reads and operation.name in self._readonly:
             return self._invoke_locally(operation, session, now)
         self._invoking = session
         return super().invoke(operation, strong, session, now)
@@ -230,7 +227,8 @@ class CreekReplica(VersionedReplica):
         self._merged -= len(stretch.members)
         self._merge_above = len(self._entries) - self._merged + self._stretch_length
         # Committed with a late one in its midst, it may have been counted already.
-        self._done = min(self._done, stretch.members[0].position[0] - self._order.first)
+        begin = stretch.members[0].position[0] - self._order.first
+        self._done, self._written = min(self._done, begin), min(self._written, begin)
         first = stretch.members[0].request
         before = OrderKey(first.timestamp, Dot(first.id.replica, first.id.event - 1))
         if self._merged_to is not None and before < self._merged_to:

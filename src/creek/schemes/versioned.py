@@ -3,7 +3,7 @@
 Every request has an `Entry` at the place where it stands, and is executed on a snapshot of that
 place, several at once and in any order. An execution that no longer fits when it completes is
 thrown away; one that is made wrong later is withdrawn and executed again. What is committed, and
-executed like everything before it, is answered for good.
+executed like everything before it that may write, is answered for good.
 
 Which place a request gets, when, and who is answered before it is committed, is up to the scheme.
 """
@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from creek.execution.base import changes
-from creek.execution.chains import Entry, Phase
+from creek.execution.chains import Entry, Phase, committed_position
 from creek.execution.datatype import DataType
 from creek.execution.scheduler import Scheduler
 from creek.execution.transaction import Execution
@@ -36,8 +36,14 @@ class VersionedReplica(OrderingReplica):
         self._store = VersionStore(datatype.base)
         self._scheduler = Scheduler(settings.parallelism)
         self._entries: dict[Dot, Entry] = {}
+        self._readonly = frozenset(
+            name for name in datatype.operations if datatype.is_readonly(name)
+        )
         self._done = 0
         """How many requests of `committed`, from `order.first` on, are executed: for good."""
+        self._written = 0
+        """The same, whether or not those among them that only read are executed: nothing after
+        them depends on it."""
         self._task_number = 0
 
     # --- what a scheme adds -------------------------------------------------------------------
@@ -71,6 +77,8 @@ class VersionedReplica(OrderingReplica):
             entry.outcome = execution.outcome
             self._execute_withdrawn()
             self._executed(entry)
+            if entry.position < committed_position(self._order.first + self._written):
+                self._answer_for_good(entry, Probe.STABLE_FROM_EXECUTION)
         else:
             self.probes.hit(Probe.EXECUTION_OVERTAKEN)
             entry.phase = Phase.WAITING
@@ -93,19 +101,27 @@ class VersionedReplica(OrderingReplica):
             self._outbox.tasks.append(Task(self._task_number, Work.EXECUTE, entry.request))
 
     def _answer_stably(self, probe: Probe) -> None:
-        """What is committed, and executed like all before it, can be answered for good."""
-        committed = self._order.committed
-        while self._done < len(committed):
-            request = committed[self._done]
-            entry = self._entries[request.id]
-            if not entry.is_executed:
-                return
+        """What is committed, and executed like all before it that may write, can be answered for
+        good."""
+        committed, entries = self._order.committed, self._entries
+        while self._done < len(committed) and entries[committed[self._done].id].is_executed:
             self._done += 1
-            awaiting = self._awaiting.pop(request.id, None) if request.strong else None
-            if awaiting is not None:
-                assert entry.outcome is not None
-                self.probes.hit(probe)
-                self._respond(request.id, awaiting.session, Kind.STABLE, entry.outcome)
+        while self._written < len(committed):
+            request = committed[self._written]
+            entry = entries[request.id]
+            if entry.is_executed:
+                self._answer_for_good(entry, probe)
+            elif request.operation.name not in self._readonly:
+                return
+            self._written += 1
+
+    def _answer_for_good(self, entry: Entry, probe: Probe) -> None:
+        request = entry.request
+        awaiting = self._awaiting.pop(request.id, None) if request.strong else None
+        if awaiting is not None:
+            assert entry.outcome is not None
+            self.probes.hit(probe)
+            self._respond(request.id, awaiting.session, Kind.STABLE, entry.outcome)
 
     # --- what is settled ----------------------------------------------------------------------
 
@@ -120,6 +136,7 @@ class VersionedReplica(OrderingReplica):
 
     def _sum_up(self, length: int) -> None:
         self._done -= length - self._order.first
+        self._written -= length - self._order.first
 
     def _settled_state(self) -> Iterator[tuple[Key, Any]]:
         return self._store.settled_items()
@@ -130,7 +147,7 @@ class VersionedReplica(OrderingReplica):
     def _load(self, state: tuple[tuple[Key, Any], ...]) -> None:
         self._store.load(state)
         self._scheduler.clear()
-        self._done = 0
+        self._done = self._written = 0
         self._entries = {}
 
     # --- for those who look on ----------------------------------------------------------------

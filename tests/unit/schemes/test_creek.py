@@ -92,6 +92,52 @@ def test_a_weak_read_is_answered_once_and_for_all() -> None:
     assert alone.answers_to(read) == [(TENTATIVE, 1)]
 
 
+def test_a_weak_read_is_like_any_other_operation_where_reads_are_not_local() -> None:
+    alone = Alone(local_reads=0)
+    read = alone.invoke("get", "a")
+    alone.work()
+    assert read in alone.replica.tentative_ids()
+    assert alone.answers_to(read) == [(TENTATIVE, None)]
+
+    alone.commit(read)
+    alone.work()
+    assert alone.answers_to(read) == [(TENTATIVE, None), (FINAL, None)]
+
+
+def test_a_stable_answer_does_not_wait_for_what_only_reads() -> None:
+    alone = Alone(parallelism=3)
+    early = alone.invoke("get", "a", strong=True, session=1)
+    write = alone.invoke("put", "a", 1, strong=True, session=2)
+    late = alone.invoke("get", "a", strong=True, session=3)
+    alone.decide(early, write, late)
+
+    slow = alone.begin(early)
+    alone.step(write)
+    assert alone.answers_to(write) == [(STABLE, None)]
+    alone.step(late)
+    assert alone.answers_to(late) == [(STABLE, 1)]
+    assert alone.answers_to(early) == []
+    alone.finish(*slow)
+    assert alone.answers_to(early) == [(STABLE, None)]
+    assert not alone.replica._entries, "all is settled"
+
+
+def test_a_read_is_answered_for_good_once_all_writes_before_it_are_done() -> None:
+    alone = Alone(parallelism=3)
+    write = alone.invoke("put", "a", 1, strong=True, session=1)
+    first = alone.invoke("get", "a", strong=True, session=2)
+    second = alone.invoke("get", "a", strong=True, session=3)
+    alone.decide(write, first, second)
+
+    alone.step(second)
+    assert alone.answers_to(second) == []
+    alone.step(write)
+    assert alone.answers_to(second) == []
+    alone.step(second)
+    assert alone.answers_to(second) == [(STABLE, 1)]
+    assert alone.answers_to(first) == []
+
+
 def test_a_weak_read_leaves_nothing_in_the_store() -> None:
     alone = Alone()
     for number in range(40):

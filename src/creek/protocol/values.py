@@ -5,18 +5,22 @@ are turned into tuples where they enter, so that a value is the same thing befor
 travelled, and cannot be changed behind the store's back. A key names a register of the store.
 """
 
+from types import NoneType
 from typing import Any, TypeAlias
 
 import msgspec
 
 Key: TypeAlias = str | int | tuple[str | int, ...]
 
+_PLAIN = frozenset((NoneType, bool, int, float, str, bytes))
+
 
 def frozen(value: Any) -> Any:
     """`value` with every list in it turned into a tuple."""
-    if type(value) in (list, tuple):
-        return tuple(frozen(each) for each in value)
-    if type(value) is dict:
+    kind = type(value)
+    if kind is tuple or kind is list:
+        return tuple([each if type(each) in _PLAIN else frozen(each) for each in value])
+    if kind is dict:
         return {key: frozen(each) for key, each in value.items()}
     return value
 

@@ -190,7 +190,7 @@ class Node:
         replica = self.replica
         assert replica is not None
         now = self.clock.read(self._heap.now)
-        content = _encode((task.number, task.work.value, task.request.id, execution.outcome))
+        content = _encode((task.number, task.work, task.request.id, execution.outcome))
         self._trace.add(self._heap.now, now, self.index, COMPLETED, content)
         replica.completed(task, execution, now)
         self._carry_out(replica.take_effects())

@@ -12,13 +12,16 @@ RECOVER, INVOKE, RECEIVE, TICK, COMPLETED, CRASH = range(6)
 """The kinds of inputs. A crash is one as well: it is what a replica never learns."""
 
 _HEADER = Struct("<qqhhBI")
+_PENDING_MAX = 1024
+"""Pieces that are hashed at once: one by one costs more."""
 
 
 class Trace:
-    __slots__ = ("_hash", "inputs")
+    __slots__ = ("_hash", "_pending", "inputs")
 
     def __init__(self) -> None:
         self._hash = blake2b(digest_size=16)
+        self._pending: list[bytes] = []
         self.inputs = 0
 
     def add(
@@ -31,8 +34,16 @@ class Trace:
         sender: int = -1,
     ) -> None:
         self.inputs += 1
-        header = _HEADER.pack(at_us, local_us, replica, sender, kind, len(content))
-        self._hash.update(header + content)
+        pending = self._pending
+        pending.append(_HEADER.pack(at_us, local_us, replica, sender, kind, len(content)))
+        pending.append(content)
+        if len(pending) >= _PENDING_MAX:
+            self._flush()
 
     def hexdigest(self) -> str:
+        self._flush()
         return self._hash.hexdigest()
+
+    def _flush(self) -> None:
+        self._hash.update(b"".join(self._pending))
+        self._pending.clear()

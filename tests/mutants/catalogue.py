@@ -628,7 +628,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 ORDER,
-                "moved = sorted((self._tentative[id] for id in unstable), key=_key)",
+                "moved = sorted((self._tentative[id] for id in unstable), key=_rank)",
                 "moved = [self._tentative[id] for id in unstable]",
             ),
         ),
@@ -640,8 +640,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 ORDER,
-                "for id in unstable), key=_key)",
-                "for id in unstable), key=_key)[len(unstable) > 1 :]",
+                "for id in unstable), key=_rank)",
+                "for id in unstable), key=_rank)[len(unstable) > 1 :]",
             ),
         ),
     ),

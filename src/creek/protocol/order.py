@@ -46,7 +46,7 @@ class Order:
 
     def tentative_after(self, key: OrderKey | None) -> Iterator[Request]:
         """The tentative requests later than `key`, or all of them."""
-        least = _rank(key) if key is not None else None
+        least = _rank_of(key.timestamp, key.id) if key is not None else None
         for rank in self._ranks.irange(minimum=least, inclusive=(False, True)):
             yield self._ranked[rank]
 
@@ -54,7 +54,7 @@ class Order:
         """Lines 37-39: put a new request in its place on `tentative`."""
         assert request.id not in self._tentative
         assert request.id not in self.committed_ids
-        rank = _rank(request.key)
+        rank = _rank(request)
         self._tentative[request.id] = request
         self._ranked[rank] = request
         self._ranks.add(rank)
@@ -66,13 +66,18 @@ class Order:
         """
         assert request.context is not None
         unstable = self.committed_ids.missing(request.context)
-        moved = sorted((self._tentative[id] for id in unstable), key=_key)
+        moved = sorted((self._tentative[id] for id in unstable), key=_rank)
         moved.append(request)
         for each in moved:
             self._take_out(each)
             self.committed_ids.add(each.id)
         self.committed += moved
         return moved
+
+    def ids_before(self, length: int) -> Dots:
+        """The identifiers of the first `length` committed requests: O(what comes behind them)."""
+        behind = self.committed[length - self.first :]
+        return self.committed_ids.freeze().without(request.id for request in behind)
 
     def sum_up(self, length: int) -> None:
         """Forget the requests, but not the identifiers, of the first `length` committed ones."""
@@ -100,15 +105,19 @@ class Order:
         return covered
 
     def _take_out(self, request: Request) -> None:
-        rank = _rank(request.key)
+        rank = _rank(request)
         del self._tentative[request.id]
         del self._ranked[rank]
         self._ranks.remove(rank)
 
 
-def _rank(key: OrderKey) -> int:
-    """The key as one number, which compares alike: with many of them that is twice as fast."""
-    timestamp, (replica, event) = key
+def _rank(request: Request) -> int:
+    return _rank_of(request.timestamp, request.id)
+
+
+def _rank_of(timestamp: int, id: Dot) -> int:
+    """`OrderKey` as one number, which compares alike: with many of them that is twice as fast."""
+    replica, event = id
     return (timestamp << 96) | (replica << 62) | event
 
 
@@ -116,7 +125,3 @@ def _covers(ids: Dots, others: DotSet) -> bool:
     mine = DotSet()
     mine.update(ids)
     return mine.covers(others)
-
-
-def _key(request: Request) -> OrderKey:
-    return request.key

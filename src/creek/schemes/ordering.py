@@ -95,7 +95,6 @@ class OrderingReplica(ABC):
 
         self._boundaries: deque[Boundary] = deque()
         self._settled = Boundary(0, 0)
-        self._settled_ids = DotSet()
         self._settled_timestamp = 0
         self._image_length = 0
         self._untold: dict[int, deque[tuple[int, Dot, Outcome]]] = {
@@ -225,7 +224,7 @@ class OrderingReplica(ABC):
         return Checkpoint(
             instance=self._settled.instance,
             length=self._settled.length,
-            ids=self._settled_ids.freeze(),
+            ids=self._order.ids_before(self._settled.length),
             timestamp=self._settled_timestamp,
             state=tuple(item for item in settled if item[1] is not ABSENT),
             deleted=tuple(key for key, value in settled if value is ABSENT),
@@ -247,7 +246,6 @@ class OrderingReplica(ABC):
         self._causal_context.update(checkpoint.ids)
         self._boundaries.clear()
         self._settled = Boundary(checkpoint.instance, checkpoint.length)
-        self._settled_ids.update(checkpoint.ids)
         self._settled_timestamp = max(self._settled_timestamp, checkpoint.timestamp)
         self._image_length = checkpoint.length
         self._answer_from(checkpoint)
@@ -316,7 +314,6 @@ class OrderingReplica(ABC):
         settled = self._order.committed[self._settled.length - first : boundary.length - first]
         for request in settled:
             outcome = self._settle_request(request)
-            self._settled_ids.add(request.id)
             self._settled_timestamp = max(self._settled_timestamp, request.timestamp)
             if request.id.replica == self.index:
                 self._answer_finally(request.id, outcome)

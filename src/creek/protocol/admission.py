@@ -129,23 +129,24 @@ def _leap(ballot: Ballot, knowledge: Knowledge) -> str | None:
 
 
 def _requests(requests: tuple[Request, ...], knowledge: Knowledge) -> str | None:
-    reached, last_event = _reached(knowledge), knowledge.last_event()
     contents: dict[Dot, Request] = {}
     for request in requests:
         id, context = request.id, request.context
-        if request.timestamp > reached:
+        if _is_beyond(request.timestamp, knowledge):
             return TOO_FAR
-        if id.replica == knowledge.index and id.event > last_event:
+        if id.replica == knowledge.index and id.event > knowledge.last_event():
             return NOT_OURS
-        if context is not None and context.last(knowledge.index) > last_event:
+        if context is not None and context.last(knowledge.index) > knowledge.last_event():
             return NOT_OURS
         if contents.setdefault(id, request) != request or knowledge.conflicts(request):
             return ID_REUSED
     return None
 
 
-def _reached(knowledge: Knowledge) -> int:
-    return max(TIMESTAMP_PLAUSIBLE, knowledge.greatest_timestamp() + TIMESTAMP_LEAP_MAX)
+def _is_beyond(timestamp: int, knowledge: Knowledge) -> bool:
+    if timestamp <= TIMESTAMP_PLAUSIBLE:
+        return False
+    return timestamp > knowledge.greatest_timestamp() + TIMESTAMP_LEAP_MAX
 
 
 def _named(batch: Batch, knowledge: Knowledge) -> str | None:
@@ -161,7 +162,7 @@ def _proposed(batch: Batch, knowledge: Knowledge) -> str | None:
 
 
 def _installed(checkpoint: Checkpoint, knowledge: Knowledge) -> str | None:
-    if checkpoint.timestamp > _reached(knowledge):
+    if _is_beyond(checkpoint.timestamp, knowledge):
         return TOO_FAR
     if checkpoint.ids.last(knowledge.index) > knowledge.last_event():
         return NOT_OURS
@@ -176,9 +177,12 @@ def _malformed(message: Message, sender: int, settings: Settings) -> str | None:
                 return NO_VOTE
             return _ballot(ballot, voters) or _instance(instance)
         case Cast(requests=requests):
-            if any(request.id.replica != sender for request in requests):
-                return NOT_YOURS
-            return _first(_request(request, members) for request in requests)
+            for request in requests:
+                if request.id.replica != sender:
+                    return NOT_YOURS
+                if (found := _request(request, members)) is not None:
+                    return found
+            return None
         case Accept(ballot=ballot, instance=instance, batch=batch):
             return _owned(ballot, sender, voters) or _instance(instance) or _batch(batch, members)
         case Pulled(requests=requests):

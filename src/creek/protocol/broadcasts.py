@@ -150,9 +150,14 @@ class Broadcasts:
         self.cab.tick(self._ticks, self._application.settled_instance())
 
     def receive(self, message: Message, sender: int, now: int) -> bool:
-        """False when nothing follows from it: it was refused, or is a vote that decides nothing."""
+        """False when nothing follows from it that `settle` could do."""
         self._now = now
-        found = self._problem(message, sender)
+        if sender == self.index:
+            found: str | None = admission.STRANGER
+        else:
+            found = admission.problem(message, sender, self.settings)
+        if found is None:
+            found = admission.contradiction(message, self)
         if found is not None:
             self._refuse(found)
             return False
@@ -172,6 +177,7 @@ class Broadcasts:
             case Heartbeat():
                 self.omega.on_heartbeat(message, sender)
                 self.cab.leader.outbid(message.ballot)
+                return False
             case Prepare():
                 self.cab.on_prepare(message, sender)
             case Promise():
@@ -180,6 +186,7 @@ class Broadcasts:
                 self.cab.on_reject(message)
             case Progress():
                 self.cab.on_progress(message, sender)
+                return False
             case CatchUp():
                 self.cab.on_catch_up(message, sender)
             case Decisions():
@@ -285,12 +292,6 @@ class Broadcasts:
 
     def _refuse(self, reason: str) -> None:
         self.refused[reason] = self.refused.get(reason, 0) + 1
-
-    def _problem(self, message: Message, sender: int) -> str | None:
-        if sender == self.index:
-            return admission.STRANGER
-        found = admission.problem(message, sender, self.settings)
-        return admission.contradiction(message, self) if found is None else found
 
     # --- what messages are held against (`admission.Knowledge`) ----------------------------------
 

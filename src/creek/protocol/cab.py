@@ -118,10 +118,9 @@ class ConditionalAtomicBroadcast:
         while progress:
             while self._woken:
                 self._resume(*self._woken.popleft())
-            progress = (
-                self._deliver_next()
-                or self._lead_if_informed()
-                or self.leader.pump(self.learner.first_undecided)
+            progress = self._deliver_next() or (
+                self.leader.phase is not Phase.FOLLOWING
+                and (self._lead_if_informed() or self.leader.pump(self.learner.first_undecided))
             )
 
     def tick(self, ticks: int, settled: int) -> None:
@@ -260,7 +259,7 @@ class ConditionalAtomicBroadcast:
         return False
 
     def _deliver_next(self) -> bool:
-        if self._delivery_blocked:
+        if self._delivery_blocked or self.learner.delivered == self.learner.first_undecided:
             return False
         id = self.learner.next_to_deliver()
         if id is None:

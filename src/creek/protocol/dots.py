@@ -36,7 +36,8 @@ class Dots(msgspec.Struct, frozen=True, array_like=True):
         return bool(self.ranges)
 
     def __contains__(self, dot: Dot) -> bool:
-        return _holds(self.ranges.get(dot.replica, ()), dot.event)
+        replica, event = dot
+        return bisect_right(self.ranges.get(replica, ()), event) % 2 == 1
 
     def __iter__(self) -> Iterator[Dot]:
         for replica in sorted(self.ranges):
@@ -51,11 +52,13 @@ class Dots(msgspec.Struct, frozen=True, array_like=True):
 
     def last(self, replica: int) -> int:
         """The greatest event number of `replica` in the set; 0 when there is none."""
-        return _last(self.ranges.get(replica))
+        ranges = self.ranges.get(replica)
+        return ranges[-1] - 1 if ranges else 0
 
     def contiguous(self, replica: int) -> int:
         """The event number up to which nothing of `replica` is missing; 0 without the first."""
-        return _contiguous(self.ranges.get(replica))
+        ranges = self.ranges.get(replica)
+        return ranges[1] - 1 if ranges and ranges[0] == 1 else 0
 
     def take(self, limit: int) -> "Dots":
         """The first `limit` dots, in order of replica and event."""
@@ -108,7 +111,8 @@ class DotSet:
             self.add(dot)
 
     def __contains__(self, dot: Dot) -> bool:
-        return _holds(self.ranges.get(dot.replica, ()), dot.event)
+        replica, event = dot
+        return bisect_right(self.ranges.get(replica, ()), event) % 2 == 1
 
     def __iter__(self) -> Iterator[Dot]:
         for replica in sorted(self.ranges):
@@ -149,10 +153,12 @@ class DotSet:
             self.ranges[replica] = _union(mine, ranges) if mine else list(ranges)
 
     def contiguous(self, replica: int) -> int:
-        return _contiguous(self.ranges.get(replica))
+        ranges = self.ranges.get(replica)
+        return ranges[1] - 1 if ranges and ranges[0] == 1 else 0
 
     def last(self, replica: int) -> int:
-        return _last(self.ranges.get(replica))
+        ranges = self.ranges.get(replica)
+        return ranges[-1] - 1 if ranges else 0
 
     def covers(self, other: "Dots | DotSet") -> bool:
         """Is `other` a subset of this set?"""
@@ -164,10 +170,12 @@ class DotSet:
         for replica, ranges in other.ranges.items():
             mine = self.ranges.get(replica)
             last = ranges[-1] - 1
-            if mine is None or not _holds(mine, last):
+            if mine is None:
                 return Dot(replica, last)
-            if mine[0] <= ranges[0] and ranges[-1] <= mine[1]:
+            if mine[0] <= ranges[0] and last < mine[1]:
                 continue  # all of it inside the first run: the common case
+            if bisect_right(mine, last) % 2 == 0:
+                return Dot(replica, last)
             left = _difference(ranges, mine)
             if left:
                 return Dot(replica, left[-1] - 1)
@@ -180,6 +188,8 @@ class DotSet:
             mine = self.ranges.get(replica)
             if mine is None:
                 left[replica] = tuple(ranges)
+            elif mine[0] <= ranges[0] and ranges[-1] <= mine[1]:
+                continue
             elif rest := _difference(ranges, mine):
                 left[replica] = tuple(rest)
         return Dots(left)
@@ -206,18 +216,6 @@ def intersection(sets: Iterable["Dots | DotSet"]) -> Dots:
                 kept[replica] = tuple(inside)
         common = Dots(kept)
     return common if common is not None else Dots()
-
-
-def _holds(ranges: Sequence[int], event: int) -> bool:
-    return bisect_right(ranges, event) % 2 == 1
-
-
-def _last(ranges: Sequence[int] | None) -> int:
-    return ranges[-1] - 1 if ranges else 0
-
-
-def _contiguous(ranges: Sequence[int] | None) -> int:
-    return ranges[1] - 1 if ranges and ranges[0] == 1 else 0
 
 
 def _dots(replica: int, ranges: Sequence[int]) -> Iterator[Dot]:

@@ -153,17 +153,18 @@ class Gossip:
     def _deliver_from(self, replica: int) -> bool:
         """Deliver what is next in line from `replica`, if it is here."""
         progress = False
-        while True:
+        while self._held_back:
             next_id = Dot(replica, self.delivered.contiguous(replica) + 1)
             request = self._held_back.get(next_id)
             if request is None or self._waits_for_context(request):
-                return progress
+                break
             del self._held_back[next_id]
             self.delivered.add(next_id)
             self._deliver(request)
             progress = True
             for waiting in self._waiting.pop(next_id, ()):
                 self._deliver_from(waiting)
+        return progress
 
     def _waits_for_context(self, request: Request) -> bool:
         if request.context is None:

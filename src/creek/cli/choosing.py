@@ -51,6 +51,7 @@ _GIVEN_BY_A_SCENARIO = (
     "workload",
     "warehouses",
     "layout",
+    "local_reads",
     "warm_up",
     "find_peak",
     "fault_file",
@@ -59,7 +60,7 @@ _GIVEN_BY_A_SCENARIO = (
     "calls",
 )
 _NOT_FOR_TPCC = ("datatype", "sessions", "think", "calls")
-_FOR_TPCC = ("warehouses", "layout", "warm_up", "find_peak")
+_FOR_TPCC = ("warehouses", "layout", "local_reads", "warm_up", "find_peak")
 NEVER = 1_000_000_000
 
 
@@ -197,7 +198,7 @@ def _tpcc(options: dict[str, Any], kept: bool) -> Scenario:
         cpu=measuring_cpu(options["cores"], options["exec_scale"]),
         network=NetworkModel(wire=kept),
         disk=DiskModel(kept=crashes),
-        settings={**_settings(options), **compaction},
+        settings={**_settings(options), **compaction, "local_reads": int(options["local_reads"])},
         record_events=kept,
         faults=faults,
     )

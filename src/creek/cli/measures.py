@@ -9,17 +9,19 @@ whatever kind of answer the scheme gives, a strong one with its stable answer.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from creek.checkers import Verdict, rows
 from creek.history import Dot, OperationRecord
+from creek.protocol.values import same
 from creek.simulation.cluster import Run
 from creek.simulation.recorder import Speculation
 from creek.simulation.scenario import Scenario
 from creek.simulation.window import Window
+from creek.tpcc import without_numbers
 
 KEPT_UP = 0.97
 """A system that does less than this share of what it is asked for is saturated."""
@@ -87,7 +89,9 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
     strong_speculated_ms: Latency | None
     accuracy: float | None
     """The share of weak operations whose first answer was equal to the final one; where answers
-    are withheld, whose first execution gave the answer."""
+    are withheld, whose first execution gave the answer. Of TPC-C: but for the numbers of orders."""
+    exact_accuracy: float | None
+    """The same, with the numbers of orders."""
     execution_ratio: float | None
     """Executions per operation and replica that had to execute it: 1 without any repetition."""
     cpu_utilisation: float | None
@@ -166,7 +170,8 @@ def measure(
         ),
         weak_speculated_ms=_speculated(weak, run.speculated),
         strong_speculated_ms=_speculated(strong, run.speculated),
-        accuracy=_accuracy(weak, run.speculated),
+        accuracy=_accuracy(weak, run.speculated, without_numbers if layout else _whole),
+        exact_accuracy=_accuracy(weak, run.speculated, _whole),
         execution_ratio=_ratio(sum(run.cpu.executions), sum(lengths) + local),
         cpu_utilisation=_ratio(window.busy_us, core_us),
         network_utilisation=_ratio(8 * sum(window.bytes.values()), capacity_bits),
@@ -247,17 +252,29 @@ def _speculated(
 
 
 def _accuracy(
-    weak: Iterable[OperationRecord], speculated: Mapping[Dot, Speculation]
+    weak: Iterable[OperationRecord],
+    speculated: Mapping[Dot, Speculation],
+    compared: Callable[[str, Any], Any],
 ) -> float | None:
+    """`compared`: what counts of an operation's answer."""
     right = told = 0
     for each in weak:
         if (final := each.final) is not None:
-            told += 1
-            right += not final.changed
+            first, last = each.answers[0].outcome, final.outcome
         elif (stable := each.stable) is not None and each.id in speculated:
-            told += 1
-            right += speculated[each.id].outcome.same_as(stable.outcome)
+            first, last = speculated[each.id].outcome, stable.outcome
+        else:
+            continue
+        name = each.operation.name
+        told += 1
+        right += first.error == last.error and same(
+            compared(name, first.value), compared(name, last.value)
+        )
     return _ratio(right, told)
+
+
+def _whole(operation: str, answer: Any) -> Any:
+    return answer
 
 
 def _tpcc(datatype: str) -> tuple[str | None, int | None]:

@@ -130,6 +130,12 @@ def _help_faults(context: click.Context, parameter: click.Parameter, asked: bool
     help="Of TPC-C: run again and again, to find the highest load that it keeps up with.",
 )
 @click.option(
+    "--local-reads",
+    is_flag=True,
+    help="Of TPC-C, scheme creek: execute a weak operation that only reads at one replica alone "
+    "(Section 4.4).  [default: at all of them, as the paper's figures have it]",
+)
+@click.option(
     "--warm-up",
     type=Duration(),
     help="Of TPC-C: how much of the duration passes before anything is measured.  "
@@ -202,7 +208,8 @@ def simulate(context: click.Context, /, as_json: bool, out: Path | None, **optio
                        first answer, strong ones with their stable answer
       saturated        when more is asked for than is done: less than 97 % of it,
                        or with a backlog that grows
-      accuracy         weak operations whose first answer was the final one
+      accuracy         weak operations whose first answer was the final one; of
+                       TPC-C, but for the numbers that orders got
       execution ratio  executions per operation and replica: 1 without repetition
       came to rest     when, with clients gone and all healed, every replica had
                        committed all; strong no-ops, which replicas add by

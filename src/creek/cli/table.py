@@ -47,7 +47,7 @@ def _facts(measures: Measures) -> Table:
         ("operations", f"{measures.weak} weak, {measures.strong} strong; {_fate(measures)}"),
         ("throughput", _or_nothing(measures.throughput_tps, "{:.0f} operations per second")),
         ("saturated", _saturated(measures)),
-        ("accuracy", _or_nothing(measures.accuracy, "{:.2%} of weak first answers were final")),
+        ("accuracy", _accuracy(measures)),
         (
             "execution ratio",
             _or_nothing(measures.execution_ratio, "{:.3f}") + _executions(measures),
@@ -66,6 +66,13 @@ def _facts(measures: Measures) -> Table:
 
 def _or_nothing(value: float | None, form: str) -> str:
     return _NOTHING if value is None else form.format(value)
+
+
+def _accuracy(measures: Measures) -> str:
+    text = _or_nothing(measures.accuracy, "{:.2%} of weak first answers were final")
+    if measures.warehouses is None or measures.exact_accuracy is None:
+        return text
+    return f"{text}; {measures.exact_accuracy:.2%} counting the numbers of orders"
 
 
 def _fate(measures: Measures) -> str:

@@ -7,6 +7,7 @@
     Inputs(datatype, population, seed, client)   what a client asks for, without end
     Terminals(datatype, population, seed, replicas)   what is asked for at each replica
     problems(base, overrides)     the consistency conditions that a state violates
+    without_numbers(operation, answer)   an answer, but for the numbers that orders got
     Overlay(base)                 a state to run transactions on, one after another
 
 Clauses are those of the TPC-C specification, revision 5.11. `creek.tpcc.vectors` computes the
@@ -27,6 +28,7 @@ from creek.tpcc.inputs import STRONG_KINDS as STRONG_KINDS
 from creek.tpcc.inputs import Input as Input
 from creek.tpcc.inputs import Inputs as Inputs
 from creek.tpcc.layout import LAYOUTS as LAYOUTS
+from creek.tpcc.numbers import without_numbers as without_numbers
 from creek.tpcc.overlay import Overlay as Overlay
 from creek.tpcc.population import Population as Population
 from creek.tpcc.terminals import Terminals as Terminals

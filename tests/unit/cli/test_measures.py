@@ -46,6 +46,14 @@ def answer(at_us: int, kind: Kind, value: int = 0, changed: bool = False) -> Ans
     return Answer(at_us, kind, Outcome(value), changed)
 
 
+def order(event: int, first: tuple[int, str], last: tuple[int, str]) -> OperationRecord:
+    answers = (
+        Answer(301_000, Kind.TENTATIVE, Outcome(first)),
+        Answer(400_000, Kind.FINAL, Outcome(last), first != last),
+    )
+    return replace(record(event, 300_000, *answers), operation=Operation("new_order"))
+
+
 def measured(
     run: Run, *records: OperationRecord, speculated: dict[Dot, Speculation] | None = None
 ) -> Measures:
@@ -103,8 +111,23 @@ def test_accuracy_is_what_final_answers_say(idle: Run) -> None:
     records = [record(each, 300_000, told, answer(400_000, Kind.FINAL)) for each in range(1, 4)]
     changed = record(4, 300_000, told, answer(400_000, Kind.FINAL, 1, changed=True))
     not_yet = record(5, 300_000, told)
-    assert measured(idle, *records, changed, not_yet).accuracy == 0.75
+    shown = measured(idle, *records, changed, not_yet)
+    assert shown.accuracy == shown.exact_accuracy == 0.75
     assert measured(idle, not_yet).accuracy is None
+
+
+def test_accuracy_of_tpcc_leaves_the_numbers_of_orders_out(idle: Run) -> None:
+    records = [
+        order(1, (7, "left 3"), (7, "left 3")),
+        order(2, (8, "left 2"), (9, "left 2")),
+        order(3, (9, "left 1"), (9, "left 2")),
+    ]
+    history = replace(idle.history, operations=tuple(records))
+    scenario = replace(SCENARIO, datatype="tpcc-rows-1-0")
+    shown = measure(scenario, replace(idle, history=history), [])
+
+    assert shown.accuracy == pytest.approx(2 / 3)
+    assert shown.exact_accuracy == pytest.approx(1 / 3)
 
 
 def test_accuracy_of_what_is_withheld_compares_the_first_execution(idle: Run) -> None:

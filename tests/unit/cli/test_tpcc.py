@@ -22,6 +22,7 @@ KEYS = {
     "strong_tentative_ms",
     "strong_stable_ms",
     "accuracy",
+    "exact_accuracy",
     "execution_ratio",
     "cpu_utilisation",
     "network_utilisation",
@@ -47,9 +48,20 @@ def test_json_has_every_measure(capsys: pytest.CaptureFixture[str]) -> None:
     assert (shown["warehouses"], shown["layout"], shown["load_tps"]) == (1, "rows", 2000)
     assert shown["violated"] == []
     assert shown["saturated"] is False
-    assert 0.9 < shown["accuracy"] <= 1 <= shown["execution_ratio"] < 2
+    assert 0.9 < shown["exact_accuracy"] <= shown["accuracy"] <= 1 <= shown["execution_ratio"] < 2
     assert shown["strong_tentative_ms"]["p50"] < 0.2 < shown["strong_stable_ms"]["p50"]
     assert shown["messages_per_operation"]["Cast"] > 1
+
+
+def test_what_only_reads_is_executed_by_all_unless_it_is_told_otherwise(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    everywhere = measured(capsys, "--scheme", "creek", "--load", "1000")
+    local = measured(capsys, "--scheme", "creek", "--load", "1000", "--local-reads")
+
+    assert local["weak"] == everywhere["weak"]
+    assert local["committed"] < everywhere["committed"]
+    assert local["executions"] < everywhere["executions"]
 
 
 def test_payment_is_strong_unless_a_share_is(capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,17 +40,37 @@ MUTANTS: tuple[Mutant, ...] = (
         Edit(
             CHAINS,
             "            versions.append(version)\n            if last.readers",
-            "            versions[:] = [versions[0], version]\n            if last.readers",
+            "            versions[:] = [version]\n            if last.readers",
         ),
     ),
     _mutant(
-        "register_forgotten_while_read",
-        "a register that somebody has looked at is remembered, also when it holds nothing",
+        "register_forgotten_with_its_readers",
+        "who has looked at a register is remembered, also when it holds nothing",
         400,
         Edit(
             VERSIONS,
-            "if chain.adders or chain.versions[0].readers_after(key, ()):",
-            "if chain.adders:",
+            "            del self._settled[key]\n",
+            "            del self._settled[key]\n            self._readers.pop(key, None)\n",
+        ),
+    ),
+    _mutant(
+        "settled_version_forgets_its_readers",
+        "who has read a version has read the ground, once it is settled",
+        200,
+        Edit(
+            VERSIONS,
+            "                self._take_over_readers(key, version)\n",
+            "                pass\n",
+        ),
+    ),
+    _mutant(
+        "write_on_settled_ground_troubles_nobody",
+        "who has read the ground, and comes after what is written on it, is in doubt",
+        100,
+        Edit(
+            VERSIONS,
+            "            self._doubt_readers_of_ground(key, entry.position)\n",
+            "            pass\n",
         ),
     ),
     # --- validity: what was read would be read again ----------------------------------------------
@@ -92,7 +112,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "lost_reader_registration",
         "a version knows who has read it",
         100,
-        Edit(VERSIONS, "                version.readers = [entry]\n", "                pass\n"),
+        Edit(VERSIONS, "                version.readers = entry\n", "                pass\n"),
     ),
     _mutant(
         "reader_lost_when_its_read_is_renewed",
@@ -100,10 +120,8 @@ MUTANTS: tuple[Mutant, ...] = (
         300,
         Edit(
             VERSIONS,
-            "                    read[0].disturb()\n"
-            "                self._note_read(entry, key, version, value)",
-            "                    read[0].disturb()\n"
-            "                entry.reads[key] = version, value",
+            "read[0].readers)\n                self._note_read(entry, key, version, value)",
+            "read[0].readers)\n                entry.reads[key] = version, value",
         ),
     ),
     _mutant(
@@ -112,9 +130,9 @@ MUTANTS: tuple[Mutant, ...] = (
         100,
         Edit(
             CHAINS,
-            "        self._doubt_readers(versions[index - 1], position, doubts)\n"
+            "            self._doubt_readers(versions[index - 1], position, doubts)\n"
             "        self._doubt_deltas(index + 1, doubts)",
-            "        self._doubt_deltas(index + 1, doubts)",
+            "            pass\n        self._doubt_deltas(index + 1, doubts)",
         ),
     ),
     # --- rollbacks ------------------------------------------------------------------------------
@@ -122,7 +140,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "withdrawn_version_stays",
         "Section 4.4: versions of a rolled back request are in no later snapshot",
         100,
-        Edit(VERSIONS, "            if self._chains[key].remove(version, self._doubts)\n", ""),
+        Edit(
+            VERSIONS,
+            "            if chain.remove(version, self._doubts):\n                hidden",
+            "            if version.readers is not None:\n                hidden",
+        ),
     ),
     _mutant(
         "readers_of_the_hidden_forgotten",
@@ -130,8 +152,8 @@ MUTANTS: tuple[Mutant, ...] = (
         100,
         Edit(
             VERSIONS,
-            "            self._doubts += [(reader, key) "
-            "for reader in version.readers_after(key, ())]\n",
+            "            for reader in readers_after(version.readers, key, version, ()):\n"
+            "                self._doubts.append((reader, key))\n",
             "            pass\n",
         ),
     ),
@@ -164,15 +186,24 @@ MUTANTS: tuple[Mutant, ...] = (
         200,
         Edit(
             VERSIONS,
-            "            self._doubts.append((entry, key))\n        for (chain, _), index",
-            "        for (chain, _), index",
+            "                self._doubts.append((entry, key))\n        for (chain, _), index",
+            "                pass\n        for (chain, _), index",
         ),
     ),
     _mutant(
         "former_readers_kept_after_a_move",
         "who read a version that moved, and who now comes after it, is in doubt",
         200,
-        Edit(CHAINS, "        self._doubt_readers(versions[new - 1], position, doubts)\n", ""),
+        Edit(
+            CHAINS,
+            "            self._doubt_readers(versions[new - 1], position, doubts)\n",
+            "            pass\n",
+        ),
+        Edit(
+            VERSIONS,
+            "                self._doubt_readers_of_ground(chain.key, position)\n",
+            "                pass\n",
+        ),
     ),
     # --- additions that nobody looked at ----------------------------------------------------------
     _mutant(
@@ -197,8 +228,8 @@ MUTANTS: tuple[Mutant, ...] = (
         100,
         Edit(
             CHAINS,
-            "            _fix(version, self._total(index))\n        version.writer = None",
-            "            version.delta = False\n        version.writer = None",
+            "            _fix(version, self._total(index))\n        self.ground",
+            "            version.delta = False\n        self.ground",
         ),
     ),
     # --- stretches --------------------------------------------------------------------------------

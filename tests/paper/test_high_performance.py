@@ -60,7 +60,9 @@ def executions(cluster: Cluster, index: int) -> list[Dot]:
 
 
 def versions(cluster: Cluster, index: int, key: str) -> list[Any]:
-    return [each.value for each in replica(cluster, index)._store._chains[key].versions[1:]]
+    """Of those operations that are not settled."""
+    chain = replica(cluster, index)._store._chains.get(key)
+    return [each.value for each in chain.versions] if chain is not None else []
 
 
 def handed_out(cluster: Cluster, index: int) -> list[Dot]:
@@ -305,8 +307,8 @@ def test_of_committed_operations_the_most_recent_value_is_kept() -> None:
     tentative = cluster.weak(0, "write", "a", "tentative")
 
     assert cluster.tentative(0) == [tentative]
-    chain = replica(cluster, 0)._store._chains["a"]
-    assert [each.value for each in chain.versions] == [19, "tentative"]
+    assert replica(cluster, 0)._store._settled["a"] == 19
+    assert versions(cluster, 0, "a") == ["tentative"]
 
 
 def test_nothing_that_a_live_operation_may_need_is_collected() -> None:

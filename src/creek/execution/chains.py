@@ -1,15 +1,16 @@
 """The versions of one register, in the order of the requests that wrote them.
 
-A chain begins with its *base*: the value below every request that can still move. Each further
-version belongs to the request that wrote it, and stands where that request stands. A version is a
-value, or a *delta*: an integer to be added to whatever comes before it.
+A chain stands on its *ground*: the value that the settled requests left, which no request can get
+behind any more. Each version belongs to the request that wrote it, and stands where that request
+stands. A version is a value, or a *delta*: an integer to be added to whatever comes before it.
 
 Rules kept here:
 - versions stand in the order of their writers' positions, at all times;
-- a version knows its readers; one that reads another version by now is dropped when the list is
-  next looked at, so that forgetting a read costs nothing.
+- a version knows its readers; one that reads something else by now is dropped when they are next
+  looked at, so that forgetting a read costs nothing.
 
-This module finds who may be affected by a change (`doubts`). Whether they are, the store decides.
+This module finds who may be affected by a change (`doubts`). Whether they are, the store decides;
+it also knows who has read the ground, for most registers have no chain at all.
 """
 
 import enum
@@ -138,66 +139,36 @@ class Stretch(Entry):
 
 
 class Version:
-    __slots__ = ("_sorted", "delta", "readers", "total", "value", "writer")
+    __slots__ = ("delta", "readers", "total", "value", "writer")
 
-    def __init__(self, writer: Entry | None, value: Any, delta: bool = False) -> None:
-        self.writer = writer
-        """None for a base, which stands before every position."""
+    def __init__(self, writer: Entry, value: Any, delta: bool = False) -> None:
+        self.writer: Entry | None = writer
+        """None once it is settled."""
         self.value = value
         self.delta = delta
         self.total: int | None = None
         """Of a delta: the sum up to and with it, once somebody asked. Then those of the deltas
         right before it are known as well."""
-        self.readers: list[Entry] | None = None
-        """None until there was one."""
-        self._sorted = True
+        self.readers: Readers = None
 
-    def register(self, key: Key, reader: Entry) -> None:
-        readers = self.readers
-        if readers is None:
-            self.readers = [reader]
-            return
-        if readers and reader.position < readers[-1].position:
-            self._sorted = False
-        readers.append(reader)
-        count = len(readers)
-        if count >= _READERS_MIN and not count & (count - 1):  # each time it has doubled
-            self._drop_former(key, readers)
 
-    def disturb(self) -> None:
-        """A reader moved, or reads this no longer."""
-        self._sorted = False
+class Crowd:
+    """Several who have read the same."""
 
-    def is_read_after(self, position: Position) -> bool:
-        """Perhaps; if not, it is quickly told."""
-        readers = self.readers
-        if not readers:
-            return False
-        return not self._sorted or readers[-1].position > position
+    __slots__ = ("entries", "in_order")
 
-    def readers_after(self, key: Key, position: Position) -> list[Entry]:
-        readers = self.readers
-        if not readers:
-            return []
-        if not self._sorted:
-            readers = self._drop_former(key, readers)
-            readers.sort(key=_position_of)
-            self._sorted = True
-        start = bisect_right(readers, position, key=_position_of)
-        return [each for each in readers[start:] if self._is_read_by(key, each)]
+    def __init__(self, *entries: Entry) -> None:
+        self.entries = list(entries)
+        self.in_order = False
+        """Do they stand in the order of their positions, for all one knows?"""
 
-    def _drop_former(self, key: Key, readers: list[Entry]) -> list[Entry]:
-        once = dict.fromkeys(readers)  # however often they came back
-        self.readers = [each for each in once if self._is_read_by(key, each)]
-        return self.readers
 
-    def _is_read_by(self, key: Key, reader: Entry) -> bool:
-        read = reader.reads.get(key)
-        return read is not None and read[0] is self
-
+Readers: TypeAlias = Entry | Crowd | None
+"""Who has read one version of a register, or its ground. Mostly it is one, who stands for itself;
+some may read something else by now."""
 
 Read: TypeAlias = tuple[Version | None, Any]
-"""The version that was read and its value there; no version where there was no chain yet."""
+"""The version that was read and its value there; no version for what stands on settled ground."""
 
 Picks: TypeAlias = dict[Key, tuple[int | str, ...]]
 """What was looked at of a value, where it was not the whole."""
@@ -205,8 +176,70 @@ Picks: TypeAlias = dict[Key, tuple[int | str, ...]]
 NO_READS: dict[Key, Read] = {}
 NO_PICKS: Picks = {}
 NO_VERSIONS: dict[Key, Version] = {}
-NO_ADDERS: dict[Entry, None] = {}
 """Shared by all entries that have none, and never written to."""
+
+
+def joined(readers: Readers, reader: Entry, key: Key, version: Version | None) -> Entry | Crowd:
+    """The readers of `version`, and one more."""
+    if readers is None or readers is reader:
+        return reader
+    if not isinstance(readers, Crowd):
+        return Crowd(readers, reader) if _reads(readers, key, version) else reader
+    entries = readers.entries
+    if readers.in_order and entries and reader.position < entries[-1].position:
+        readers.in_order = False
+    entries.append(reader)
+    count = len(entries)
+    if count >= _READERS_MIN and not count & (count - 1):  # each time it has doubled
+        _drop_former(readers, key, version)
+    return readers
+
+
+def disturb(readers: Readers) -> None:
+    """One of them moved, or reads this no longer."""
+    if isinstance(readers, Crowd):
+        readers.in_order = False
+
+
+def readers_after(
+    readers: Readers, key: Key, version: Version | None, position: Position
+) -> list[Entry]:
+    """Those who still read `version`, and stand after `position`."""
+    if readers is None:
+        return []
+    if not isinstance(readers, Crowd):
+        if readers.position > position and _reads(readers, key, version):
+            return [readers]
+        return []
+    if not readers.in_order:
+        _drop_former(readers, key, version)
+        readers.entries.sort(key=_position_of)
+        readers.in_order = True
+    entries = readers.entries
+    if not entries or entries[-1].position <= position:
+        return []
+    start = bisect_right(entries, position, key=_position_of)
+    return [each for each in entries[start:] if _reads(each, key, version)]
+
+
+def is_left(readers: Readers, reader: Entry) -> bool:
+    """The reader has just been forgotten. Was it the last?"""
+    if not isinstance(readers, Crowd):
+        return readers is reader
+    entries = readers.entries
+    while entries and not entries[-1].reads:
+        entries.pop()
+    return not entries
+
+
+def _drop_former(readers: Crowd, key: Key, version: Version | None) -> None:
+    once = dict.fromkeys(readers.entries)  # however often they came back
+    readers.entries = [each for each in once if _reads(each, key, version)]
+
+
+def _reads(reader: Entry, key: Key, version: Version | None) -> bool:
+    read = reader.reads.get(key)
+    return read is not None and read[0] is version
 
 
 class Range:
@@ -225,23 +258,16 @@ Doubts: TypeAlias = list[tuple[Entry, Key]]
 
 
 class Chain:
-    __slots__ = ("adders", "bound", "indexed", "key", "versions")
+    __slots__ = ("bound", "ground", "key", "spare", "versions")
 
-    def __init__(self, key: Key, base: Any, indexed: bool = False) -> None:
+    def __init__(self, key: Key, ground: Any) -> None:
         self.key = key
-        self.indexed = indexed
-        """Does the store know the key for its scans?"""
-        self.versions: list[Version] = [Version(None, base)]
-        """The base, more than once if there is room to spare before the others, and the others."""
-        self.adders: dict[Entry, None] = NO_ADDERS
-        """Who added without reading: they rely on the chain being regular."""
-        self.bound = _magnitude(base)
+        self.ground = ground
+        self.versions: list[Version] = []
+        self.spare = 0
+        """How many of the versions, from the first on, are settled: room to spare."""
+        self.bound = _magnitude(ground)
         """No integer in this chain, nor any sum, is greater; None: it holds something else."""
-
-    def add_adder(self, adder: Entry) -> None:
-        if self.adders is NO_ADDERS:
-            self.adders = {}
-        self.adders[adder] = None
 
     @property
     def regular(self) -> bool:
@@ -249,35 +275,41 @@ class Chain:
 
     @property
     def is_bare(self) -> bool:
-        """Is there nothing but the base?"""
-        return self.versions[-1].writer is None
+        """Is there nothing but the ground?"""
+        return len(self.versions) == self.spare
 
-    def at(self, position: Position) -> tuple[Version, Any]:
+    def at(self, position: Position) -> Read:
         """What a request at `position` reads."""
         versions = self.versions
         index = len(versions) - 1
+        if index >= self.spare and _position_of_version(versions[index]) >= position:
+            index = self._find(position, index) - 1
+        if index < self.spare:
+            return None, self.ground
         version = versions[index]
-        if version.writer is not None and version.writer.position >= position:
-            index = bisect_left(versions, position, 1, index, key=_position_of_version) - 1
-            version = versions[index]
         return version, self._total(index) if version.delta else version.value
 
-    def insert(self, version: Version, doubts: Doubts) -> None:
-        assert version.writer is not None
+    def insert(self, version: Version, doubts: Doubts) -> bool:
+        """Does it stand right on the ground? Then its readers may have to be looked at, too."""
         versions = self.versions
-        position = version.writer.position
-        last = versions[-1]
+        position = _position_of_version(version)
         if self.bound is not None:
             self._extend_bound(version)
-        if last.writer is None or last.writer.position < position:
+        end = len(versions)
+        if end == self.spare:
             versions.append(version)
-            if last.readers is not None and last.is_read_after(position):
+            return True
+        last = versions[-1]
+        if _position_of_version(last) < position:
+            versions.append(version)
+            if last.readers is not None:
                 self._doubt_readers(last, position, doubts)
-            return
-        index = bisect_left(versions, position, 1, len(versions), key=_position_of_version)
-        index = self._place(index, version)
-        self._doubt_readers(versions[index - 1], position, doubts)
+            return False
+        index = self._place(self._find(position, end), version)
+        if index > self.spare:
+            self._doubt_readers(versions[index - 1], position, doubts)
         self._doubt_deltas(index + 1, doubts)
+        return index == self.spare
 
     def remove(self, version: Version, doubts: Doubts) -> bool:
         """Was it read? Its readers are not in doubt yet: its writer may well write it again. But
@@ -285,15 +317,15 @@ class Chain:
         index = self.index(version)
         del self.versions[index]
         self._doubt_deltas(index, doubts)
-        return bool(version.readers_after(self.key, ()))
+        return bool(readers_after(version.readers, self.key, version, ()))
 
-    def reposition(self, old: int, doubts: Doubts) -> None:
-        """The writer of the version at index `old` has just moved to an earlier position."""
+    def reposition(self, old: int, doubts: Doubts) -> bool:
+        """The writer of the version at index `old` has just moved to an earlier position. Does it
+        stand right on the ground now?"""
         versions = self.versions
         version = versions[old]
-        assert version.writer is not None
-        position = version.writer.position
-        new = bisect_left(versions, position, 1, old, key=_position_of_version)
+        position = _position_of_version(version)
+        new = self._find(position, old)
         if new != old:
             del versions[old]
             follower = old + 1
@@ -301,35 +333,34 @@ class Chain:
                 new, follower = new - 1, old
             self._doubt_readers(version, (), doubts)
             self._doubt_deltas(follower, doubts)
-        self._doubt_readers(versions[new - 1], position, doubts)
+        if new > self.spare:
+            self._doubt_readers(versions[new - 1], position, doubts)
         version.total = None
         self._doubt_deltas(new + 1, doubts)
+        return new == self.spare
 
     def settle(self, version: Version) -> None:
-        """Nothing can come before this version any more: let it be the base."""
+        """Nothing can come before this version any more: let its value be the ground."""
         versions = self.versions
-        if len(versions) == 2 and not version.delta:
-            version.writer = None
-            del versions[0]
-            self.bound = _magnitude(version.value)
-            return
         index = self.index(version)
         if version.delta:
             _fix(version, self._total(index))
-        version.writer = None
-        if index <= _SPARE_MAX and len(versions) > _LONG:
-            versions[:index] = [version] * index
+        self.ground = version.value
+        settled = index + 1
+        if settled <= _SPARE_MAX and len(versions) > _LONG:
+            self.spare = settled
         else:
-            del versions[:index]
-        if self.is_bare:
-            self.bound = _magnitude(version.value)
+            del versions[:settled]
+            self.spare = 0
+        if not versions:
+            self.bound = _magnitude(self.ground)
 
     def merge(self, last: Version, stretch: Stretch, members: set[Entry]) -> None:
         """Let `last`, and the members' versions right before it, be one version of the stretch."""
         versions = self.versions
         end = self.index(last)
         begin = end
-        while versions[begin - 1].writer in members:
+        while begin > self.spare and versions[begin - 1].writer in members:
             begin -= 1
         if last.delta:
             if all(version.delta for version in versions[begin : end + 1]):
@@ -344,35 +375,40 @@ class Chain:
         last = len(versions) - 1
         if versions[last] is version:
             return last
-        assert version.writer is not None
-        found = bisect_left(versions, version.writer.position, 1, last, key=_position_of_version)
+        found = self._find(_position_of_version(version), last)
         assert versions[found] is version
         return found
+
+    def parts(self, version: Version) -> list[Version]:
+        """The versions whose values, on the ground perhaps, its value is the sum of."""
+        begin = end = self.index(version)
+        while begin > self.spare and self.versions[begin].delta:
+            begin -= 1
+        return self.versions[begin : end + 1]
+
+    def _find(self, position: Position, end: int) -> int:
+        """Where a version of this position stands, or would stand, before `end`."""
+        return bisect_left(self.versions, position, self.spare, end, key=_position_of_version)
 
     def _place(self, index: int, version: Version) -> int:
         """Put it before the version at `index`. Answers its index: one less, if there is room."""
         versions = self.versions
-        if index > 1 and versions[index - 1].writer is None:
+        if self.spare and index == self.spare:
+            self.spare = index - 1
             versions[index - 1] = version
             return index - 1
         versions[index:index] = (version,)  # moves what follows faster than `insert` does
         return index
 
-    def parts(self, version: Version) -> list[Version]:
-        """The versions whose values its value is the sum of."""
-        end = begin = self.index(version)
-        while self.versions[begin].delta:
-            begin -= 1
-        return self.versions[begin : end + 1]
-
     def _total(self, index: int) -> int:
         """The sum of the deltas that end at `index` and the value that they stand on."""
-        versions = self.versions
+        versions, spare = self.versions, self.spare
         first = index
-        while versions[first].delta and versions[first].total is None:
+        while first >= spare and versions[first].delta and versions[first].total is None:
             first -= 1
-        ground = versions[first]
-        total: Any = ground.total if ground.delta else ground.value
+        total: Any = self.ground
+        if first >= spare:
+            total = versions[first].total if versions[first].delta else versions[first].value
         sum_so_far: int = 0 if total is ABSENT else total
         for version in versions[first + 1 : index + 1]:
             sum_so_far += version.value
@@ -388,7 +424,7 @@ class Chain:
             self.bound = self.bound + magnitude if version.delta else max(self.bound, magnitude)
 
     def _doubt_readers(self, version: Version, position: Position, doubts: Doubts) -> None:
-        for reader in version.readers_after(self.key, position):
+        for reader in readers_after(version.readers, self.key, version, position):
             doubts.append((reader, self.key))
 
     def _doubt_deltas(self, index: int, doubts: Doubts) -> None:
@@ -436,4 +472,5 @@ def _position_of(entry: Entry) -> Position:
 
 def _position_of_version(version: Version) -> Position:
     writer = version.writer
-    return writer.position if writer is not None else ()
+    assert writer is not None, "what is settled stands nowhere any more"
+    return writer.position

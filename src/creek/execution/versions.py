@@ -11,6 +11,10 @@ The versions of a withdrawn request are hidden from new snapshots, but who has r
 doubt yet: executed again, the request may write the same. Until then what rests on them is not
 *sure*, and must not be answered.
 
+Most registers hold what they held in the beginning, or what settled requests left in them: of
+these nothing is kept but the value, and who has read it. A register has a chain of versions only
+as long as one of them may still change.
+
 A scan reads every key it passes, present or not, and the range itself: a key that is new to the
 store is a change for every later request that scanned past it (no phantoms).
 
@@ -18,8 +22,8 @@ The store knows positions, not lists: what is committed and what runs next is de
 """
 
 from bisect import bisect_right, insort
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 from sortedcontainers import SortedKeyList, SortedList
 
@@ -29,6 +33,7 @@ from creek.execution.chains import (
     NO_VERSIONS,
     TAIL,
     Chain,
+    Crowd,
     Doubts,
     Entry,
     Phase,
@@ -38,8 +43,12 @@ from creek.execution.chains import (
     Read,
     Stretch,
     Version,
+    disturb,
     is_addable,
+    is_left,
+    joined,
     looks_the_same,
+    readers_after,
     united_items,
 )
 from creek.execution.keys import Place, place
@@ -47,40 +56,70 @@ from creek.execution.ranges import Ranges, united
 from creek.execution.transaction import ABSENT, Execution
 from creek.protocol.values import Key
 
+_UNWRITTEN: Final = object()
+
 
 class Snapshot:
     """What one execution sees, and a record of what it looked at. A `View`."""
 
-    __slots__ = ("_position", "_store", "adds", "changes", "picks", "ranges", "reads")
+    __slots__ = ("_position", "_store", "adds", "changes", "initial", "picks", "ranges", "reads")
 
     def __init__(self, store: "VersionStore", position: Position) -> None:
         self._store = store
         self._position = position
         self.changes = store.changes
+        self.initial: dict[Key, Read] = {}
+        """What it read of registers that nobody had written to."""
         self.reads: dict[Key, Read] = {}
+        """What else it read."""
         self.ranges: list[Range] = []
         self.adds: dict[Key, None] = {}
         self.picks: Picks = NO_PICKS
 
     def read(self, key: Key) -> Any:
-        known = self.reads.get(key)
-        if known is not None:
-            if key in self.picks:
-                del self.picks[key]
-            return known[1]
-        read = self.reads[key] = self._store.read_at(key, self._position)
-        return read[1]
+        known = self.reads.get(key) or self.initial.get(key)
+        if known is None:
+            known = self._look_up(key)
+        elif key in self.picks:
+            del self.picks[key]
+        return known[1]
 
     def pick(self, key: Key, items: tuple[int | str, ...]) -> Any:
-        known = self.reads.get(key)
+        known = self.reads.get(key) or self.initial.get(key)
         if known is None:
             if self.picks is NO_PICKS:
                 self.picks = {}
             self.picks[key] = items
-            known = self.reads[key] = self._store.read_at(key, self._position)
+            known = self._look_up(key)
         elif key in self.picks:
             self.picks[key] = united_items(self.picks[key], items)
         return known[1]
+
+    def repeat(
+        self,
+        initial: dict[Key, Read],
+        reads: Iterable[tuple[Key, Any]],
+        picks: Picks,
+        told: Iterable[tuple[Key, bool]],
+    ) -> bool:
+        """Does one see here, too, what another snapshot showed: initial data, other values, picked
+        items of either, and whether one can add? Then all of it has been looked at; otherwise
+        nothing has."""
+        store, position = self._store, self._position
+        seen: dict[Key, Read] = {}
+        for key, value in reads:
+            read = seen[key] = store.read_at(key, position)
+            if read[1] is not value and not looks_the_same(read[1], value, picks.get(key)):
+                return False
+        for key in store.written_of(initial):
+            read = seen[key] = store.read_at(key, position)
+            if not looks_the_same(read[1], initial[key][1], picks.get(key)):
+                return False
+        if any(store.is_addable(key) is not answer for key, answer in told):
+            return False
+        self.initial, self.reads, self.picks = initial, seen, picks
+        self.adds = {key: None for key, answer in told if answer}
+        return True
 
     def keys(self, start: Place, stop: Place, reverse: bool) -> Iterator[Key]:
         """Only what the operation really went through counts as read."""
@@ -102,19 +141,31 @@ class Snapshot:
         self.adds[key] = None
         return True
 
-    def forget(self) -> None:
-        """Whatever was looked at so far does not count."""
-        self.reads, self.ranges, self.adds, self.picks = {}, [], {}, NO_PICKS
+    def _look_up(self, key: Key) -> Read:
+        read = self._store.read_at(key, self._position)
+        if self._store.is_written(key):
+            self.reads[key] = read
+        else:
+            self.initial[key] = read
+        return read
 
 
 class VersionStore:
     def __init__(self, base: Base | None = None) -> None:
         self._base = base or Nothing()
+        self._settled: dict[Key, Any] = {}
+        """What settled requests left in the registers that were ever written to; in those that none
+        of them wrote to, the base's."""
         self._chains: dict[Key, Chain] = {}
-        self._in_order: SortedKeyList[Key, Place] = SortedKeyList(key=place)
-        """The keys of chains that hold more than their base, or a base of their own."""
+        """Of the registers with versions that are not settled."""
+        self._readers: dict[Key, Entry | Crowd] = {}
+        """Who has read what stands on settled ground, be it the base's."""
+        self._adders: dict[Key, dict[Entry, None]] = {}
+        """Who added without reading: they rely on the register holding small integers only."""
+        self._in_order: SortedKeyList[Key, Place] | None = None
+        """The registers that were ever written to, once somebody has asked for them in order."""
         self._new_keys: dict[Key, None] = {}
-        """Those of them that nobody has asked for in order yet: many are sorted in at once."""
+        """Those of them that came since: many are sorted in at once."""
         self._ranges = Ranges()
         self._stretches: list[Stretch] = []
         """In their order."""
@@ -132,12 +183,21 @@ class VersionStore:
 
     def read_at(self, key: Key, position: Position) -> Read:
         chain = self._chains.get(key)
-        if chain is None:
-            return None, self._base.read(key)
-        last = chain.versions[-1]
-        if not last.delta and (last.writer is None or last.writer.position < position):
-            return last, last.value  # as mostly
-        return chain.at(position)
+        if chain is not None:
+            last = chain.versions[-1]
+            writer = last.writer
+            if writer is not None and writer.position < position and not last.delta:
+                return last, last.value  # as mostly
+            return chain.at(position)
+        value = self._settled.get(key, _UNWRITTEN)
+        return None, self._base.read(key) if value is _UNWRITTEN else value
+
+    def is_written(self, key: Key) -> bool:
+        """Has anybody ever written to it?"""
+        return key in self._settled
+
+    def written_of(self, reads: dict[Key, Read]) -> set[Key]:
+        return self._settled.keys() & reads.keys()
 
     def known_keys(self, start: Place, stop: Place, reverse: bool) -> Iterator[Key]:
         """Every key that holds, or ever held, something in this range."""
@@ -146,7 +206,7 @@ class VersionStore:
 
     def is_addable(self, key: Key) -> bool:
         chain = self._chains.get(key)
-        return chain.regular if chain is not None else is_addable(self._base.read(key))
+        return chain.regular if chain is not None else is_addable(self.read_at(key, TAIL)[1])
 
     def is_sure(self, position: Position) -> bool:
         """Is everything that counts as executed up to here valid for now?"""
@@ -188,14 +248,9 @@ class VersionStore:
             return False
         self.changes += 1
         entry.phase = Phase.EXECUTED
-        entry.reads, entry.picks, entry.versions = snapshot.reads, snapshot.picks, {}
-        for key, (version, value) in entry.reads.items():
-            if version is None:
-                self._note_read(entry, key, version, value)
-            elif version.readers is None:
-                version.readers = [entry]
-            else:
-                version.register(key, entry)
+        entry.reads, entry.picks = snapshot.initial | snapshot.reads, snapshot.picks
+        entry.versions = {}
+        self._register_reads(entry)
         if snapshot.ranges:
             entry.ranges = tuple(snapshot.ranges)
             for passed in entry.ranges:
@@ -203,7 +258,7 @@ class VersionStore:
         if snapshot.adds:
             entry.adds = tuple(snapshot.adds)
             for key in entry.adds:
-                self._open(key).add_adder(entry)
+                self._adders.setdefault(key, {})[entry] = None
         for key, value in execution.writes.items():
             self._write(entry, key, Version(entry, value))
         for key, amount in execution.adds.items():
@@ -230,12 +285,13 @@ class VersionStore:
         chains = [(self._chains[key], version) for key, version in entry.versions.items()]
         places = [chain.index(version) for chain, version in chains]
         entry.position = position
+        self._disturb_readers(entry)
         for key, (version, _) in entry.reads.items():
-            if version is not None:
-                version.disturb()
-            self._doubts.append((entry, key))
+            if version is not None or key in self._chains:
+                self._doubts.append((entry, key))
         for (chain, _), index in zip(chains, places, strict=True):
-            chain.reposition(index, self._doubts)
+            if chain.reposition(index, self._doubts):
+                self._doubt_readers_of_ground(chain.key, position)
         for chain, _ in chains:  # once all are in order again: who is withdrawn, leaves them
             self._withdraw_adders(chain, position)
         self._resolve()
@@ -243,12 +299,22 @@ class VersionStore:
     def settle(self, entry: Entry) -> None:
         """The entry and all before it are committed and executed: nothing there can change."""
         assert entry.phase is Phase.EXECUTED
+        self.changes += 1
         entry.phase = Phase.SETTLED
         if isinstance(entry, Stretch):
             self._stretches.remove(entry)
-        chains = self._chains
+        chains, settled = self._chains, self._settled
         for key, version in entry.versions.items():
-            chains[key].settle(version)
+            chain = chains[key]
+            chain.settle(version)
+            if chain.is_bare:
+                del chains[key]
+            settled[key] = version.value
+            version.writer = None
+            if version.readers is not None:
+                self._take_over_readers(key, version)
+            if version.value is ABSENT:
+                self._drop_if_gone(key)
         self._forget(entry)
 
     def take_withdrawn(self) -> list[Entry]:
@@ -273,11 +339,12 @@ class VersionStore:
         adds = {key: None for entry in members for key in entry.adds}
         ranges = united(passed for entry in members for passed in entry.ranges)
         for key in adds:
-            self._chains[key].add_adder(stretch)
+            self._adders[key][stretch] = None
         for passed in ranges:
             self._ranges.add(passed, stretch)
         stretch.adds, stretch.ranges = tuple(adds), tuple(ranges)
         for entry in members:
+            self._disturb_readers(entry)
             self._forget(entry)
             entry.phase = Phase.MERGED
             entry.stretch = stretch
@@ -298,16 +365,14 @@ class VersionStore:
 
     def _take_over_reads(self, entry: Entry, stretch: Stretch, inside: set[Entry]) -> None:
         for key, (version, value) in entry.reads.items():
-            assert version is not None
-            if version.writer in inside:
+            if version is not None and version.writer in inside:
                 if not version.delta:
                     continue
                 # A sum that stands on what came before the stretch, for all one knows.
                 version, value = self._chains[key].at(stretch.start)
             items = entry.picks.get(key)
             if key not in stretch.reads:
-                stretch.reads[key] = version, value
-                version.register(key, stretch)
+                self._note_read(stretch, key, version, value)
                 if items is not None:
                     stretch.picks[key] = items
             elif key in stretch.picks:
@@ -339,28 +404,28 @@ class VersionStore:
         """The registers as the settled requests left them, in the order of their keys; with
         `ABSENT` for what was deleted."""
         for key in self._written():
-            value = self._chains[key].versions[0].value
+            value = self._settled[key]
             if value is not self._base.read(key):
                 yield key, value
 
     def items(self) -> Iterator[tuple[Key, Any]]:
         """The registers as all executed requests left them, in no particular order; with `ABSENT`
-        for what was deleted."""
-        for key, chain in self._chains.items():
-            if chain.indexed:
-                _, value = chain.at(TAIL)
-                if value is not self._base.read(key):
-                    yield key, value
+        for what was deleted, and perhaps some that are as the base has them."""
+        for key, value in self._settled.items():
+            chain = self._chains.get(key)
+            yield key, value if chain is None else chain.at(TAIL)[1]
 
     def register_count(self) -> int:
-        return len(self._in_order) + len(self._new_keys)
+        return len(self._settled)
 
     def load(self, state: tuple[tuple[Key, Any], ...]) -> None:
         """Start anew from a checkpoint's state: every entry of before is void."""
         self.changes += 1
-        self._chains = {key: Chain(key, value, indexed=True) for key, value in state}
-        self._in_order = SortedKeyList(self._chains, key=place)
-        self._new_keys = {}
+        self._settled = dict(state)
+        self._chains = {}
+        self._readers = {}
+        self._adders = {}
+        self._in_order, self._new_keys = None, {}
         self._ranges = Ranges()
         self._stretches = []
         self._unsure.clear()
@@ -370,15 +435,22 @@ class VersionStore:
     # --- inside -----------------------------------------------------------------------------------
 
     def _written(self) -> SortedKeyList[Key, Place]:
-        if self._new_keys:
+        if self._in_order is None:
+            self._in_order = SortedKeyList(self._settled, key=place)
+        elif self._new_keys:
             self._in_order.update(self._new_keys)
             self._new_keys = {}
         return self._in_order
 
     def _open(self, key: Key) -> Chain:
-        chain = self._chains.get(key)
-        if chain is None:
-            chain = self._chains[key] = Chain(key, self._base.read(key))
+        value = self._settled.get(key, _UNWRITTEN)
+        if value is _UNWRITTEN:
+            value = self._settled[key] = self._base.read(key)
+            if self._in_order is not None:
+                self._new_keys[key] = None
+            if self._ranges:
+                self._doubt_scans(key)
+        chain = self._chains[key] = Chain(key, value)
         return chain
 
     def _confirm(self, entry: Entry, snapshot: Snapshot) -> bool:
@@ -393,52 +465,83 @@ class VersionStore:
                 if not looks_the_same(now, value, snapshot.picks.get(key)):
                     return False
                 reads[key] = now_version, now
+        for key in self.written_of(snapshot.initial):
+            read = reads[key] = self.read_at(key, position)
+            if not looks_the_same(read[1], snapshot.initial[key][1], snapshot.picks.get(key)):
+                return False
         for passed in snapshot.ranges:
             for key in self.known_keys(passed.start, passed.stop, False):
-                if key not in reads:  # new since then
+                if key not in reads and key not in snapshot.initial:  # new since then
                     read = reads[key] = self.read_at(key, position)
                     if read[1] is not ABSENT:
                         return False
         return all(self.is_addable(key) for key in snapshot.adds)
 
+    def _register_reads(self, entry: Entry) -> None:
+        of_ground = self._readers
+        for key, (version, _) in entry.reads.items():
+            if version is None:
+                readers = of_ground.get(key)
+                of_ground[key] = entry if readers is None else joined(readers, entry, key, None)
+            elif version.readers is None:
+                version.readers = entry
+            else:
+                version.readers = joined(version.readers, entry, key, version)
+
     def _note_read(self, entry: Entry, key: Key, version: Version | None, value: Any) -> None:
-        if version is None:
-            version = self._open(key).versions[0]
         entry.reads[key] = version, value
-        version.register(key, entry)
+        if version is None:
+            self._readers[key] = joined(self._readers.get(key), entry, key, None)
+        else:
+            version.readers = joined(version.readers, entry, key, version)
+
+    def _disturb_readers(self, entry: Entry) -> None:
+        """It has moved, or has read nothing any more."""
+        for key, (version, _) in entry.reads.items():
+            disturb(self._readers.get(key) if version is None else version.readers)
+
+    def _take_over_readers(self, key: Key, version: Version) -> None:
+        """Its version is settled: who has read it has read the ground. Who had read what was the
+        ground until now, is settled as well."""
+        readers = readers_after(version.readers, key, version, ())
+        for reader in readers:
+            reader.reads[key] = None, version.value
+        if readers:
+            self._readers[key] = readers[0] if len(readers) == 1 else Crowd(*readers)
 
     def _write(self, entry: Entry, key: Key, version: Version) -> None:
         chain = self._chains.get(key) or self._open(key)
         entry.versions[key] = version
-        chain.insert(version, self._doubts)
-        if not chain.indexed:
-            chain.indexed = True
-            self._new_keys[key] = None
-            if self._ranges:
-                self._doubt_scans(key)
-        if chain.adders:
+        if chain.insert(version, self._doubts) and key in self._readers:
+            self._doubt_readers_of_ground(key, entry.position)
+        if self._adders:
             self._withdraw_adders(chain, entry.position)
 
     def _withdraw_adders(self, chain: Chain, position: Position) -> None:
         """Who added blindly to what may be no integer, or too large a one, has to look."""
-        if chain.adders and not chain.regular:
-            for adder in [each for each in chain.adders if each.position > position]:
+        adders = self._adders.get(chain.key)
+        if adders and not chain.regular:
+            for adder in [each for each in adders if each.position > position]:
                 self._withdraw(adder)
+
+    def _doubt_readers_of_ground(self, key: Key, position: Position) -> None:
+        """Something stands right on the ground now, at `position`."""
+        for reader in readers_after(self._readers.get(key), key, None, position):
+            self._doubts.append((reader, key))
 
     def _doubt_scans(self, key: Key) -> None:
         for reader in self._ranges.readers(place(key)):
             if key not in reader.reads:
                 # It passed where the key was not: that is a read of its absence.
-                base = self._chains[key].versions[0]
-                reader.reads[key] = base, base.value
-                base.register(key, reader)
+                self._note_read(reader, key, None, self._settled[key])
             self._doubts.append((reader, key))
 
     def _doubt_hidden(self, entry: Entry) -> None:
         """What it wrote before it was withdrawn is gone for good."""
         self._unsure.remove(entry.position)
         for key, version in entry.hidden.items():
-            self._doubts += [(reader, key) for reader in version.readers_after(key, ())]
+            for reader in readers_after(version.readers, key, version, ()):
+                self._doubts.append((reader, key))
         entry.hidden = NO_VERSIONS
 
     def _resolve(self) -> None:
@@ -454,8 +557,7 @@ class VersionStore:
             if looks_the_same(value, read[1], entry.picks.get(key)) and not _is_inside(
                 version, entry
             ):
-                if read[0] is not None:
-                    read[0].disturb()
+                disturb(self._readers.get(key) if read[0] is None else read[0].readers)
                 self._note_read(entry, key, version, value)
             else:
                 self._withdraw(entry)
@@ -468,50 +570,45 @@ class VersionStore:
         entry.phase = Phase.WAITING
         if isinstance(entry, Stretch):
             self._stretches.remove(entry)
-        hidden = {
-            key: version
-            for key, version in entry.versions.items()
-            if self._chains[key].remove(version, self._doubts)
-        }
+        hidden: dict[Key, Version] = {}
+        for key, version in entry.versions.items():
+            chain = self._chains[key]
+            if chain.remove(version, self._doubts):
+                hidden[key] = version
+            if chain.is_bare:
+                del self._chains[key]
+                self._drop_if_gone(key)
         if hidden:
             entry.hidden = hidden
             self._unsure.add(entry.position)
-        for read, _ in entry.reads.values():
-            if read is not None:
-                read.disturb()
+        self._disturb_readers(entry)
         self._forget(entry)
         self._withdrawn.append(entry)
 
     def _forget(self, entry: Entry) -> None:
-        """What it read and wrote is no longer its own; what only it has looked at, is gone."""
+        """What it read and wrote is no longer its own."""
         for passed in entry.ranges:
             self._ranges.remove(passed)
         for key in entry.adds:
-            self._chains[key].adders.pop(entry, None)
-        touched = [key for key, read in entry.reads.items() if read[1] is ABSENT]
-        touched += [
-            key
-            for key, version in entry.versions.items()
-            if version.writer is not None or version.value is ABSENT  # withdrawn, or a deletion
-        ]
-        touched += entry.adds
+            adders = self._adders[key]
+            adders.pop(entry, None)
+            if not adders:
+                del self._adders[key]
+        reads, of_ground = entry.reads, self._readers
         entry.forget()
-        for key in touched:
-            self._close_if_gone(key)
+        for key, (version, _) in reads.items():
+            if version is None and is_left(of_ground.get(key), entry):
+                del of_ground[key]
 
-    def _close_if_gone(self, key: Key) -> None:
-        """A register that holds nothing, and that nobody has looked at, need not be remembered."""
-        chain = self._chains.get(key)
-        if chain is None or not chain.is_bare or chain.versions[0].value is not ABSENT:
-            return
-        if chain.adders or chain.versions[0].readers_after(key, ()):
+    def _drop_if_gone(self, key: Key) -> None:
+        """A register that holds nothing, and is not to hold anything, need not be remembered."""
+        if key in self._chains or self._settled[key] is not ABSENT:
             return
         if self._base.read(key) is ABSENT:
-            self.changes += 1  # who has read it is not known here yet
-            del self._chains[key]
+            del self._settled[key]
             if key in self._new_keys:
                 del self._new_keys[key]
-            else:
+            elif self._in_order is not None:
                 self._in_order.discard(key)
 
 

@@ -1,12 +1,10 @@
 """Executing a request once for all replicas that see the same.
 
 In a simulation, most replicas execute a request on equal values. An operation is a deterministic
-function of what it reads; so where another replica's snapshot shows the values that an
-earlier execution read, in the order in which it read them, its result is taken, and the operation
-is not run again. What it took, in simulated time, is the same either way.
-
-A snapshot remembers of it what it would have remembered of running it: what was read, and of what
-only some items. What was looked at in vain, because a value differs, it forgets.
+function of what it reads; so where another replica's snapshot shows every value that an earlier
+execution read, or the same items where it looked at no others, its result is taken, and the
+operation is not run again. What it took, in simulated time, is the same either way, and so is what
+the snapshot remembers of it: what was compared in vain leaves no trace.
 
 Most values are the same objects, since replicas share what executions wrote, and the initial data.
 What goes through a range of registers is always run. Not for debugging: there, running again is the
@@ -15,7 +13,7 @@ point.
 
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from creek.execution.chains import Picks, looks_the_same
+from creek.execution.chains import Picks, Read
 from creek.execution.datatype import DataType
 from creek.execution.transaction import Execution, View
 from creek.execution.versions import Snapshot
@@ -28,14 +26,16 @@ REMEMBERED_MAX: Final = 16_384
 VARIANTS_MAX: Final = 4
 """Executions of one request on different values."""
 
-Told: TypeAlias = tuple[int, Key, bool]
-"""After how many reads it was asked whether one can add to a register, and what it was told."""
+Told: TypeAlias = tuple[Key, bool]
+"""Of a register it was asked whether one can add to it; and what it was told."""
 
 
 class Known(NamedTuple):
     """What an execution of a request read and was told, and what came out."""
 
     request: Request
+    initial: dict[Key, Read]
+    """Of registers that nobody had written to."""
     reads: tuple[tuple[Key, Any], ...]
     picks: Picks
     told: tuple[Told, ...]
@@ -68,38 +68,17 @@ class SharedExecutions(DataType):
         for known in variants:
             # A request that was lost in a crash may share its identifier with a later one.
             same_request = known.request is request or known.request == request
-            if same_request and _sees_the_same(view, known):
+            if same_request and view.repeat(known.initial, known.reads, known.picks, known.told):
                 self.shared += 1
                 return known.execution
-            view.forget()
         witness = _Witness(view)
         execution = super().run(request, witness)
         if not view.ranges and len(variants) < VARIANTS_MAX:
             reads = tuple((key, value) for key, (_, value) in view.reads.items())
             told = tuple(witness.told)
-            variants.append(Known(request, reads, view.picks, told, execution))
+            known = Known(request, view.initial, reads, view.picks, told, execution)
+            variants.append(known)
         return execution
-
-
-def _sees_the_same(view: Snapshot, known: Known) -> bool:
-    done = 0
-    for reads, key, answer in known.told:
-        if not _reads_the_same(view, known.reads[done:reads], known.picks):
-            return False
-        if view.addable(key) is not answer:
-            return False
-        done = reads
-    return _reads_the_same(view, known.reads[done:], known.picks)
-
-
-def _reads_the_same(view: Snapshot, reads: tuple[tuple[Key, Any], ...], picks: Picks) -> bool:
-    read = view.read
-    for key, value in reads:
-        items = picks.get(key)
-        seen = read(key) if items is None else view.pick(key, items)
-        if seen is not value and not looks_the_same(seen, value, items):
-            return False
-    return True
 
 
 class _Witness:
@@ -116,5 +95,5 @@ class _Witness:
 
     def addable(self, key: Key) -> bool:
         answer = self._view.addable(key)
-        self.told.append((len(self._view.reads), key, answer))
+        self.told.append((key, answer))
         return answer

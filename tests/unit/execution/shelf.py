@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from creek.execution.base import Base
+from creek.execution.base import Base, changes
 from creek.execution.chains import Entry, Phase, Position, Stretch
 from creek.execution.datatype import DataType
 from creek.execution.transaction import ABSENT, Execution, Transaction
@@ -132,6 +132,10 @@ class Shelf:
     def scan(self, at: Position = END) -> list[Key]:
         snapshot = self.store.snapshot(at)
         return list(snapshot.keys((), (9,), False))
+
+    def state(self) -> dict[Key, Any]:
+        """What all that is executed made of the base."""
+        return changes(self.store.items(), self.store._base)
 
     def chain_count(self) -> int:
         return len(self.store._chains)

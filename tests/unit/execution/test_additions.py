@@ -232,7 +232,7 @@ def test_settled_additions_are_folded_in_order() -> None:
     assert settled == [{"n": 1}, {"n": 10}, {"n": 12}, {"n": 15}]
     assert reader.phase is Phase.EXECUTED
     assert shelf.withdrawn() == []
-    assert shelf.version_count() == 1
+    assert shelf.version_count() == 0
 
 
 def test_additions_behind_a_settled_one_stand_on_it() -> None:

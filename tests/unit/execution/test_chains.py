@@ -6,13 +6,17 @@ from creek.execution.chains import (
     ADDABLE_MAX,
     TAIL,
     Chain,
+    Crowd,
     Doubts,
     Entry,
     Stretch,
     Version,
     committed_position,
+    disturb,
     is_addable,
+    joined,
     local_position,
+    readers_after,
     tentative_position,
 )
 from creek.execution.transaction import ABSENT
@@ -34,7 +38,8 @@ def reading(chain: Chain, at: int) -> Entry:
     reader = entry(at)
     version, value = chain.at(reader.position)
     reader.reads = {chain.key: (version, value)}
-    version.register(chain.key, reader)
+    if version is not None:  # who reads the ground is known to the store
+        version.readers = joined(version.readers, reader, chain.key, version)
     return reader
 
 
@@ -72,14 +77,26 @@ def test_what_is_inserted_in_any_order_is_read_by_place() -> None:
 
 def test_an_insertion_puts_the_readers_behind_it_in_doubt_up_to_the_next_version() -> None:
     chain = Chain("k", 0)
+    written(chain, 1, 1)
     written(chain, 30, 3)
     for at in (5, 15, 25, 35):
         reading(chain, at)
     doubts: Doubts = []
 
-    chain.insert(Version(entry(10), 1), doubts)
+    assert not chain.insert(Version(entry(10), 1), doubts)
 
     assert doubted(doubts) == {15, 25}
+
+
+def test_an_insertion_tells_whether_it_stands_on_the_ground() -> None:
+    chain = Chain("k", 0)
+
+    assert [chain.insert(Version(entry(at), at), []) for at in (20, 30, 10, 15)] == [
+        True,
+        False,
+        True,
+        False,
+    ]
 
 
 def test_a_removal_tells_whether_it_was_read_and_doubts_nobody_yet() -> None:
@@ -96,24 +113,37 @@ def test_a_removal_tells_whether_it_was_read_and_doubts_nobody_yet() -> None:
 
 def test_a_reader_that_reads_another_version_by_now_is_dropped() -> None:
     chain = Chain("k", 0)
-    reader = reading(chain, 30)
-    base = chain.versions[0]
+    former = written(chain, 5, 0)
+    readers = [reading(chain, at) for at in (30, 40)]
     version = written(chain, 10, 1)
-    reader.reads = {"k": (version, 1)}
-    base.disturb()
+    readers[0].reads = {"k": (version, 1)}
+    disturb(former.readers)
 
-    assert base.readers_after("k", ()) == []
-    assert base.readers == []
+    assert readers_after(former.readers, "k", former, ()) == [readers[1]]
+    assert isinstance(former.readers, Crowd)
+    assert former.readers.entries == [readers[1]]
+
+
+def test_who_reads_alone_is_replaced_when_it_reads_something_else() -> None:
+    chain = Chain("k", 0)
+    version = written(chain, 5, 0)
+    former = reading(chain, 30)
+    former.reads = {}
+
+    assert readers_after(version.readers, "k", version, ()) == []
+    assert reading(chain, 40) is version.readers
 
 
 def test_readers_are_found_by_place_after_one_has_moved() -> None:
     chain = Chain("k", 0)
+    version = written(chain, 1, 1)
     readers = [reading(chain, at) for at in (10, 20, 30)]
+    assert readers_after(version.readers, "k", version, (10,)) == readers[1:]
     readers[2].position = (5,)
-    chain.versions[0].disturb()
+    disturb(version.readers)
 
-    assert chain.versions[0].readers_after("k", (10,)) == [readers[1]]
-    assert chain.versions[0].readers_after("k", ()) == [readers[2], readers[0], readers[1]]
+    assert readers_after(version.readers, "k", version, (10,)) == [readers[1]]
+    assert readers_after(version.readers, "k", version, ()) == [readers[2], readers[0], readers[1]]
 
 
 # --- deltas -------------------------------------------------------------------------------------
@@ -224,6 +254,7 @@ def test_a_chain_is_regular_again_when_only_an_integer_is_left() -> None:
 
 def test_a_version_that_moves_doubts_its_readers_and_those_it_is_moved_before() -> None:
     chain = Chain("k", 0)
+    written(chain, 1, 1)
     written(chain, 20, 2)
     moved = written(chain, 40, 4)
     for at in (15, 30, 50):
@@ -232,14 +263,15 @@ def test_a_version_that_moves_doubts_its_readers_and_those_it_is_moved_before() 
     assert moved.writer is not None
     moved.writer.position = (10,)
 
-    chain.reposition(2, doubts)
+    assert not chain.reposition(2, doubts)
 
     assert doubted(doubts) == {15, 50}
-    assert read(chain, 5, 15, 50) == [0, 4, 2]
+    assert read(chain, 5, 15, 50) == [1, 4, 2]
 
 
 def test_a_version_that_moves_over_readers_only_doubts_them() -> None:
     chain = Chain("k", 0)
+    written(chain, 1, 1)
     moved = written(chain, 40, 4)
     for at in (5, 30, 50):
         reading(chain, at)
@@ -247,9 +279,19 @@ def test_a_version_that_moves_over_readers_only_doubts_them() -> None:
     assert moved.writer is not None
     moved.writer.position = (10,)
 
-    chain.reposition(1, doubts)
+    assert not chain.reposition(1, doubts)
 
     assert doubted(doubts) == {30}
+
+
+def test_a_version_that_moves_tells_whether_it_stands_on_the_ground() -> None:
+    chain = Chain("k", 0)
+    written(chain, 20, 2)
+    moved = written(chain, 40, 4)
+    assert moved.writer is not None
+    moved.writer.position = (10,)
+
+    assert chain.reposition(1, [])
 
 
 def test_the_versions_of_a_stretch_become_one() -> None:
@@ -261,6 +303,6 @@ def test_the_versions_of_a_stretch_become_one() -> None:
 
     chain.merge(versions[-1], stretch, set(members))
 
-    assert [(each.writer, each.value) for each in chain.versions[2:]] == [(stretch, 60)]
+    assert [(each.writer, each.value) for each in chain.versions[1:]] == [(stretch, 60)]
     assert chain.versions[-1].delta
     assert read(chain, 31, 8) == [62, 2]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from creek.execution.chains import Phase
+from creek.execution.chains import Crowd, Phase
 from creek.execution.keys import Place, place
 from creek.protocol.values import Key
 from tests.unit.execution.shelf import ABSENT, END, Shelf
@@ -26,14 +26,14 @@ class Furnished:
 # --- what is settled ----------------------------------------------------------------------------
 
 
-def test_settling_leaves_one_version_of_each_register() -> None:
+def test_settling_leaves_one_value_of_each_register() -> None:
     shelf = Shelf()
     entries = [shelf.do(at, ("put", "a", at), ("put", "b", at)) for at in range(10, 20)]
 
     for each in entries:
         shelf.store.settle(each)
 
-    assert shelf.version_count() == shelf.store.register_count() == 2
+    assert (shelf.version_count(), shelf.store.register_count()) == (0, 2)
     assert dict(shelf.store.settled_items()) == {"a": 19, "b": 19}
     assert all(not each.versions and not each.reads for each in entries)
 
@@ -47,7 +47,7 @@ def test_settling_keeps_what_stands_behind() -> None:
 
     assert [shelf.read("a", (at,)) for at in (15, 25)] == [1, 2]
     assert dict(shelf.store.settled_items()) == {"a": 1}
-    assert dict(shelf.store.items()) == {"a": 2}
+    assert shelf.state() == {"a": 2}
 
 
 def test_the_readers_of_a_settled_version_are_still_found() -> None:
@@ -61,7 +61,7 @@ def test_the_readers_of_a_settled_version_are_still_found() -> None:
     assert shelf.withdrawn() == [reader]
 
 
-def test_a_deleted_register_is_forgotten_when_nobody_has_looked_at_it() -> None:
+def test_a_deleted_register_is_forgotten() -> None:
     shelf = Shelf()
     written, deleted = shelf.do(10, ("put", "a", 1)), shelf.do(20, ("delete", "a"))
 
@@ -71,7 +71,7 @@ def test_a_deleted_register_is_forgotten_when_nobody_has_looked_at_it() -> None:
     assert shelf.chain_count() == shelf.store.register_count() == 0
 
 
-def test_a_deleted_register_is_kept_while_somebody_relies_on_its_absence() -> None:
+def test_who_relies_on_the_absence_of_a_forgotten_register_is_still_found() -> None:
     shelf = Shelf()
     written, deleted = shelf.do(10, ("put", "a", 1)), shelf.do(20, ("delete", "a"))
     reader = shelf.do(40, ("get", "a"))
@@ -82,14 +82,11 @@ def test_a_deleted_register_is_kept_while_somebody_relies_on_its_absence() -> No
     assert shelf.withdrawn() == [reader]
 
 
-def test_the_last_who_looked_at_an_absent_register_takes_it_along() -> None:
+def test_looking_at_an_absent_register_does_not_bring_it_into_being() -> None:
     shelf = Shelf()
-    readers = [shelf.do(10, ("get", "a")), shelf.do(20, ("get", "a"))]
+    shelf.do(10, ("get", "a"), ("scan", None, None, False, None))
 
-    shelf.store.settle(readers[0])
-    assert shelf.chain_count() == 1
-    shelf.store.settle(readers[1])
-    assert shelf.chain_count() == 0
+    assert shelf.chain_count() == shelf.store.register_count() == 0
 
 
 def test_an_operation_that_added_and_raised_leaves_no_register_behind() -> None:
@@ -110,20 +107,20 @@ def test_a_register_that_only_a_withdrawn_execution_wrote_is_forgotten() -> None
     shelf.store.settle(settled)
     shelf.store.settle(writer)
 
-    assert shelf.chain_count() == shelf.store.register_count() == 1
+    assert (shelf.chain_count(), shelf.store.register_count()) == (0, 1)
 
 
-def test_a_register_that_only_a_withdrawn_execution_read_is_forgotten() -> None:
+def test_a_register_that_only_a_withdrawn_execution_wrote_is_forgotten_at_once() -> None:
     shelf = Shelf()
     reader = shelf.do(20, ("put_unless", "a", "b", 1), ("get", "c"), ("copy", "b", "d"))
     first = shelf.do(10, ("put", "a", 1))
     assert shelf.withdrawn() == [reader]
 
-    assert set(shelf.store._chains) == {"a"}
+    assert set(shelf.store._chains) == set(shelf.store._settled) == {"a"}
     shelf.again(reader)
     shelf.store.settle(first)
     shelf.store.settle(reader)
-    assert set(shelf.store._chains) == {"a", "d"}
+    assert set(shelf.store._settled) == {"a", "d"}
 
 
 def test_a_hidden_version_outlives_the_register_that_it_was_in() -> None:
@@ -173,7 +170,24 @@ def test_readers_that_came_back_often_are_remembered_once() -> None:
 
     version, _ = reader.reads["hot"]
     assert version is not None
-    assert len(version.readers or ()) <= 32
+    assert version.readers is reader
+
+
+def test_readers_among_others_that_came_back_often_are_remembered_once() -> None:
+    shelf = Shelf()
+    shelf.do(1, ("put", "hot", 1))
+    reader = shelf.do(5000, ("get", "hot"), ("get", "other"))
+    other = shelf.do(6000, ("get", "hot"))
+    for at in range(10, 500):
+        shelf.do(at, ("put", "other", at))
+        assert shelf.withdrawn() == [reader]
+        shelf.again(reader)
+
+    version, _ = reader.reads["hot"]
+    assert version is not None
+    assert isinstance(version.readers, Crowd)
+    assert set(version.readers.entries) == {reader, other}
+    assert len(version.readers.entries) <= 32
 
 
 def test_readers_that_are_settled_are_not_remembered() -> None:
@@ -182,7 +196,23 @@ def test_readers_that_are_settled_are_not_remembered() -> None:
     for at in range(10, 500):
         shelf.store.settle(shelf.do(at, ("get", "hot")))
 
-    assert len(shelf.store._chains["hot"].versions[0].readers or ()) <= 32
+    assert not shelf.store._readers
+
+
+def test_of_many_readers_those_that_are_settled_are_hardly_remembered() -> None:
+    shelf = Shelf()
+    shelf.store.settle(shelf.do(1, ("put", "hot", 1)))
+    live = [shelf.do(at, ("get", "hot")) for at in (10, 11)]
+    for at in range(12, 500):
+        shelf.store.settle(live.pop(0))
+        live.append(shelf.do(at, ("get", "hot")))
+
+    readers = shelf.store._readers["hot"]
+    assert isinstance(readers, Crowd)
+    assert len(readers.entries) <= 32
+    shelf.store.settle(live.pop())
+    shelf.store.settle(live.pop())
+    assert not shelf.store._readers
 
 
 # --- from a checkpoint --------------------------------------------------------------------------
@@ -199,7 +229,7 @@ def test_loading_starts_anew() -> None:
 
     assert shelf.store.is_sure(END)
     assert shelf.withdrawn() == []
-    assert dict(shelf.store.items()) == dict(shelf.store.settled_items()) == {"x": 1, "y": (2,)}
+    assert shelf.state() == dict(shelf.store.settled_items()) == {"x": 1, "y": (2,)}
     shelf.do(5, ("put", "b", 1), ("put", "n", 1))
     assert shelf.withdrawn() == []
     assert reader.phase is Phase.EXECUTED, "and void: the store has forgotten it"
@@ -269,10 +299,10 @@ def test_one_adds_to_what_lies_below_without_looking_if_it_is_an_integer() -> No
 
 def test_a_register_that_is_forgotten_while_one_who_read_it_runs_is_remembered_for_it() -> None:
     shelf = Shelf()
-    first = shelf.do(10, ("get", "a"))
+    first = shelf.do(10, ("delete", "a"))
     running = shelf.begin(shelf.put(20, ("get", "a")))
     shelf.store.settle(first)
-    assert "a" not in shelf.store._chains
+    assert "a" not in shelf.store._settled
 
     assert shelf.finish(running)
     shelf.do(15, ("put", "a", 1))

@@ -220,7 +220,7 @@ class Model:
                 assert again.state == machine.state
             else:
                 self._apply(machine.state, installed)
-        assert dict(self.shelf.store.items()) == machine.state
+        assert self.shelf.state() == machine.state
 
     def _check_snapshot(self, entry: Entry, state: dict[Key, Any]) -> None:
         snapshot = self.shelf.store.snapshot(entry.position)
@@ -245,8 +245,9 @@ class Model:
         self._settle(len(self.entries))
         assert not self.entries
         self.check()
-        assert set(self.shelf.store._chains) == set(self.settled)
-        assert self.shelf.version_count() == len(self.settled)
+        assert set(self.shelf.store._settled) == set(self.settled)
+        assert not self.shelf.store._chains
+        assert not self.shelf.store._adders
 
     # --- inside -------------------------------------------------------------------------------
 

@@ -53,10 +53,10 @@ class Walk:
         """The chains, as ARCHITECTURE.md draws them."""
         lines = []
         for account in ("ann", "bob"):
-            versions = self.replica._store._chains["account", account].versions
-            line = f"{account}   {versions[0].value}"
+            store, key = self.replica._store, ("account", account)
+            line = f"{account}   {store._settled[key]}"
             tentative = False
-            for version in versions[1:]:
+            for version in store._chains[key].versions if key in store._chains else ():
                 assert version.writer is not None
                 assert version.writer.phase is Phase.EXECUTED
                 id = version.writer.request.id

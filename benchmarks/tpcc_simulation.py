@@ -13,18 +13,14 @@ from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from benchmarks.shop import BareTransaction
 from benchmarks.tpcc import Functions, Noted, functions
-from creek.cli.assembly import datatype_named, simulation_of
+from creek.evaluation import Experiment, datatype_named, simulation_of
 from creek.execution.transaction import Transaction
 from creek.history import History
 from creek.protocol.dots import Dot
 from creek.protocol.request import Request
 from creek.protocol.values import Key
-from creek.simulation.cost import measuring_cpu
-from creek.simulation.disk import DiskModel
-from creek.simulation.network import NetworkModel
 from creek.simulation.scenario import Scenario
-from creek.simulation.workload import ClientModel
-from creek.tpcc import STRONG_KINDS, PopulationBase, populated_name
+from creek.tpcc import PopulationBase
 
 LAYOUT = "rows"
 WAREHOUSES = 5
@@ -38,25 +34,15 @@ REPEATS_MAX = 2
 
 def scenario(duration_us: int) -> Scenario:
     """As `creek simulate --workload tpcc --scheme creek --load 10000` has it."""
-    return Scenario(
+    return Experiment(
         scheme="creek",
-        datatype=populated_name(LAYOUT, WAREHOUSES, 0),
+        warehouses=WAREHOUSES,
+        load_tps=LOAD_TPS,
         replicas=REPLICAS,
+        layout=LAYOUT,
         duration_us=duration_us,
-        clients=ClientModel(
-            sessions=0,
-            rate_per_second=LOAD_TPS / REPLICAS,
-            strong_share=0.0,
-            strong_kinds=tuple(STRONG_KINDS),
-            tentative_only_share=0.0,
-            patience_us=0,
-        ),
-        cpu=measuring_cpu(cores=16),
-        network=NetworkModel(wire=False),
-        disk=DiskModel(kept=False),
-        settings={"checkpoint_every": 1_000_000_000},
-        record_events=False,
-    )
+        warm_up_us=0,
+    ).scenario()
 
 
 def transactions(history: History) -> tuple[dict[Key, Any], list[Request]]:

@@ -10,8 +10,8 @@ import sys
 
 import msgspec
 
-from creek.cli.assembly import datatype_named, simulation_of
 from creek.errors import NotDeterministic
+from creek.evaluation.assembly import datatype_named, simulation_of
 from creek.execution.debug import Debugged, Executed, first_difference
 from creek.simulation.scenario import Scenario
 

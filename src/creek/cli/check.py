@@ -5,11 +5,11 @@ from pathlib import Path
 import click
 
 from creek.checkers import check_all, rows
-from creek.cli.assembly import datatype_of
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.output import show, show_json
 from creek.cli.verdicts import all_legal, verdict_lines
 from creek.errors import UsageError
+from creek.evaluation.assembly import datatype_of
 from creek.history import load, save_verdicts
 
 

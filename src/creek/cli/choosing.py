@@ -11,18 +11,17 @@ import click
 from click.core import ParameterSource
 from msgspec.structs import replace
 
-from creek import datatypes, tpcc
-from creek.cli.assembly import TPCC
+from creek import datatypes
 from creek.cli.options import check_in_time, parse_call, read_faults
 from creek.cli.story import story_scenario
 from creek.errors import UsageError
+from creek.evaluation.assembly import TPCC
+from creek.evaluation.experiment import LOAD_MAX, Experiment
 from creek.schemes import registry
-from creek.simulation.cost import measuring_cpu
 from creek.simulation.cpu import SCALE_MAX, CpuModel
-from creek.simulation.disk import DiskModel
 from creek.simulation.fault_mix import fault_mix
-from creek.simulation.faults import Crash, Die, Fault
-from creek.simulation.network import NetworkModel
+from creek.simulation.fault_text import fault_text
+from creek.simulation.faults import Fault
 from creek.simulation.plan import scenario_from_seed
 from creek.simulation.scenario import Scenario
 from creek.simulation.seeds import derive
@@ -30,13 +29,9 @@ from creek.simulation.workload import ClientModel
 
 SESSIONS = 2
 STRONG_SHARE = 0.1
-LOAD_MAX = 10_000_000
 LOAD_TPCC = 2_000.0
 """What every scheme can do."""
 WAREHOUSES = 5
-WARM_UP = 5
-"""One part in so many of the duration is not measured."""
-CORES_MAX = 1024
 
 _GIVEN_BY_A_SCENARIO = (
     "datatype",
@@ -59,9 +54,19 @@ _GIVEN_BY_A_SCENARIO = (
     "random_faults",
     "calls",
 )
+_EXPERIMENT = (
+    "scheme",
+    "warehouses",
+    "strong_share",
+    "exec_scale",
+    "replicas",
+    "cores",
+    "layout",
+    "seed",
+    "local_reads",
+)
 _NOT_FOR_TPCC = ("datatype", "sessions", "think", "calls")
 _FOR_TPCC = ("warehouses", "layout", "local_reads", "warm_up", "find_peak")
-NEVER = 1_000_000_000
 
 
 def chosen_scenario(context: click.Context, options: dict[str, Any], kept: bool) -> Scenario:
@@ -171,37 +176,16 @@ def _clients(options: dict[str, Any], replicas: int) -> ClientModel:
 
 def _tpcc(options: dict[str, Any], kept: bool) -> Scenario:
     duration_us, warm_up_us = options["duration"], options["warm_up"]
-    if warm_up_us is None:
-        warm_up_us = duration_us // WARM_UP
-    if not warm_up_us < duration_us:
+    if duration_us == 0 or (warm_up_us is not None and not warm_up_us < duration_us):
         raise UsageError("--warm-up must be shorter than --duration: else nothing is measured")
-    load, share = options["load"] or LOAD_TPCC, options["strong_share"]
-    faults = _faults(options)
-    crashes = any(isinstance(each, Crash | Die) for each in faults)
-    # Who writes for nothing need not sum up what was written.
-    compaction = {} if crashes else {"checkpoint_every": NEVER}
-    return Scenario(
-        seed=options["seed"],
-        scheme=options["scheme"],
-        datatype=tpcc.populated_name(options["layout"], options["warehouses"], options["seed"]),
-        replicas=options["replicas"],
+    faults = tuple(fault_text(each) for each in _faults(options))
+    return Experiment(
+        **{name: options[name] for name in _EXPERIMENT},
+        load_tps=options["load"] or LOAD_TPCC,
         duration_us=duration_us,
         warm_up_us=warm_up_us,
-        clients=ClientModel(
-            sessions=0,
-            rate_per_second=load / options["replicas"],
-            strong_share=0.0 if share is None else share,
-            strong_kinds=tuple(sorted(tpcc.STRONG_KINDS)) if share is None else (),
-            tentative_only_share=0.0,
-            patience_us=0,
-        ),
-        cpu=measuring_cpu(options["cores"], options["exec_scale"]),
-        network=NetworkModel(wire=kept),
-        disk=DiskModel(kept=crashes),
-        settings={**_settings(options), **compaction, "local_reads": int(options["local_reads"])},
-        record_events=kept,
         faults=faults,
-    )
+    ).scenario(kept)
 
 
 def with_load(scenario: Scenario, load_tps: float) -> Scenario:

@@ -7,7 +7,7 @@ operation's client is told the same in its stable answer, a weak one's in its fi
 from typing import NamedTuple
 
 from creek.checkers import Run
-from creek.cli.assembly import datatype_named
+from creek.evaluation.assembly import datatype_named
 from creek.history import Answer, Dot, History, OperationRecord, Outcome, Request
 
 

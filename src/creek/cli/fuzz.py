@@ -17,12 +17,12 @@ from rich.table import Table
 from rich.text import Text
 
 from creek.checkers import rows
-from creek.cli.assembly import datatype_named, simulation_of
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.output import complaints, program, show, show_json, show_table
 from creek.cli.scenario_text import scenario_lines
 from creek.cli.words import counted
 from creek.errors import NotDeterministic
+from creek.evaluation.assembly import datatype_named, simulation_of
 from creek.execution.debug import Debugged
 from creek.simulation.fuzz import FUZZ_EVENTS_MAX, TWICE_EVERY, Finding, Score, campaign
 from creek.simulation.plan import scenario_from_seed

@@ -11,9 +11,7 @@ from rich.text import Text
 from creek import tpcc
 from creek.checkers import Verdict, check_all, rows
 from creek.cli.again import repeat
-from creek.cli.assembly import TPCC, datatype_named, simulation_of
 from creek.cli.choosing import (
-    CORES_MAX,
     LOAD_TPCC,
     SESSIONS,
     STRONG_SHARE,
@@ -21,13 +19,11 @@ from creek.cli.choosing import (
     chosen_scenario,
     with_load,
 )
-from creek.cli.conditions import violated
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.fault_help import fault_help
-from creek.cli.measures import Measures, measure
 from creek.cli.options import CALL_FORM, Duration
 from creek.cli.output import program, show, show_json, show_table
-from creek.cli.peak import find_peak, peak_table
+from creek.cli.peak import peak_table
 from creek.cli.running import run_watched
 from creek.cli.scenario_text import scenario_lines
 from creek.cli.story import tell
@@ -36,12 +32,20 @@ from creek.cli.timeline import timeline
 from creek.cli.verdicts import all_legal, verdict_lines
 from creek.cli.words import counted
 from creek.errors import NotDeterministic, UsageError
+from creek.evaluation import (
+    Measures,
+    datatype_named,
+    find_peak,
+    measure,
+    simulation_of,
+    violated,
+)
+from creek.evaluation.assembly import TPCC
+from creek.evaluation.experiment import CORES_MAX, REPLICAS_MAX
 from creek.execution.debug import Debugged
 from creek.history import save, save_verdicts
 from creek.simulation.cluster import Run
 from creek.simulation.scenario import Scenario
-
-REPLICAS_MAX = 99
 
 
 def _help_faults(context: click.Context, parameter: click.Parameter, asked: bool) -> None:

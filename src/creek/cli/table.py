@@ -2,9 +2,9 @@
 
 from rich.table import Table
 
-from creek.cli.measures import Latency, Measures
 from creek.cli.output import show_table
 from creek.cli.words import counted
+from creek.evaluation.measures import Latency, Measures
 
 _NOTHING = "-"
 

@@ -2,7 +2,7 @@
 
 Every line is derived from the history and the scenario in it: crashes and restarts when they
 happened, not when they were asked for. Meant for runs of a few dozen operations; longer ones are
-summed up in `creek.cli.measures`.
+summed up in `creek.evaluation.measures`.
 """
 
 from collections import Counter

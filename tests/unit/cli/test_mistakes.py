@@ -49,7 +49,7 @@ MISTAKES = {
     "simulate --workload tpcc --cores 0": "0 is not in the range 1<=x<=1024",
     "simulate --workload tpcc --duration 0s": "--warm-up must be shorter than --duration",
     "simulate --workload tpcc --datatype kv": "leave --datatype out",
-    "simulate --workload tpcc --seed -1": "a seed is an int from 0",
+    "simulate --workload tpcc --seed -1": "seed is -1: it must be at least 0",
     "simulate --warehouses 5": "--warehouses is for TPC-C: add --workload tpcc",
     "simulate --replay 1 --workload tpcc": "--workload cannot change it",
     "fuzz --seeds 0": "0 is not in the range x>=1",

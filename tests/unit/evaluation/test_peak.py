@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from creek.cli import main
-from creek.cli.assembly import simulation_of
-from creek.cli.measures import Measures, measure
-from creek.cli.peak import PRECISION, find_peak
 from creek.errors import UsageError
+from creek.evaluation.assembly import simulation_of
+from creek.evaluation.measures import Measures, measure
+from creek.evaluation.peak import PRECISION, find_peak
 from creek.simulation.scenario import Scenario
 from creek.simulation.workload import ClientModel
 

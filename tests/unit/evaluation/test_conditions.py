@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 
-from creek.cli.assembly import datatype_named, simulation_of
-from creek.cli.conditions import violated
+from creek.evaluation.assembly import datatype_named, simulation_of
+from creek.evaluation.conditions import violated
 from creek.simulation.scenario import Scenario
 from creek.simulation.workload import ClientModel
 

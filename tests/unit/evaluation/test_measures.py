@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from creek.cli.assembly import simulation_of
-from creek.cli.measures import Measures, latency, measure
+from creek.evaluation.assembly import simulation_of
+from creek.evaluation.measures import Measures, latency, measure
 from creek.history import Answer, Dot, Kind, Operation, OperationRecord, Outcome
 from creek.simulation.cluster import Run
 from creek.simulation.recorder import Speculation

@@ -1,0 +1,75 @@
+"""An experiment is one value: it says what is run, and what to type for it."""
+
+import json
+import shlex
+from typing import Any
+
+import msgspec
+import pytest
+
+from creek.cli import main
+from creek.errors import UsageError
+from creek.evaluation import Experiment, simulation_of
+
+SHORT = Experiment(scheme="creek", warehouses=1, load_tps=500, duration_us=40_000)
+
+VARIED = (
+    SHORT,
+    msgspec.structs.replace(SHORT, scheme="smr", load_tps=333.3, seed=3, replicas=3, cores=2),
+    msgspec.structs.replace(SHORT, layout="fine", strong_share=0.5, exec_scale=5.0, warm_up_us=0),
+    msgspec.structs.replace(
+        SHORT, local_reads=True, faults=("partition 0,1|2,3,4 at 10ms", "heal at 20ms")
+    ),
+    msgspec.structs.replace(SHORT, faults=("crash 1 at 10ms; restart 1 at 20ms",)),
+)
+
+
+@pytest.mark.parametrize("experiment", VARIED)
+def test_the_command_of_an_experiment_makes_the_same_run(
+    experiment: Experiment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = simulation_of(experiment.scenario()).run()
+    assert main([*shlex.split(experiment.command())[1:], "--json"]) == 0
+
+    assert json.loads(capsys.readouterr().out)["trace_hash"] == run.trace_hash
+
+
+@pytest.mark.parametrize("experiment", VARIED)
+def test_an_experiment_survives_json(experiment: Experiment) -> None:
+    text = msgspec.json.encode(experiment)
+    assert msgspec.json.decode(text, type=Experiment) == experiment
+
+
+def test_a_command_says_no_more_than_it_must() -> None:
+    assert SHORT.command() == (
+        "creek simulate --workload tpcc --scheme creek --warehouses 1 --load 500 --duration 40ms"
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("warehouses", 0),
+        ("load_tps", 0.0),
+        ("load_tps", float("nan")),
+        ("load_tps", float("inf")),
+        ("strong_share", 1.01),
+        ("strong_share", float("nan")),
+        ("exec_scale", 0.0),
+        ("exec_scale", float("nan")),
+        ("replicas", 0),
+        ("cores", 100_000),
+        ("seed", -1),
+        ("warm_up_us", 40_000),
+        ("warm_up_us", -1),
+        ("duration_us", 0),
+        ("scheme", "best"),
+        ("layout", "columns"),
+        ("faults", ("crash 9 at 1ms",)),
+        ("faults", ("explode at 1ms",)),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_name(field: str, value: Any) -> None:
+    told = {"duration_us": "warm_up_us", "faults": "replica 9|unknown fault"}.get(field, field)
+    with pytest.raises(UsageError, match=told):
+        msgspec.structs.replace(SHORT, **{field: value})

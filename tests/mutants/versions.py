@@ -69,8 +69,8 @@ MUTANTS: tuple[Mutant, ...] = (
         100,
         Edit(
             VERSIONS,
-            "            self._doubt_readers_of_ground(key, entry.position)\n",
-            "            pass\n",
+            "                self._doubt_readers_of_ground(key, entry.position)\n",
+            "                pass\n",
         ),
     ),
     # --- validity: what was read would be read again ----------------------------------------------
@@ -186,8 +186,8 @@ MUTANTS: tuple[Mutant, ...] = (
         200,
         Edit(
             VERSIONS,
-            "                self._doubts.append((entry, key))\n        for (chain, _), index",
-            "                pass\n        for (chain, _), index",
+            "                self._doubts.append((entry, key))\n        for key in entry.versions",
+            "                pass\n        for key in entry.versions",
         ),
     ),
     _mutant(
@@ -201,7 +201,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         Edit(
             VERSIONS,
-            "                self._doubt_readers_of_ground(chain.key, position)\n",
+            "                self._doubt_readers_of_ground(key, position)\n",
             "                pass\n",
         ),
     ),

@@ -61,8 +61,8 @@ def executions(cluster: Cluster, index: int) -> list[Dot]:
 
 def versions(cluster: Cluster, index: int, key: str) -> list[Any]:
     """Of those operations that are not settled."""
-    chain = replica(cluster, index)._store._chains.get(key)
-    return [each.value for each in chain.versions] if chain is not None else []
+    store = replica(cluster, index)._store
+    return [each.value for each in store._chain(key).versions] if key in store._chains else []
 
 
 def handed_out(cluster: Cluster, index: int) -> list[Dot]:

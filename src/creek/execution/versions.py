@@ -56,7 +56,8 @@ from creek.execution.ranges import Ranges, united
 from creek.execution.transaction import ABSENT, Execution
 from creek.protocol.values import Key
 
-_UNWRITTEN: Final = object()
+_INITIAL: Final = object()
+"""In place of a value that the base holds."""
 
 
 class Snapshot:
@@ -154,10 +155,9 @@ class VersionStore:
     def __init__(self, base: Base | None = None) -> None:
         self._base = base or Nothing()
         self._settled: dict[Key, Any] = {}
-        """What settled requests left in the registers that were ever written to; in those that none
-        of them wrote to, the base's."""
-        self._chains: dict[Key, Chain] = {}
-        """Of the registers with versions that are not settled."""
+        """What settled requests left in the registers that were ever written to."""
+        self._chains: dict[Key, Version | Chain] = {}
+        """The versions that are not settled. Mostly there is one, which stands for itself."""
         self._readers: dict[Key, Entry | Crowd] = {}
         """Who has read what stands on settled ground, be it the base's."""
         self._adders: dict[Key, dict[Entry, None]] = {}
@@ -182,15 +182,15 @@ class VersionStore:
         return Snapshot(self, position)
 
     def read_at(self, key: Key, position: Position) -> Read:
-        chain = self._chains.get(key)
-        if chain is not None:
-            last = chain.versions[-1]
+        found = self._chains.get(key)
+        if found is not None:
+            last = found.versions[-1] if isinstance(found, Chain) else found
             writer = last.writer
             if writer is not None and writer.position < position and not last.delta:
                 return last, last.value  # as mostly
-            return chain.at(position)
-        value = self._settled.get(key, _UNWRITTEN)
-        return None, self._base.read(key) if value is _UNWRITTEN else value
+            return self._chain(key).at(position)
+        value = self._settled.get(key, _INITIAL)
+        return None, self._base.read(key) if value is _INITIAL else value
 
     def is_written(self, key: Key) -> bool:
         """Has anybody ever written to it?"""
@@ -205,8 +205,7 @@ class VersionStore:
         return merged(written, self._base.keys(start, stop, reverse), reverse)
 
     def is_addable(self, key: Key) -> bool:
-        chain = self._chains.get(key)
-        return chain.regular if chain is not None else is_addable(self.read_at(key, TAIL)[1])
+        return self._chain(key).regular if key in self._chains else is_addable(self._ground(key))
 
     def is_sure(self, position: Position) -> bool:
         """Is everything that counts as executed up to here valid for now?"""
@@ -238,7 +237,7 @@ class VersionStore:
             return []
         if not read.delta or read.writer is None or read.writer.hidden.get(key) is read:
             return [read]
-        return self._chains[key].parts(read)
+        return self._chain(key).parts(read)
 
     # --- changing --------------------------------------------------------------------------------
 
@@ -249,7 +248,9 @@ class VersionStore:
         self.changes += 1
         entry.phase = Phase.EXECUTED
         entry.reads, entry.picks = snapshot.initial | snapshot.reads, snapshot.picks
-        entry.versions = {}
+        entry.versions = {key: Version(entry, value) for key, value in execution.writes.items()}
+        for key, amount in execution.adds.items():
+            entry.versions[key] = Version(entry, amount, delta=True)
         self._register_reads(entry)
         if snapshot.ranges:
             entry.ranges = tuple(snapshot.ranges)
@@ -259,10 +260,7 @@ class VersionStore:
             entry.adds = tuple(snapshot.adds)
             for key in entry.adds:
                 self._adders.setdefault(key, {})[entry] = None
-        for key, value in execution.writes.items():
-            self._write(entry, key, Version(entry, value))
-        for key, amount in execution.adds.items():
-            self._write(entry, key, Version(entry, amount, delta=True))
+        self._insert_versions(entry)
         if entry.hidden:
             self._doubt_hidden(entry)
         self._resolve()
@@ -282,18 +280,22 @@ class VersionStore:
         if entry.phase is not Phase.EXECUTED:
             self.rename(entry, position)
             return
-        chains = [(self._chains[key], version) for key, version in entry.versions.items()]
-        places = [chain.index(version) for chain, version in chains]
+        places = {
+            key: chain.index(version)
+            for key, version in entry.versions.items()
+            if isinstance(chain := self._chains[key], Chain)
+        }
         entry.position = position
         self._disturb_readers(entry)
         for key, (version, _) in entry.reads.items():
             if version is not None or key in self._chains:
                 self._doubts.append((entry, key))
-        for (chain, _), index in zip(chains, places, strict=True):
-            if chain.reposition(index, self._doubts):
-                self._doubt_readers_of_ground(chain.key, position)
-        for chain, _ in chains:  # once all are in order again: who is withdrawn, leaves them
-            self._withdraw_adders(chain, position)
+        for key in entry.versions:
+            if key not in places or self._chain(key).reposition(places[key], self._doubts):
+                self._doubt_readers_of_ground(key, position)
+        if self._adders:
+            for key in entry.versions:  # all in order again: who is withdrawn, leaves its chains
+                self._withdraw_adders(key, position)
         self._resolve()
 
     def settle(self, entry: Entry) -> None:
@@ -305,10 +307,13 @@ class VersionStore:
             self._stretches.remove(entry)
         chains, settled = self._chains, self._settled
         for key, version in entry.versions.items():
-            chain = chains[key]
-            chain.settle(version)
-            if chain.is_bare:
-                del chains[key]
+            if chains[key] is version and not version.delta:
+                del chains[key]  # as mostly
+            else:
+                chain = self._chain(key)
+                chain.settle(version)
+                if chain.is_bare:
+                    del chains[key]
             settled[key] = version.value
             version.writer = None
             if version.readers is not None:
@@ -335,7 +340,7 @@ class VersionStore:
             self._take_over_reads(entry, stretch, inside)
             stretch.versions.update(entry.versions)
         for key, version in stretch.versions.items():
-            self._chains[key].merge(version, stretch, inside)
+            self._chain(key).merge(version, stretch, inside)
         adds = {key: None for entry in members for key in entry.adds}
         ranges = united(passed for entry in members for passed in entry.ranges)
         for key in adds:
@@ -369,7 +374,7 @@ class VersionStore:
                 if not version.delta:
                     continue
                 # A sum that stands on what came before the stretch, for all one knows.
-                version, value = self._chains[key].at(stretch.start)
+                version, value = self.read_at(key, stretch.start)
             items = entry.picks.get(key)
             if key not in stretch.reads:
                 self._note_read(stretch, key, version, value)
@@ -405,15 +410,17 @@ class VersionStore:
         `ABSENT` for what was deleted."""
         for key in self._written():
             value = self._settled[key]
-            if value is not self._base.read(key):
+            if value is not _INITIAL and value is not self._base.read(key):
                 yield key, value
 
     def items(self) -> Iterator[tuple[Key, Any]]:
         """The registers as all executed requests left them, in no particular order; with `ABSENT`
         for what was deleted, and perhaps some that are as the base has them."""
         for key, value in self._settled.items():
-            chain = self._chains.get(key)
-            yield key, value if chain is None else chain.at(TAIL)[1]
+            if key in self._chains:
+                yield key, self.read_at(key, TAIL)[1]
+            elif value is not _INITIAL:
+                yield key, value
 
     def register_count(self) -> int:
         return len(self._settled)
@@ -442,15 +449,17 @@ class VersionStore:
             self._new_keys = {}
         return self._in_order
 
-    def _open(self, key: Key) -> Chain:
-        value = self._settled.get(key, _UNWRITTEN)
-        if value is _UNWRITTEN:
-            value = self._settled[key] = self._base.read(key)
-            if self._in_order is not None:
-                self._new_keys[key] = None
-            if self._ranges:
-                self._doubt_scans(key)
-        chain = self._chains[key] = Chain(key, value)
+    def _ground(self, key: Key) -> Any:
+        value = self._settled.get(key, _INITIAL)
+        return self._base.read(key) if value is _INITIAL else value
+
+    def _chain(self, key: Key) -> Chain:
+        """The versions that are not settled, as a chain, also where there is only one."""
+        found = self._chains[key]
+        if isinstance(found, Chain):
+            return found
+        chain = self._chains[key] = Chain(key, self._ground(key))
+        chain.insert(found, self._doubts)
         return chain
 
     def _confirm(self, entry: Entry, snapshot: Snapshot) -> bool:
@@ -509,18 +518,34 @@ class VersionStore:
         if readers:
             self._readers[key] = readers[0] if len(readers) == 1 else Crowd(*readers)
 
-    def _write(self, entry: Entry, key: Key, version: Version) -> None:
-        chain = self._chains.get(key) or self._open(key)
-        entry.versions[key] = version
-        if chain.insert(version, self._doubts) and key in self._readers:
-            self._doubt_readers_of_ground(key, entry.position)
+    def _insert_versions(self, entry: Entry) -> None:
+        chains, settled, of_ground = self._chains, self._settled, self._readers
+        for key, version in entry.versions.items():
+            if key not in chains:
+                chains[key] = version
+                if key not in settled:
+                    self._note_key(key)
+            elif not self._chain(key).insert(version, self._doubts):
+                continue
+            readers = of_ground.get(key)
+            if readers is not None and readers is not entry:
+                self._doubt_readers_of_ground(key, entry.position)
         if self._adders:
-            self._withdraw_adders(chain, entry.position)
+            for key in entry.versions:
+                self._withdraw_adders(key, entry.position)
 
-    def _withdraw_adders(self, chain: Chain, position: Position) -> None:
+    def _note_key(self, key: Key) -> None:
+        """Nobody has ever written to it until now."""
+        self._settled[key] = _INITIAL
+        if self._in_order is not None:
+            self._new_keys[key] = None
+        if self._ranges:
+            self._doubt_scans(key)
+
+    def _withdraw_adders(self, key: Key, position: Position) -> None:
         """Who added blindly to what may be no integer, or too large a one, has to look."""
-        adders = self._adders.get(chain.key)
-        if adders and not chain.regular:
+        adders = self._adders.get(key)
+        if adders and not self.is_addable(key):
             for adder in [each for each in adders if each.position > position]:
                 self._withdraw(adder)
 
@@ -533,7 +558,7 @@ class VersionStore:
         for reader in self._ranges.readers(place(key)):
             if key not in reader.reads:
                 # It passed where the key was not: that is a read of its absence.
-                self._note_read(reader, key, None, self._settled[key])
+                self._note_read(reader, key, None, self._ground(key))
             self._doubts.append((reader, key))
 
     def _doubt_hidden(self, entry: Entry) -> None:
@@ -572,7 +597,7 @@ class VersionStore:
             self._stretches.remove(entry)
         hidden: dict[Key, Version] = {}
         for key, version in entry.versions.items():
-            chain = self._chains[key]
+            chain = self._chain(key)
             if chain.remove(version, self._doubts):
                 hidden[key] = version
             if chain.is_bare:
@@ -602,9 +627,7 @@ class VersionStore:
 
     def _drop_if_gone(self, key: Key) -> None:
         """A register that holds nothing, and is not to hold anything, need not be remembered."""
-        if key in self._chains or self._settled[key] is not ABSENT:
-            return
-        if self._base.read(key) is ABSENT:
+        if key not in self._chains and self._ground(key) is self._base.read(key) is ABSENT:
             del self._settled[key]
             if key in self._new_keys:
                 del self._new_keys[key]

@@ -141,7 +141,7 @@ class Shelf:
         return len(self.store._chains)
 
     def version_count(self) -> int:
-        return sum(len(chain.versions) for chain in self.store._chains.values())
+        return sum(len(self.store._chain(key).versions) for key in list(self.store._chains))
 
 
 def _told(outcome: Outcome) -> Any:

@@ -121,7 +121,8 @@ class Alone:
         return self.replica._entries[id]
 
     def version_count(self) -> int:
-        return sum(len(chain.versions) for chain in self.replica._store._chains.values())
+        store = self.replica._store
+        return sum(len(store._chain(key).versions) for key in list(store._chains))
 
     def read_count(self) -> int:
         """How many reads of single requests are remembered."""

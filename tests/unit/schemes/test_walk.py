@@ -56,7 +56,7 @@ class Walk:
             store, key = self.replica._store, ("account", account)
             line = f"{account}   {store._settled[key]}"
             tentative = False
-            for version in store._chains[key].versions if key in store._chains else ():
+            for version in store._chain(key).versions if key in store._chains else ():
                 assert version.writer is not None
                 assert version.writer.phase is Phase.EXECUTED
                 id = version.writer.request.id

@@ -6,7 +6,7 @@ correct: the protocol answers them.
 """
 
 from collections.abc import Iterable
-from typing import Protocol, assert_never, get_args
+from typing import Protocol, TypeGuard, assert_never, get_args
 
 from creek.protocol.dots import Dot, Dots
 from creek.protocol.messages import (
@@ -58,7 +58,7 @@ TIMESTAMP_PLAUSIBLE = 2**61
 TIMESTAMP_LEAP_MAX = 2**50
 """A clock may be wrong by millennia; beyond that, timestamps may only go on from known ones."""
 
-_MESSAGES = get_args(Message)
+_MESSAGES = frozenset(get_args(Message))
 
 
 class Knowledge(Protocol):
@@ -90,15 +90,17 @@ def problem(message: object, sender: int, settings: Settings) -> str | None:
     """Why this message is refused by everyone, or None."""
     if sender not in settings.members:
         return STRANGER
-    if not isinstance(message, _MESSAGES):
-        return OTHER_TYPE
-    return _malformed(message, sender, settings)
+    return _malformed(message, sender, settings) if _is_message(message) else OTHER_TYPE
+
+
+def _is_message(item: object) -> TypeGuard[Message]:
+    return type(item) in _MESSAGES
 
 
 def contradiction(message: Message, knowledge: Knowledge) -> str | None:
     """Why this well-formed message is refused by a replica that knows what it knows, or None."""
-    match message:
-        case Vote() | Heartbeat() | Prepare():
+    match message:  # what comes most often stands first
+        case Vote():
             return _leap(message.ballot, knowledge)
         case Cast(requests=requests) | Pulled(requests=requests):
             return _requests(requests, knowledge)
@@ -107,6 +109,10 @@ def contradiction(message: Message, knowledge: Knowledge) -> str | None:
             if found is None and knowledge.contradicts(ballot, instance, batch):
                 return CONTRADICTION
             return found
+        case Progress() | Pull() | CatchUp():
+            return None
+        case Heartbeat() | Prepare():
+            return _leap(message.ballot, knowledge)
         case Promise(ballot=ballot, accepted=accepted):
             named = (_named(value.batch, knowledge) for value in accepted)
             return _leap(ballot, knowledge) or _first(named)
@@ -118,8 +124,6 @@ def contradiction(message: Message, knowledge: Knowledge) -> str | None:
             return _first(_proposed(batch, knowledge) for batch in batches)
         case Snapshot(checkpoint=checkpoint):
             return _installed(checkpoint, knowledge)
-        case Progress() | Pull() | CatchUp():
-            return None
         case _:
             assert_never(message)
 
@@ -171,7 +175,7 @@ def _installed(checkpoint: Checkpoint, knowledge: Knowledge) -> str | None:
 
 def _malformed(message: Message, sender: int, settings: Settings) -> str | None:
     members, voters = settings.members, settings.voters
-    match message:
+    match message:  # what comes most often stands first
         case Vote(ballot=ballot, instance=instance):
             if sender not in voters:
                 return NO_VOTE
@@ -185,6 +189,8 @@ def _malformed(message: Message, sender: int, settings: Settings) -> str | None:
             return None
         case Accept(ballot=ballot, instance=instance, batch=batch):
             return _owned(ballot, sender, voters) or _instance(instance) or _batch(batch, members)
+        case Progress(delivered=delivered, settled=settled):
+            return _instance(delivered) or (None if 0 <= settled <= delivered else BAD_INSTANCE)
         case Pulled(requests=requests):
             return _first(_request(request, members) for request in requests)
         case Summary(received=dots) | Pull(wanted=dots):
@@ -203,8 +209,6 @@ def _malformed(message: Message, sender: int, settings: Settings) -> str | None:
             return _ballot(ballot, voters)
         case CatchUp(first=instance):
             return _instance(instance)
-        case Progress(delivered=delivered, settled=settled):
-            return _instance(delivered) or (None if 0 <= settled <= delivered else BAD_INSTANCE)
         case Decisions(first=instance, batches=batches):
             return _instance(instance) or _first(_batch(batch, members) for batch in batches)
         case Snapshot(checkpoint=checkpoint):

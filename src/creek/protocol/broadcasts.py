@@ -168,25 +168,25 @@ class Broadcasts:
                 self.gossip.on_cast(message)
             case Accept():
                 self.cab.on_accept(message, sender)
+            case Progress():
+                self.cab.on_progress(message, sender)
+                return False
+            case Heartbeat():
+                self.omega.on_heartbeat(message, sender)
+                self.cab.leader.outbid(message.ballot)
+                return False
             case Summary():
                 self.gossip.on_summary(message, sender)
             case Pull():
                 self.gossip.on_pull(message, sender)
             case Pulled():
                 self.gossip.on_pulled(message, sender)
-            case Heartbeat():
-                self.omega.on_heartbeat(message, sender)
-                self.cab.leader.outbid(message.ballot)
-                return False
             case Prepare():
                 self.cab.on_prepare(message, sender)
             case Promise():
                 self.cab.on_promise(message, sender)
             case Reject():
                 self.cab.on_reject(message)
-            case Progress():
-                self.cab.on_progress(message, sender)
-                return False
             case CatchUp():
                 self.cab.on_catch_up(message, sender)
             case Decisions():

@@ -75,6 +75,7 @@ class Network:
         "_replicas",
         "_sent",
         "_severed",
+        "_spread_us",
         "blocked",
         "last_words",
         "lost",
@@ -90,6 +91,7 @@ class Network:
         self._replicas = replicas
         self._deliver = deliver
         self._latency = derive(seed, "latency")
+        self._spread_us = model.latency_us_max - model.latency_us_min + 1
         self._leaves_ns = [0] * replicas
         self._last_arrival_us = [0] * (replicas * replicas)
         self._epochs = [0] * replicas
@@ -119,6 +121,7 @@ class Network:
         shared = None if model.wire else message
         transfer_ns = size * 8_000_000_000 // model.bandwidth_bps
         leaves_ns = max(self._leaves_ns[sender], heap.now * 1000)
+        noisy, epoch = self.noise.active, self._epochs[sender]
         for receiver in receivers:
             leaves_ns += transfer_ns
             pair = sender * replicas + receiver
@@ -126,21 +129,18 @@ class Network:
                 self.lost += 1
                 continue
             arrival_us = max(leaves_ns // 1000 + self._delay_us(), self._last_arrival_us[pair])
-            if self.noise.active:
+            if noisy:
                 self._send_noisily(arrival_us, pair, data, shared)
                 continue
             self._last_arrival_us[pair] = arrival_us
-            heap.at(arrival_us, self._arrive, pair, data, shared, self._epochs[sender])
+            heap.at(arrival_us, self._arrive, pair, data, shared, epoch)
         self._leaves_ns[sender] = leaves_ns
         if sender in self.last_words and type(message) is Promise:
             heap.after(0, self.last_words.pop(sender))
 
     def _delay_us(self) -> int:
-        model = self._model
-        spread = model.latency_us_max - model.latency_us_min + 1
-        return int(
-            (model.latency_us_min + int(self._latency.random() * spread)) * self.spike_factor
-        )
+        extra_us = int(self._latency.random() * self._spread_us)
+        return int((self._model.latency_us_min + extra_us) * self.spike_factor)
 
     def _send_noisily(
         self, arrival_us: int, pair: int, data: bytes, shared: Message | None

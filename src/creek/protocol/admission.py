@@ -6,7 +6,7 @@ correct: the protocol answers them.
 """
 
 from collections.abc import Iterable
-from typing import Protocol, TypeGuard, assert_never, get_args
+from typing import Protocol, assert_never
 
 from creek.protocol.dots import Dot, Dots
 from creek.protocol.messages import (
@@ -58,8 +58,6 @@ TIMESTAMP_PLAUSIBLE = 2**61
 TIMESTAMP_LEAP_MAX = 2**50
 """A clock may be wrong by millennia; beyond that, timestamps may only go on from known ones."""
 
-_MESSAGES = frozenset(get_args(Message))
-
 
 class Knowledge(Protocol):
     """What a replica knows, as far as messages can contradict it."""
@@ -88,13 +86,49 @@ class Knowledge(Protocol):
 
 def problem(message: object, sender: int, settings: Settings) -> str | None:
     """Why this message is refused by everyone, or None."""
-    if sender not in settings.members:
+    members, voters = settings.members, settings.voters
+    if sender not in members:
         return STRANGER
-    return _malformed(message, sender, settings) if _is_message(message) else OTHER_TYPE
-
-
-def _is_message(item: object) -> TypeGuard[Message]:
-    return type(item) in _MESSAGES
+    match message:  # what comes most often stands first
+        case Vote(ballot=ballot, instance=instance):
+            if sender not in voters:
+                return NO_VOTE
+            return _ballot(ballot, voters) or _instance(instance)
+        case Cast(requests=requests):
+            for request in requests:
+                if request.id.replica != sender:
+                    return NOT_YOURS
+                if (found := _request(request, members)) is not None:
+                    return found
+            return None
+        case Accept(ballot=ballot, instance=instance, batch=batch):
+            return _owned(ballot, sender, voters) or _instance(instance) or _batch(batch, members)
+        case Progress(delivered=delivered, settled=settled):
+            return _instance(delivered) or (None if 0 <= settled <= delivered else BAD_INSTANCE)
+        case Pulled(requests=requests):
+            return _first(_request(request, members) for request in requests)
+        case Summary(received=dots) | Pull(wanted=dots):
+            return _dots(dots, members)
+        case Heartbeat(ballot=ballot, leader=leader, hears=hears):
+            if leader is not None and leader not in members:
+                return STRANGER
+            if any(each not in members for each in hears) or len(set(hears)) < len(hears):
+                return STRANGER
+            return _ballot(ballot, voters, least_round=0)
+        case Prepare(ballot=ballot, first=instance):
+            return _owned(ballot, sender, voters) or _instance(instance)
+        case Promise():
+            return NO_VOTE if sender not in voters else _promise(message, settings)
+        case Reject(promised=ballot):
+            return _ballot(ballot, voters)
+        case CatchUp(first=instance):
+            return _instance(instance)
+        case Decisions(first=instance, batches=batches):
+            return _instance(instance) or _first(_batch(batch, members) for batch in batches)
+        case Snapshot(checkpoint=checkpoint):
+            return _checkpoint(checkpoint, members)
+        case _:
+            return OTHER_TYPE
 
 
 def contradiction(message: Message, knowledge: Knowledge) -> str | None:
@@ -129,7 +163,8 @@ def contradiction(message: Message, knowledge: Knowledge) -> str | None:
 
 
 def _leap(ballot: Ballot, knowledge: Knowledge) -> str | None:
-    return TOO_FAR if ballot.round > knowledge.greatest_round() + BALLOT_LEAP_MAX else None
+    beyond = ballot.round - BALLOT_LEAP_MAX
+    return TOO_FAR if beyond > 0 and beyond > knowledge.greatest_round() else None
 
 
 def _requests(requests: tuple[Request, ...], knowledge: Knowledge) -> str | None:
@@ -171,50 +206,6 @@ def _installed(checkpoint: Checkpoint, knowledge: Knowledge) -> str | None:
     if checkpoint.ids.last(knowledge.index) > knowledge.last_event():
         return NOT_OURS
     return None if knowledge.may_install(checkpoint) else BAD_CHECKPOINT
-
-
-def _malformed(message: Message, sender: int, settings: Settings) -> str | None:
-    members, voters = settings.members, settings.voters
-    match message:  # what comes most often stands first
-        case Vote(ballot=ballot, instance=instance):
-            if sender not in voters:
-                return NO_VOTE
-            return _ballot(ballot, voters) or _instance(instance)
-        case Cast(requests=requests):
-            for request in requests:
-                if request.id.replica != sender:
-                    return NOT_YOURS
-                if (found := _request(request, members)) is not None:
-                    return found
-            return None
-        case Accept(ballot=ballot, instance=instance, batch=batch):
-            return _owned(ballot, sender, voters) or _instance(instance) or _batch(batch, members)
-        case Progress(delivered=delivered, settled=settled):
-            return _instance(delivered) or (None if 0 <= settled <= delivered else BAD_INSTANCE)
-        case Pulled(requests=requests):
-            return _first(_request(request, members) for request in requests)
-        case Summary(received=dots) | Pull(wanted=dots):
-            return _dots(dots, members)
-        case Heartbeat(ballot=ballot, leader=leader, hears=hears):
-            if leader is not None and leader not in members:
-                return STRANGER
-            if any(each not in members for each in hears) or len(set(hears)) < len(hears):
-                return STRANGER
-            return _ballot(ballot, voters, least_round=0)
-        case Prepare(ballot=ballot, first=instance):
-            return _owned(ballot, sender, voters) or _instance(instance)
-        case Promise():
-            return NO_VOTE if sender not in voters else _promise(message, settings)
-        case Reject(promised=ballot):
-            return _ballot(ballot, voters)
-        case CatchUp(first=instance):
-            return _instance(instance)
-        case Decisions(first=instance, batches=batches):
-            return _instance(instance) or _first(_batch(batch, members) for batch in batches)
-        case Snapshot(checkpoint=checkpoint):
-            return _checkpoint(checkpoint, members)
-        case _:
-            assert_never(message)
 
 
 def _first(problems: Iterable[str | None]) -> str | None:

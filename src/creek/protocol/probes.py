@@ -10,6 +10,8 @@ import enum
 class Probe(enum.Enum):
     """Each probe's value says what happened."""
 
+    __hash__ = object.__hash__  # there is only one of each, and this one is not written in Python
+
     REQUEST_TWICE = "a request arrived that was here already"
     REQUEST_HELD_BACK = "a request waited for an earlier one of the same replica"
     REQUEST_AHEAD_OF_CONTEXT = "a strong request waited for its causal context"

@@ -109,6 +109,8 @@ def _search(value: Any, depth: int) -> tuple[str, str] | None:
         return "", f"more than {DEPTH_MAX} levels of nesting"
     if kind is tuple or kind is list:
         for index, each in enumerate(value):
+            if depth + 1 < DEPTH_MAX and is_row(each):
+                continue
             found = _search(each, depth + 1)
             if found is not None:
                 return f"[{index}]{found[0]}", found[1]

@@ -162,6 +162,13 @@ class Crowd:
         self.in_order = False
         """Do they stand in the order of their positions, for all one knows?"""
 
+    def is_left(self) -> bool:
+        """One of them was forgotten. Was it the last?"""
+        entries = self.entries
+        while entries and not entries[-1].reads:
+            entries.pop()
+        return not entries
+
 
 Readers: TypeAlias = Entry | Crowd | None
 """Who has read one version of a register, or its ground. Mostly it is one, who stands for itself;
@@ -220,16 +227,6 @@ def readers_after(
         return []
     start = bisect_right(entries, position, key=_position_of)
     return [each for each in entries[start:] if _reads(each, key, version)]
-
-
-def is_left(readers: Readers, reader: Entry) -> bool:
-    """The reader has just been forgotten. Was it the last?"""
-    if not isinstance(readers, Crowd):
-        return readers is reader
-    entries = readers.entries
-    while entries and not entries[-1].reads:
-        entries.pop()
-    return not entries
 
 
 def _drop_former(readers: Crowd, key: Key, version: Version | None) -> None:

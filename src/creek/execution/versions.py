@@ -45,7 +45,6 @@ from creek.execution.chains import (
     Version,
     disturb,
     is_addable,
-    is_left,
     joined,
     looks_the_same,
     readers_after,
@@ -143,11 +142,11 @@ class Snapshot:
         return True
 
     def _look_up(self, key: Key) -> Read:
-        read = self._store.read_at(key, self._position)
-        if self._store.is_written(key):
-            self.reads[key] = read
-        else:
+        read = self._store.read_initial(key)
+        if read is not None:
             self.initial[key] = read
+        else:
+            read = self.reads[key] = self._store.read_at(key, self._position)
         return read
 
 
@@ -192,9 +191,9 @@ class VersionStore:
         value = self._settled.get(key, _INITIAL)
         return None, self._base.read(key) if value is _INITIAL else value
 
-    def is_written(self, key: Key) -> bool:
-        """Has anybody ever written to it?"""
-        return key in self._settled
+    def read_initial(self, key: Key) -> Read | None:
+        """What the base holds, if nobody has ever written to it."""
+        return None if key in self._settled else (None, self._base.read(key))
 
     def written_of(self, reads: dict[Key, Read]) -> set[Key]:
         return self._settled.keys() & reads.keys()
@@ -307,9 +306,9 @@ class VersionStore:
             self._stretches.remove(entry)
         chains, settled = self._chains, self._settled
         for key, version in entry.versions.items():
-            if chains[key] is version and not version.delta:
-                del chains[key]  # as mostly
-            else:
+            found = chains.pop(key)
+            if found is not version or version.delta:
+                chains[key] = found
                 chain = self._chain(key)
                 chain.settle(version)
                 if chain.is_bare:
@@ -520,11 +519,14 @@ class VersionStore:
 
     def _insert_versions(self, entry: Entry) -> None:
         chains, settled, of_ground = self._chains, self._settled, self._readers
+        asked_for = self._in_order is not None or bool(self._ranges)
         for key, version in entry.versions.items():
             if key not in chains:
                 chains[key] = version
                 if key not in settled:
-                    self._note_key(key)
+                    settled[key] = _INITIAL
+                    if asked_for:
+                        self._note_key(key)
             elif not self._chain(key).insert(version, self._doubts):
                 continue
             readers = of_ground.get(key)
@@ -536,7 +538,6 @@ class VersionStore:
 
     def _note_key(self, key: Key) -> None:
         """Nobody has ever written to it until now."""
-        self._settled[key] = _INITIAL
         if self._in_order is not None:
             self._new_keys[key] = None
         if self._ranges:
@@ -622,8 +623,10 @@ class VersionStore:
         reads, of_ground = entry.reads, self._readers
         entry.forget()
         for key, (version, _) in reads.items():
-            if version is None and is_left(of_ground.get(key), entry):
-                del of_ground[key]
+            if version is None:
+                readers = of_ground.get(key)
+                if readers is entry or (isinstance(readers, Crowd) and readers.is_left()):
+                    del of_ground[key]
 
     def _drop_if_gone(self, key: Key) -> None:
         """A register that holds nothing, and is not to hold anything, need not be remembered."""

@@ -195,8 +195,12 @@ class VersionStore:
         """What the base holds, if nobody has ever written to it."""
         return None if key in self._settled else (None, self._base.read(key))
 
-    def written_of(self, reads: dict[Key, Read]) -> set[Key]:
-        return self._settled.keys() & reads.keys()
+    def written_of(self, reads: dict[Key, Read]) -> list[Key]:
+        """Those of the registers that somebody has written to, in the order of the reads."""
+        settled = self._settled
+        if settled.keys().isdisjoint(reads):
+            return []  # as mostly, and quickly told
+        return [key for key in reads if key in settled]
 
     def known_keys(self, start: Place, stop: Place, reverse: bool) -> Iterator[Key]:
         """Every key that holds, or ever held, something in this range."""

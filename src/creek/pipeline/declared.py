@@ -1,0 +1,26 @@
+"""Frames that are what `schemas` declares: its columns, in its order, of its types.
+
+A null where none may be is an error when the frame is computed: it names the column.
+"""
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructField, StructType
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    return from_arrow_schema(schema)
+
+
+def declared(frame: DataFrame, schema: pa.Schema) -> DataFrame:
+    return frame.select(*(_column(field) for field in spark_schema(schema)))
+
+
+def _column(field: StructField) -> Column:
+    value = F.col(field.name).cast(field.dataType)
+    if not field.nullable:
+        missing = F.raise_error(F.lit(f"the column {field.name} must not be null"))
+        value = F.coalesce(value, missing.cast(field.dataType))
+    return value.alias(field.name)

@@ -149,6 +149,19 @@ def test_every_kind_of_message_finds_its_machine(world: World) -> None:
     assert broadcasts.refused == {}
 
 
+def test_what_nothing_follows_from_need_not_be_settled(world: World) -> None:
+    broadcasts = world.broadcasts
+    world.receive(Cast((request(1, 1, strong=True),)))
+    assert not broadcasts.receive(Heartbeat(THEIRS, 1, (0, 1, 2)), 1, 10)
+    assert not broadcasts.receive(Progress(0), 1, 10)
+    assert not broadcasts.receive(Vote(THEIRS, 0), 3, 10)
+    assert not broadcasts.receive(Vote(THEIRS, 0), 2, 10)
+    assert broadcasts.receive(Accept(THEIRS, 0, (Dot(1, 1),)), 1, 10)
+    broadcasts.settle()
+    assert world.scheme.committed == [Dot(1, 1)]
+    assert not broadcasts.receive(Vote(THEIRS, 0), 1, 10)
+
+
 @pytest.mark.parametrize("sender", [0, 3])
 def test_a_message_from_oneself_or_a_stranger_is_refused(world: World, sender: int) -> None:
     assert world.receive(Vote(THEIRS, 0), sender) == Effects()

@@ -159,6 +159,23 @@ def test_a_summed_up_prefix_keeps_its_length_and_its_identifiers() -> None:
     assert order.committed_ids.covers(Dots({0: (1, 4)}))
 
 
+def test_the_identifiers_of_a_prefix_are_those_of_all_that_is_committed_but_what_came_since() -> (
+    None
+):
+    order = Order()
+    first, second = weak(1, 0, 1), weak(2, 1, 1)
+    one, two = strong(3, 0, 2, Dots({0: (1, 2)})), strong(4, 1, 2, Dots({1: (1, 2)}))
+    for each in (first, second, one, two):
+        order.insert(each)
+    order.commit(one)
+    order.commit(two)
+    order.sum_up(1)
+    assert [order.ids_before(length) for length in (1, 2, 4)] == [
+        frozen_dots(each.id for each in committed)
+        for committed in ([first], [first, one], [first, one, second, two])
+    ]
+
+
 def test_a_request_is_inserted_once() -> None:
     order = Order()
     request = strong(1, 0, 1, Dots())

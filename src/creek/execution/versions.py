@@ -77,10 +77,8 @@ class Snapshot:
         self.picks: Picks = NO_PICKS
 
     def read(self, key: Key) -> Any:
-        known = self.reads.get(key) or self.initial.get(key)
-        if known is None:
-            known = self._look_up(key)
-        elif key in self.picks:
+        known = self.reads.get(key) or self._look_up(key)
+        if self.picks and key in self.picks:
             del self.picks[key]
         return known[1]
 
@@ -142,12 +140,18 @@ class Snapshot:
         return True
 
     def _look_up(self, key: Key) -> Read:
-        read = self._store.read_initial(key)
-        if read is not None:
-            self.initial[key] = read
-        else:
-            read = self.reads[key] = self._store.read_at(key, self._position)
-        return read
+        store = self._store
+        if key in store._chains:
+            read = self.reads[key] = store.read_at(key, self._position)
+            return read
+        value = store._settled.get(key, _INITIAL)
+        if value is not _INITIAL:
+            read = self.reads[key] = None, value
+            return read
+        initial = self.initial.get(key)
+        if initial is None:
+            initial = self.initial[key] = None, store._base.read(key)
+        return initial
 
 
 class VersionStore:
@@ -190,10 +194,6 @@ class VersionStore:
             return self._chain(key).at(position)
         value = self._settled.get(key, _INITIAL)
         return None, self._base.read(key) if value is _INITIAL else value
-
-    def read_initial(self, key: Key) -> Read | None:
-        """What the base holds, if nobody has ever written to it."""
-        return None if key in self._settled else (None, self._base.read(key))
 
     def written_of(self, reads: dict[Key, Read]) -> list[Key]:
         """Those of the registers that somebody has written to, in the order of the reads."""

@@ -77,7 +77,7 @@ class Snapshot:
         self.picks: Picks = NO_PICKS
 
     def read(self, key: Key) -> Any:
-        known = self.reads.get(key) or self._look_up(key)
+        known = self.reads.get(key) or self.initial.get(key) or self._look_up(key)
         if self.picks and key in self.picks:
             del self.picks[key]
         return known[1]
@@ -148,10 +148,8 @@ class Snapshot:
         if value is not _INITIAL:
             read = self.reads[key] = None, value
             return read
-        initial = self.initial.get(key)
-        if initial is None:
-            initial = self.initial[key] = None, store._base.read(key)
-        return initial
+        read = self.initial[key] = None, store._base.read(key)
+        return read
 
 
 class VersionStore:

@@ -1,0 +1,109 @@
+"""Verdicts: by checker and scheme, and every one that is not fine."""
+
+from collections import Counter
+from typing import Any, Final
+
+from creek.pipeline.report import curves, words
+from creek.pipeline.report.evidence import Evidence
+from creek.pipeline.report.paper import Unit
+from creek.pipeline.report.reading import Row
+
+SHOWN_MAX: Final = 50
+"""Of each kind; a page that lists thousands is not read."""
+WORST_FIRST: Final = ("illegal", "unknown", "ok")
+
+
+def checks(evidence: Evidence) -> dict[str, Any]:
+    verdicts = evidence.tables.verdicts
+    scheme_of = {row["run"]: row["scheme"] for row in evidence.tables.measures}
+    scheme_of |= {row["run"]: row["scheme"] for row in evidence.tables.runs}
+    schemes = curves.ordered(sorted({scheme_of.get(row["run"], "?") for row in verdicts}))
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    for row in verdicts:
+        key = row["checker"], scheme_of.get(row["run"], "?")
+        counts.setdefault(key, Counter())[row["verdict"]] += 1
+    return {
+        "text": _text(evidence),
+        "schemes": [words.name_of(scheme) for scheme in schemes],
+        "rows": [
+            {
+                "checker": checker.replace("_", " "),
+                "cells": [_cell(counts.get((checker, scheme), Counter())) for scheme in schemes],
+            }
+            for checker in dict.fromkeys(row["checker"] for row in verdicts)
+        ],
+        "details": _details(evidence),
+    }
+
+
+def _text(evidence: Evidence) -> str:
+    verdicts = evidence.tables.verdicts
+    if not verdicts:
+        return "These runs have not been verified: there are no verdicts."
+    counted = Counter(row["verdict"] for row in verdicts)
+    total = words.number(len(verdicts), Unit.COUNT)
+    runs = words.number(len({row["run"] for row in verdicts}), Unit.COUNT)
+    unsure = f"; {counted['unknown']} could not be decided" if counted["unknown"] else ""
+    illegal = counted["illegal"]
+    found = (
+        "none is illegal" if not illegal else f"{illegal} {'is' if illegal == 1 else 'are'} illegal"
+    )
+    return (
+        f"Independent checkers went through the histories of {runs} runs. Of {total} verdicts "
+        f"{found}{unsure}."
+    )
+
+
+def _cell(counted: Counter[str]) -> dict[str, str]:
+    if not counted:
+        return {"state": "none", "text": words.NOTHING}
+    state = next((each for each in WORST_FIRST if counted[each]), "unknown")
+    if state == "ok":
+        return {"state": state, "text": f"ok · {counted['ok']}"}
+    known = [f"{counted[each]} {each}" for each in WORST_FIRST if counted[each]]
+    others = [f"{count} {each}" for each, count in counted.items() if each not in WORST_FIRST]
+    return {"state": state, "text": " · ".join([*known, *others])}
+
+
+def _details(evidence: Evidence) -> list[tuple[str, list[dict[str, str]], bool]]:
+    tables = evidence.tables
+    illegal = [_found(row) for row in tables.verdicts if row["verdict"] == "illegal"]
+    unknown = [_found(row) for row in tables.verdicts if row["verdict"] not in ("ok", "illegal")]
+    violated = [
+        _run("TPC-C’s consistency conditions", row, row["violated"])
+        for row in tables.runs
+        if row["violated"]
+    ]
+    unsettled = [
+        _run("did not come to rest", row, row["unsettled"])
+        for row in tables.runs
+        if row["unsettled"] is not None
+    ]
+    return [
+        (_title(name, found), found[:SHOWN_MAX], is_open)
+        for name, found, is_open in (
+            ("Illegal", illegal, True),
+            ("Conditions violated", violated, True),
+            ("Not at rest", unsettled, True),
+            ("Not known", unknown, False),
+        )
+        if found
+    ]
+
+
+def _title(name: str, found: list[dict[str, str]]) -> str:
+    more = f", the first {SHOWN_MAX}" if len(found) > SHOWN_MAX else ""
+    return f"{name}: {len(found)}{more}"
+
+
+def _found(row: Row) -> dict[str, str]:
+    return {
+        "what": row["checker"].replace("_", " "),
+        "run": row["run"],
+        "detail": row["detail"],
+        "command": row["command"],
+    }
+
+
+def _run(what: str, row: Row, detail: str) -> dict[str, str]:
+    return {"what": what, "run": row["run"], "detail": detail, "command": row["command"]}

@@ -1,0 +1,144 @@
+"""The few numbers that matter, in words."""
+
+from typing import NamedTuple
+
+from creek.pipeline.report import words
+from creek.pipeline.report.evidence import Evidence
+from creek.pipeline.report.found import Compared, Finding, Found, PeakThroughput, Range
+from creek.pipeline.report.paper import (
+    PEAKS_TPS,
+    STRONG_STABLE,
+    UP_TO,
+    WEAK,
+    Judged,
+    Mark,
+    Unit,
+)
+
+
+class Number(NamedTuple):
+    label: str
+    value: str
+    unit: str
+    note: str
+
+
+class Headline(NamedTuple):
+    title: str
+    sentences: list[str]
+    numbers: list[Number]
+    alarms: list[str]
+
+
+def headline(evidence: Evidence, judged: list[Judged]) -> Headline:
+    peak = PeakThroughput("creek").find(evidence)
+    weak = Range("creek", WEAK, up_to=UP_TO).find(evidence)
+    stable = Range("creek", STRONG_STABLE, up_to=UP_TO).find(evidence)
+    accuracy = Range("creek", "accuracy").find(evidence)
+    ratio = _ratio().find(evidence)
+    return Headline(
+        title="Answers at once, and right almost always"
+        if weak is not None and accuracy is not None
+        else "Creek, measured",
+        sentences=[*_lead(weak, stable, accuracy), *_scope(evidence, judged)],
+        numbers=_numbers(peak, weak, stable, ratio, accuracy),
+        alarms=_alarms(evidence),
+    )
+
+
+def _ratio() -> Finding:
+    return Compared(
+        Range("creek", WEAK, up_to=UP_TO),
+        Range("archie", WEAK, up_to=UP_TO),
+        lambda one, two: one / two,
+        "",
+    )
+
+
+def _middle(found: Found) -> float:
+    return (found.low + found.high) / 2
+
+
+def _lead(weak: Found | None, stable: Found | None, accuracy: Found | None) -> list[str]:
+    if weak is None or stable is None or accuracy is None:
+        return []
+    return [
+        f"A weak transaction is answered after {words.number(_middle(weak), Unit.MICROSECONDS)}, "
+        f"without asking any other replica, and at least {words.share(accuracy.low)} of these "
+        "answers turn out to be true. A strong one has an answer that will never change after "
+        f"{words.number(_middle(stable), Unit.MICROSECONDS)}."
+    ]
+
+
+def _scope(evidence: Evidence, judged: list[Judged]) -> list[str]:
+    marks = [each.mark for each in judged]
+    told = len(marks) - marks.count(Mark.NOT_MEASURED)
+    runs = len(evidence.tables.runs) or len(evidence.tables.measures)
+    seeds = len({row["seed"] for row in evidence.tables.measures})
+    held = (
+        f"{marks.count(Mark.HOLDS)} of the {told} statements of the paper that they tell about hold"
+    )
+    return [
+        f"From {words.number(runs, Unit.COUNT)} runs of TPC-C with {words.seeds(seeds)}"
+        + (f"; {held}." if told else ".")
+    ]
+
+
+def _numbers(
+    peak: Found | None,
+    weak: Found | None,
+    stable: Found | None,
+    ratio: Found | None,
+    accuracy: Found | None,
+) -> list[Number]:
+    numbers = []
+    if peak is not None:
+        numbers.append(
+            Number(
+                "peak throughput of Creek",
+                ("≥ " if peak.bound else "") + words.thousands(peak.low),
+                "tx/s",
+                f"paper: {words.thousands(PEAKS_TPS['creek'])}",
+            )
+        )
+    for label, found in (
+        ("until a weak transaction is answered", weak),
+        ("until a strong answer is stable", stable),
+    ):
+        if found is not None:
+            value, _, unit = words.number(_middle(found), Unit.MICROSECONDS).partition(words.SPACE)
+            note = words.span(found.low, found.high, Unit.MICROSECONDS)
+            numbers.append(Number(label, value, unit, f"{note}, by load"))
+    if ratio is not None:
+        numbers.append(
+            Number(
+                "of Archie’s latency, for weak transactions",
+                f"{_middle(ratio) * 100:.0f}",
+                "%",
+                f"{ratio.low * 100:.0f}–{ratio.high * 100:.0f} %, by load",
+            )
+        )
+    if accuracy is not None:
+        value, _, unit = words.share(accuracy.low).partition(words.SPACE)
+        numbers.append(Number("of speculation is right, at worst", value, unit, "below saturation"))
+    return numbers
+
+
+def _alarms(evidence: Evidence) -> list[str]:
+    """What nobody must overlook."""
+    illegal = [row for row in evidence.tables.verdicts if row["verdict"] == "illegal"]
+    unsettled = [row for row in evidence.tables.runs if row["unsettled"] is not None]
+    violated = [row for row in evidence.tables.runs if row["violated"]]
+    alarms = []
+    if illegal:
+        runs = len({row["run"] for row in illegal})
+        alarms.append(
+            f"Checkers found something illegal in {runs} of the runs: see the checks below."
+        )
+    if violated:
+        alarms.append(
+            f"TPC-C’s consistency conditions are violated in {len(violated)} of the runs."
+        )
+    if unsettled:
+        alarms.append(f"{len(unsettled)} of the runs did not come to rest.")
+    return alarms

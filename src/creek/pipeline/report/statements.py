@@ -1,0 +1,73 @@
+"""The paper's statements beside what was measured, as rows of a table."""
+
+from itertools import groupby
+from math import isinf
+from typing import Any, Final
+
+from creek.pipeline.report import words
+from creek.pipeline.report.found import Found
+from creek.pipeline.report.paper import Band, Judged, Mark
+
+WIDTH: Final = 120
+"""Of the picture in a row."""
+LEAST: Final = 5.0
+"""A single value is drawn so wide."""
+
+
+def grouped(judged: list[Judged]) -> list[tuple[str, list[dict[str, Any]]]]:
+    return [
+        (section, [_row(each) for each in group])
+        for section, group in groupby(judged, key=lambda each: each.statement.section)
+    ]
+
+
+def tally(judged: list[Judged]) -> str:
+    marks = [each.mark for each in judged]
+    hold, differ, open_ = (marks.count(mark) for mark in Mark)
+    return (
+        f"Of {len(marks)} statements, {hold} hold, {differ} differ, {open_} are not measured by "
+        "these runs. Where the paper gives a range, that is what is accepted; where it gives a "
+        "number, the number and a tolerance."
+    )
+
+
+def _row(judged: Judged) -> dict[str, Any]:
+    statement, found = judged.statement, judged.found
+    how = statement.why_not if statement.finding is None else statement.finding.how
+    return {
+        "what": statement.what,
+        "how": how,
+        "paper": statement.paper,
+        "band": words.band(statement.band, statement.unit),
+        "measured": _measured(judged),
+        "seeds": "" if found is None else words.seeds(found.seeds),
+        "picture": None if found is None else _picture(statement.band, found),
+        "mark": judged.mark.value,
+    }
+
+
+def _measured(judged: Judged) -> str:
+    found = judged.found
+    if found is None:
+        return words.NOTHING
+    text = words.span(found.low, found.high, judged.statement.unit)
+    return f"at least {text}" if found.bound else text
+
+
+def _picture(band: Band, found: Found) -> dict[str, float]:
+    """Where the band and the value lie between the edges; an open band goes to the edge."""
+    ends = [end for end in (band.low, band.high, found.low, found.high) if not isinf(end)]
+    low, high = min(ends), max(ends)
+    room = 0.25 * ((high - low) or abs(high) or 1)
+    low, high = low - room, high + room
+
+    def place(value: float) -> float:
+        return round(WIDTH * (min(max(value, low), high) - low) / (high - low), 1)
+
+    width = max(place(found.high) - place(found.low), LEAST)
+    return {
+        "band_from": place(band.low),
+        "band_width": round(max(place(band.high) - place(band.low), 1.0), 1),
+        "from": round((place(found.low) + place(found.high) - width) / 2, 1),
+        "width": round(width, 1),
+    }

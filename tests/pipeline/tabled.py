@@ -1,12 +1,13 @@
 """Tables of single runs, as the stages before measuring and verifying leave them."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from creek.evaluation import Experiment, simulation_of
-from creek.history import History, OperationRecord
+from creek.history import Committed, Dot, History, OperationRecord
 from creek.pipeline.declared import spark_schema
 from creek.pipeline.schemas import OPERATIONS, ORDERS, RUNS
 from creek.protocol.values import same
@@ -64,21 +65,41 @@ def run_row(name: str, scenario: Scenario, run: Run, **changes: Any) -> Row:
     return {**row, **changes}
 
 
-def operation_rows(name: str, run: Run) -> list[Row]:
-    places = _places(run.history)
+def operation_rows(
+    name: str, history: History, speculated: Mapping[Dot, Speculation] | None = None
+) -> list[Row]:
+    places = {id: index for order in reversed(_orders(history)) for index, id in order}
+    # A request that a crash lost may share its identifier with a later one: the later one counts.
+    last = {each.id: each.incarnation for each in history.operations}
     return [
-        _operation(name, each, run.speculated.get(each.id), places.get(_identity(each)))
-        for each in run.history.operations
+        _operation(
+            name,
+            each,
+            (speculated or {}).get(each.id),
+            places.get(each.id) if each.incarnation == last[each.id] else None,
+        )
+        for each in history.operations
     ]
 
 
 def order_rows(name: str, history: History) -> list[Row]:
     return [
-        {"run": name, "replica": final.replica, "index": index, "origin": id.replica}
-        | {"event": id.event}
-        for final in history.finals
-        for index, id in enumerate(final.committed, start=final.first)
+        {"run": name, "replica": replica, "index": index, "origin": id.replica, "event": id.event}
+        for replica, order in enumerate(_orders(history))
+        for index, id in sorted(set(order))
     ]
+
+
+def _orders(history: History) -> list[list[tuple[int, Dot]]]:
+    """By replica: what its logs and its final state tell."""
+    orders: dict[int, list[tuple[int, Dot]]] = {member: [] for member in history.members}
+    for log in history.logs:
+        for logged in log.known_events:
+            if isinstance(logged.event, Committed):
+                orders[log.replica].append((logged.event.index, logged.event.id))
+    for final in history.finals:
+        orders[final.replica] += enumerate(final.committed, final.first)
+    return [orders[member] for member in sorted(orders)]
 
 
 def table(spark: SparkSession, rows: list[Row], schema: pa.Schema) -> DataFrame:
@@ -95,21 +116,6 @@ def operations_table(spark: SparkSession, *rows: Row) -> DataFrame:
 
 def orders_table(spark: SparkSession, *rows: Row) -> DataFrame:
     return table(spark, list(rows), ORDERS)
-
-
-def _identity(record: OperationRecord) -> tuple[int, int, int]:
-    return record.replica, record.id.event, record.incarnation
-
-
-def _places(history: History) -> dict[tuple[int, int, int], int]:
-    """Of operations in the longest order; a number that was given twice means the later one."""
-    last = {each.id: each.incarnation for each in history.operations}
-    return {
-        (id.replica, id.event, last[id]): index
-        for final in history.finals
-        for index, id in enumerate(final.committed, start=final.first)
-        if id in last
-    }
 
 
 def _operation(

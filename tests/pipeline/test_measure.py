@@ -62,7 +62,11 @@ class Measured:
         runs["silent"] = simulated_scenario(Scenario(clients=quiet, duration_us=1, warm_up_us=1))
         self.expected = {name: measure(*each, []) for name, each in runs.items()}
         self.runs = runs_table(spark, *(run_row(name, *each) for name, each in runs.items()))
-        rows = [row for name, (_, run) in runs.items() for row in operation_rows(name, run)]
+        rows = [
+            row
+            for name, (_, run) in runs.items()
+            for row in operation_rows(name, run.history, run.speculated)
+        ]
         self.operations = operations_table(spark, *rows)
         found = measures(self.runs, self.operations), latencies(self.runs, self.operations)
         self.measures = {row["run"]: row.asDict() for row in found[0].collect()}

@@ -21,6 +21,7 @@ from creek.simulation.faults import Crash, Die, Fault
 from creek.simulation.network import NetworkModel
 from creek.simulation.scenario import Scenario
 from creek.simulation.workload import ClientModel
+from creek.tpcc.population import check as check_population
 
 LOAD_MAX: Final = 10_000_000
 CORES_MAX: Final = 1024
@@ -28,6 +29,8 @@ REPLICAS_MAX: Final = 99
 WARM_UP: Final = 5
 """One part in so many of the duration is not measured, unless it is said otherwise."""
 NEVER: Final = 1_000_000_000
+SAMPLES: Final = 40
+"""Of each replica's counters, in a run."""
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -73,6 +76,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 raise BadValue(f"{name} is {getattr(self, name)}: it must be from 1 to {most}")
         if self.seed < 0:
             raise BadValue(f"seed is {self.seed}: it must be at least 0")
+        check_population(self.seed, self.warehouses)
         if not 0 <= self.begin_us < self.duration_us:
             raise BadValue(
                 f"warm_up_us is {self.begin_us}: it must be from 0 to less than duration_us, which "
@@ -116,6 +120,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             disk=DiskModel(kept=crashes),
             settings=settings,
             record_events=kept,
+            samples=SAMPLES,
             faults=faults,
         )
 

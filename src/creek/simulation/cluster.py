@@ -28,6 +28,7 @@ from creek.simulation.injector import Injector
 from creek.simulation.network import Network, NetworkStatistics
 from creek.simulation.node import Node
 from creek.simulation.recorder import Recorder, Speculation
+from creek.simulation.samples import ReplicaSample, sample
 from creek.simulation.scenario import Scenario
 from creek.simulation.seeds import derive
 from creek.simulation.tally import Tally
@@ -88,6 +89,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     disk: DiskStatistics
     speculated: dict[Dot, Speculation]
     """Of schemes that execute early and answer late: when they had something to answer."""
+    orders: tuple[tuple[tuple[int, Dot], ...], ...]
+    """By replica: what it committed, and at which place, as often as it said so."""
+    samples: tuple[ReplicaSample, ...]
+    """As often as the scenario asks for, and once more at the end."""
     window: Window
     """From the end of the warm-up until clients stopped."""
 
@@ -121,6 +126,7 @@ class Simulation:
         self._unsettled: str | None = None
         self._settle_by_us = scenario.duration_us + scenario.settle_us
         self._window_begin = self._window_end = Counts()
+        self._samples: list[ReplicaSample] = []
         self._clients = Clients(
             self.heap, clients, replicas, seed, source or _nothing, self._client_invoke
         )
@@ -155,9 +161,13 @@ class Simulation:
         self._clients.start(scenario.script)
         if scenario.warm_up_us:
             heap.at(scenario.warm_up_us, self._end_of_warm_up)
+        for number in range(1, scenario.samples + 1):
+            heap.at(scenario.duration_us * number // scenario.samples, self._sample)
         heap.at(scenario.duration_us, self._end_of_load)
         if not heap.run(events_max):
             self._unsettled = f"stopped after {events_max} events"
+        if scenario.samples:
+            self._sample()
         return self._result()
 
     # --- what the models ask for -----------------------------------------------------------------
@@ -182,6 +192,9 @@ class Simulation:
         self._crashes += 1
         self._clients.replica_crashed(replica)
         self.nodes[replica].crash()
+
+    def _sample(self) -> None:
+        self._samples += sample(self.heap.now, self.nodes, self.network)
 
     # --- coming to rest --------------------------------------------------------------------------
 
@@ -259,6 +272,8 @@ class Simulation:
                 torn=sum(disk.torn for disk in disks),
             ),
             speculated=self._recorder.speculated,
+            orders=self._recorder.orders(),
+            samples=tuple(self._samples),
             window=between(self._window_begin, self._window_end),
         )
 

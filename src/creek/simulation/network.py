@@ -80,6 +80,7 @@ class Network:
         "last_words",
         "lost",
         "noise",
+        "sent_bytes",
         "spike_factor",
     )
 
@@ -106,6 +107,8 @@ class Network:
         self.last_words: dict[int, Callable[[], None]] = {}
         """What is to happen, once, when the replica has sent its next promise."""
         self.lost = 0
+        self.sent_bytes = [0] * replicas
+        """By sender."""
 
     # --- sending -------------------------------------------------------------------------------
 
@@ -118,6 +121,7 @@ class Network:
             counts = self._sent[type(message)] = [0, 0]
         counts[0] += len(receivers)
         counts[1] += size * len(receivers)
+        self.sent_bytes[sender] += size * len(receivers)
         shared = None if model.wire else message
         transfer_ns = size * 8_000_000_000 // model.bandwidth_bps
         leaves_ns = max(self._leaves_ns[sender], heap.now * 1000)

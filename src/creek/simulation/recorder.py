@@ -2,15 +2,17 @@
 
 It only listens. Replica events are logged at the moment they are taken from the replica, and become
 known when everything it had to write before them is durable; answers are recorded at the moment
-they reach the client. A run that is only measured can do without the events, which are most of it.
+they reach the client. A run that is only measured can do without the events, which are most of it,
+but for what was committed: that is noted of every run.
 """
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from creek.execution.keys import place
 from creek.history.records import (
     Answer,
+    Committed,
     Dot,
     Event,
     FinalState,
@@ -25,8 +27,11 @@ from creek.history.records import (
     Terms,
 )
 from creek.protocol.effects import Response
+from creek.protocol.values import same
 from creek.schemes.contract import Replica
 from creek.simulation.heap import EventHeap
+
+_State: TypeAlias = tuple[tuple[Key, object], ...]
 
 
 class Speculation(NamedTuple):
@@ -74,6 +79,7 @@ class Recorder:
         "_heap",
         "_logs",
         "_order",
+        "_orders",
         "_terms",
         "_with_events",
         "speculated",
@@ -86,6 +92,7 @@ class Recorder:
         self._logs: list[_OpenLog] = []
         self._current: list[_OpenLog | None] = [None] * replicas
         self._order: list[tuple[_OpenLog, Dot]] = []
+        self._orders: list[list[tuple[int, Dot]]] = [[] for _ in range(replicas)]
         self._terms = Terms()
         self.speculated: dict[Dot, Speculation] = {}
         """By request, where it was issued: what it would have answered, had it not waited."""
@@ -103,15 +110,22 @@ class Recorder:
         self._current[replica] = None
 
     def logged(self, replica: int, events: Iterable[Event]) -> None:
-        self._note_speculations(replica, events)
+        self._note(replica, events)
         if self._with_events:
             now = self._heap.now
             self._log_of(replica).events += [LoggedEvent(now, event) for event in events]
 
-    def _note_speculations(self, replica: int, events: Iterable[Event]) -> None:
+    def _note(self, replica: int, events: Iterable[Event]) -> None:
+        order = self._orders[replica]
         for event in events:
-            if type(event) is Speculated and event.id.replica == replica:
+            if type(event) is Committed:
+                order.append((event.index, event.id))
+            elif type(event) is Speculated and event.id.replica == replica:
                 self.speculated.setdefault(event.id, Speculation(self._heap.now, event.outcome))
+
+    def orders(self) -> tuple[tuple[tuple[int, Dot], ...], ...]:
+        """By replica: every place that it gave to a request, in every incarnation."""
+        return tuple(tuple(order) for order in self._orders)
 
     def became_known(self, replica: int, events: int) -> None:
         """The next so many events of the log."""
@@ -168,7 +182,7 @@ class Recorder:
                 )
                 for log in self._logs
             ),
-            finals=tuple(_final(replica, self._with_events) for replica in replicas),
+            finals=_finals(replicas, self._with_events),
         )
 
     def _log_of(self, replica: int) -> _OpenLog:
@@ -191,15 +205,36 @@ def _record(log: _OpenLog, id: Dot) -> OperationRecord:
     )
 
 
-def _final(replica: Replica, in_order: bool) -> FinalState:
-    committed = replica.committed_ids()
-    state: Iterable[tuple[Key, object]] = replica.state().items()
-    if in_order:
-        state = sorted(state, key=lambda item: place(item[0]))
-    return FinalState(
-        replica=replica.index,
-        first=replica.committed_length() - len(committed),
-        committed=committed,
-        tentative=replica.tentative_ids(),
-        state=tuple(state),
+def _finals(replicas: Iterable[Replica], in_order: bool) -> tuple[FinalState, ...]:
+    """Replicas that end with equal states share one: mostly all do."""
+    finals: list[FinalState] = []
+    found: list[tuple[dict[Key, object], _State]] = []
+    for replica in replicas:
+        state = replica.state()
+        shared = next((told for other, told in found if _same_state(other, state)), None)
+        if shared is None:
+            shared = _told(state, in_order)
+            found.append((state, shared))
+        committed = replica.committed_ids()
+        finals.append(
+            FinalState(
+                replica=replica.index,
+                first=replica.committed_length() - len(committed),
+                committed=committed,
+                tentative=replica.tentative_ids(),
+                state=shared,
+            )
+        )
+    return tuple(finals)
+
+
+def _same_state(one: dict[Key, object], other: dict[Key, object]) -> bool:
+    """Also of equal types, which `==` does not ask for."""
+    return len(one) == len(other) and all(
+        key in other and same(value, other[key]) for key, value in one.items()
     )
+
+
+def _told(state: dict[Key, object], in_order: bool) -> _State:
+    items: Iterable[tuple[Key, object]] = state.items()
+    return tuple(sorted(items, key=lambda item: place(item[0])) if in_order else items)

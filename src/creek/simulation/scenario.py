@@ -18,6 +18,8 @@ from creek.simulation.faults import Crash, Die, Fault, check
 from creek.simulation.network import NetworkModel
 from creek.simulation.workload import ClientModel, Invocation
 
+SAMPLES_MAX = 100_000
+
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
@@ -42,6 +44,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     """Record what replicas did, which checkers need; otherwise only what clients were answered."""
     record_orders: bool = False
     """Record which serialization each tentative answer was computed on."""
+    samples: int = 0
+    """How often, evenly spread over the duration, the counters of each replica are noted."""
     faults: tuple[Fault, ...] = ()
     script: tuple[Invocation, ...] = ()
 
@@ -54,6 +58,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
             raise BadValue(f"a warm-up of {self.warm_up_us} us does not fit into the duration")
         if not self.disk.kept and any(isinstance(each, Crash | Die) for each in self.faults):
             raise BadValue("a replica that crashes needs a disk that keeps what is written")
+        if not 0 <= self.samples <= SAMPLES_MAX:
+            raise BadValue(f"samples is {self.samples}: it must be from 0 to {SAMPLES_MAX}")
         if self.tick_us < 1:
             raise BadValue(f"tick_us is {self.tick_us}: it must be at least 1")
         known = sorted(set(Settings.__struct_fields__) - {"members", "acceptors", "record_orders"})

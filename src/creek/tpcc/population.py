@@ -23,12 +23,17 @@ DISTRICTS_KEPT: Final = 4_096
 """About 30 kB each."""
 
 
+def check(seed: int, warehouses: int) -> None:
+    """Is there such a population? Otherwise `BadValue`."""
+    if type(warehouses) is not int or not 1 <= warehouses <= WAREHOUSES_MAX:
+        raise BadValue(f"there are from 1 to {WAREHOUSES_MAX} warehouses, not {warehouses!r}")
+    if type(seed) is not int or not 0 <= seed <= SEED_MAX:
+        raise BadValue(f"a seed is an int from 0 to {SEED_MAX}, not {seed!r}")
+
+
 class Population:
     def __init__(self, seed: int, warehouses: int) -> None:
-        if type(warehouses) is not int or not 1 <= warehouses <= WAREHOUSES_MAX:
-            raise BadValue(f"there are from 1 to {WAREHOUSES_MAX} warehouses, not {warehouses!r}")
-        if type(seed) is not int or not 0 <= seed <= SEED_MAX:
-            raise BadValue(f"a seed is an int from 0 to {SEED_MAX}, not {seed!r}")
+        check(seed, warehouses)
         self.seed = seed
         self.warehouses = warehouses
         self.pools = Pools(seed)

@@ -3,7 +3,7 @@
 Everything that reads a run takes these names from here and needs nothing else of a replica.
 """
 
-from creek.history.folder import SCHEMA_VERSION, load, save, save_verdicts
+from creek.history.folder import SCHEMA_VERSION, load, load_config, save, save_verdicts
 from creek.history.records import (
     NOOP,
     AcceptedValue,
@@ -66,6 +66,7 @@ __all__ = [
     "Terms",
     "Voted",
     "load",
+    "load_config",
     "save",
     "save_verdicts",
 ]

@@ -1,8 +1,10 @@
 """Run folders: a history on disk, and back without loss.
 
     config.json       the schema version, and the configuration of the run
-    history.msgpack   what clients and replicas saw
+    history.msgpack   what clients and replicas saw, compressed
     verdicts.json     what the checkers said of it, once they were asked
+
+Others may put files beside them when the folder is written, and own those (`beside`).
 
 A run is written once: aside first, then moved into place, so that a folder is whole or absent. It
 is never written over; only its verdicts may be renewed. A configuration holds JSON values, and its
@@ -12,9 +14,10 @@ sequences come back as tuples, like all others.
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+import zlib
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias, assert_never
+from typing import Annotated, Any, TypeAlias, assert_never
 
 import msgspec
 
@@ -31,6 +34,7 @@ from creek.history.records import (
     FinalState,
     History,
     Installed,
+    Key,
     LoggedEvent,
     OperationRecord,
     Outcome,
@@ -44,16 +48,21 @@ from creek.history.records import (
 )
 from creek.protocol.values import frozen
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Raised whenever a reader of the old form would misread the new one."""
+
+COMPRESSION = 1
+"""Higher levels of zlib take much longer and gain little: most of a state is random text."""
 
 CONFIG = "config.json"
 HISTORY = "history.msgpack"
 VERDICTS = "verdicts.json"
 
 
-def save(history: History, path: Path) -> None:
-    """Write a run that is not there yet."""
+def save(
+    history: History, path: Path, beside: Callable[[Path], None] = lambda folder: None
+) -> None:
+    """Write a run that is not there yet. `beside` adds what else belongs into the folder."""
     if path.exists() and not (path.is_dir() and not any(path.iterdir())):
         raise UsageError(f"{path} exists already, and a run is never written over: name another")
     config = _json({"schema_version": SCHEMA_VERSION, "config": history.config})
@@ -65,17 +74,29 @@ def save(history: History, path: Path) -> None:
         aside.mkdir(parents=True)
         _write(aside / CONFIG, config)
         _write(aside / HISTORY, body)
+        beside(aside)
         aside.rename(path)
     except OSError as error:
         raise StorageFault(f"cannot write the run folder {path}: {error.strerror}") from error
 
 
 def load(path: Path) -> History:
+    config = load_config(path)
+    try:
+        return _decoded(config, zlib.decompress((path / HISTORY).read_bytes()))
+    except OSError as error:
+        raise StorageFault(f"cannot read {path / HISTORY}: {error.strerror}") from error
+    except (zlib.error, msgspec.DecodeError, ValueError, OverflowError, IndexError) as error:
+        raise StorageFault(f"{path / HISTORY} is damaged: {error}") from error
+
+
+def load_config(path: Path) -> dict[str, Any]:
+    """The configuration of a run in our schema version, without its history."""
     if not (path / CONFIG).is_file():
         raise UsageError(f"{path} is not a run folder: it has no {CONFIG}")
     try:
         header = json.loads((path / CONFIG).read_bytes())
-        version, config = header["schema_version"], header["config"]
+        version, config = header["schema_version"], dict(header["config"])
     except OSError as error:
         raise StorageFault(f"cannot read {path / CONFIG}: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:
@@ -84,12 +105,7 @@ def load(path: Path) -> History:
         raise UsageError(
             f"{path} was written in schema version {version}; this Creek reads {SCHEMA_VERSION}"
         )
-    try:
-        return _decoded(config, (path / HISTORY).read_bytes())
-    except OSError as error:
-        raise StorageFault(f"cannot read {path / HISTORY}: {error.strerror}") from error
-    except (msgspec.DecodeError, ValueError, OverflowError) as error:
-        raise StorageFault(f"{path / HISTORY} is damaged: {error}") from error
+    return config
 
 
 def save_verdicts(path: Path, verdicts: Iterable[Mapping[str, Any]]) -> None:
@@ -119,7 +135,7 @@ def _write(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-# --- the stored form: as the records, but with a tag on each event ----------------------------
+# --- the stored form: as the records, but with a tag on each event, and equal states once --------
 
 
 class _Cast(msgspec.Struct, frozen=True, array_like=True, tag=1):
@@ -172,6 +188,7 @@ class _Speculated(msgspec.Struct, frozen=True, array_like=True, tag=8):
     outcome: Outcome
 
 
+_State: TypeAlias = tuple[tuple[Key, Any], ...]
 _Stored: TypeAlias = (
     _Cast
     | _RbDelivered
@@ -193,18 +210,33 @@ class _Log(msgspec.Struct, frozen=True, kw_only=True):
     known: int | None
 
 
+class _Final(msgspec.Struct, frozen=True, kw_only=True):
+    replica: int
+    first: int
+    committed: tuple[Dot, ...]
+    tentative: tuple[Dot, ...]
+    state: Annotated[int, msgspec.Meta(ge=0)]
+    """Its place among the states."""
+
+
 class _Body(msgspec.Struct, frozen=True, kw_only=True):
     datatype: str
     members: tuple[int, ...]
     quiescent: bool
     operations: tuple[OperationRecord, ...]
     logs: tuple[_Log, ...]
-    finals: tuple[FinalState, ...]
-    terms: Terms = Terms()
-    """Older folders do not have them: they are of Creek."""
+    states: tuple[_State, ...]
+    finals: tuple[_Final, ...]
+    terms: Terms
 
 
 def _encoded(history: History) -> bytes:
+    states: list[_State] = []
+    places: dict[int, int] = {}
+    for final in history.finals:
+        if id(final.state) not in places:
+            places[id(final.state)] = len(states)
+            states.append(final.state)
     body = _Body(
         datatype=history.datatype,
         members=history.members,
@@ -221,17 +253,28 @@ def _encoded(history: History) -> bytes:
             )
             for log in history.logs
         ),
-        finals=history.finals,
+        states=tuple(states),
+        finals=tuple(
+            _Final(
+                replica=final.replica,
+                first=final.first,
+                committed=final.committed,
+                tentative=final.tentative,
+                state=places[id(final.state)],
+            )
+            for final in history.finals
+        ),
         terms=history.terms,
     )
     try:
-        return msgspec.msgpack.encode(body)
+        return zlib.compress(msgspec.msgpack.encode(body), COMPRESSION)
     except (TypeError, OverflowError) as error:
         raise BadValue(f"the history holds a value that cannot be stored: {error}") from error
 
 
 def _decoded(config: dict[str, Any], data: bytes) -> History:
     body = msgspec.msgpack.decode(data, type=_Body)
+    states = [tuple((key, frozen(value)) for key, value in state) for state in body.states]
     return History(
         config=frozen(config),
         datatype=body.datatype,
@@ -251,8 +294,12 @@ def _decoded(config: dict[str, Any], data: bytes) -> History:
             for log in body.logs
         ),
         finals=tuple(
-            msgspec.structs.replace(
-                final, state=tuple((key, frozen(value)) for key, value in final.state)
+            FinalState(
+                replica=final.replica,
+                first=final.first,
+                committed=final.committed,
+                tentative=final.tentative,
+                state=states[final.state],
             )
             for final in body.finals
         ),

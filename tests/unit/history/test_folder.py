@@ -1,11 +1,14 @@
+import zlib
 from pathlib import Path
+from random import Random
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from creek.checkers import CHECKERS, check_all, rows
 from creek.errors import BadValue, StorageFault, UsageError
-from creek.history import History, Terms, load, save, save_verdicts
+from creek.history import History, Terms, load, load_config, save, save_verdicts
 from tests.checkers.story import CREEK, PRIMARY, STABLE_ONLY, Story, everyday, random_story
 
 
@@ -43,15 +46,36 @@ def test_sequences_in_a_configuration_come_back_as_tuples(tmp_path: Path) -> Non
     assert load(tmp_path / "run").config == config
 
 
-def test_a_run_that_says_nothing_of_terms_was_one_of_creek(tmp_path: Path) -> None:
+def test_a_run_of_creek_has_its_members_for_voters() -> None:
+    history = everyday().history()
+    assert history.voters == history.members
+
+
+def test_a_state_that_replicas_share_is_stored_once(tmp_path: Path) -> None:
+    history = everyday().history()
+    text = Random(1).randbytes(100_000).hex()
+    state = (("key", text),)
+    shared = replace(history, finals=tuple(replace(each, state=state) for each in history.finals))
+    save(shared, tmp_path / "run")
+    assert load(tmp_path / "run") == shared
+    assert (tmp_path / "run" / "history.msgpack").stat().st_size < len(text)
+
+
+def test_what_others_put_beside_a_run_is_there_when_the_run_is(tmp_path: Path) -> None:
+    def beside(folder: Path) -> None:
+        assert not (tmp_path / "run").exists()
+        (folder / "table").write_text("rows")
+
+    save(everyday().history(), tmp_path / "run", beside)
+    assert (tmp_path / "run" / "table").read_text() == "rows"
+    assert load(tmp_path / "run") == everyday().history()
+
+
+def test_the_configuration_can_be_had_alone(tmp_path: Path) -> None:
     history = everyday().history()
     save(history, tmp_path / "run")
-    file = tmp_path / "run" / "history.msgpack"
-    body = msgspec.msgpack.decode(file.read_bytes())
-    del body["terms"]
-    file.write_bytes(msgspec.msgpack.encode(body))
-    assert load(tmp_path / "run") == history
-    assert history.voters == history.members
+    (tmp_path / "run" / "history.msgpack").unlink()
+    assert load_config(tmp_path / "run") == history.config
 
 
 def test_a_run_is_never_written_over(tmp_path: Path) -> None:
@@ -87,8 +111,8 @@ def test_a_folder_that_does_not_exist_is_a_usage_error(tmp_path: Path) -> None:
 def test_a_run_of_another_schema_version_is_a_usage_error(tmp_path: Path) -> None:
     save(everyday().history(), tmp_path / "run")
     config = tmp_path / "run" / "config.json"
-    config.write_text(config.read_text().replace('"schema_version": 2', '"schema_version": 99'))
-    with pytest.raises(UsageError, match="schema version 99; this Creek reads 2") as error:
+    config.write_text(config.read_text().replace('"schema_version": 3', '"schema_version": 99'))
+    with pytest.raises(UsageError, match="schema version 99; this Creek reads 3") as error:
         load(tmp_path / "run")
     _one_line(error)
 
@@ -122,7 +146,8 @@ def test_a_damaged_configuration_is_a_storage_fault(tmp_path: Path, text: str) -
 
 def test_a_history_of_other_content_is_a_storage_fault(tmp_path: Path) -> None:
     save(everyday().history(), tmp_path / "run")
-    (tmp_path / "run" / "history.msgpack").write_bytes(msgspec.msgpack.encode({"logs": [1]}))
+    content = zlib.compress(msgspec.msgpack.encode({"logs": [1]}))
+    (tmp_path / "run" / "history.msgpack").write_bytes(content)
     with pytest.raises(StorageFault, match="damaged") as error:
         load(tmp_path / "run")
     _one_line(error)

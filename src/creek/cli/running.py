@@ -1,36 +1,21 @@
 """Running a simulation while somebody watches."""
 
-import gc
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from creek.cli.output import complaints
+from creek.evaluation import seldom_collecting
 from creek.simulation.cluster import Run, Simulation
 
 PATIENCE_BEFORE_BAR_S = 1.0
 BAR_STEPS = 200
-GARBAGE_THRESHOLDS = (100_000, 20, 100)
-"""Of the garbage collector. With its usual ones it looks through millions of live versions again
-and again; a run makes little garbage that is not freed at once."""
 
 
 def run_watched(simulation: Simulation, what: str = "simulating") -> Run:
     """Run it, with a progress bar if it takes a while and somebody watches."""
-    with _seldom_collecting():
+    with seldom_collecting():
         return _run_watched(simulation, what)
-
-
-@contextmanager
-def _seldom_collecting() -> Iterator[None]:
-    before = gc.get_threshold()
-    gc.set_threshold(*GARBAGE_THRESHOLDS)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 def _run_watched(simulation: Simulation, what: str) -> Run:

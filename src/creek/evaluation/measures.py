@@ -131,7 +131,7 @@ def measure(
     core_us = replicas * scenario.cpu.cores * window.length_us
     capacity_bits = replicas * scenario.network.bandwidth_bps * window.length_us / 1_000_000
     probes = sorted(run.probes.items(), key=lambda item: item[0].name)
-    layout, warehouses = _tpcc(scenario.datatype)
+    layout, warehouses = tpcc_of(scenario.datatype)
     return Measures(
         scheme=scenario.scheme,
         datatype=scenario.datatype,
@@ -170,8 +170,8 @@ def measure(
         ),
         weak_speculated_ms=_speculated(weak, run.speculated),
         strong_speculated_ms=_speculated(strong, run.speculated),
-        accuracy=_accuracy(weak, run.speculated, without_numbers if layout else _whole),
-        exact_accuracy=_accuracy(weak, run.speculated, _whole),
+        accuracy=_accuracy(weak, run.speculated, without_numbers if layout else whole),
+        exact_accuracy=_accuracy(weak, run.speculated, whole),
         execution_ratio=_ratio(sum(run.cpu.executions), sum(lengths) + local),
         cpu_utilisation=_ratio(window.busy_us, core_us),
         network_utilisation=_ratio(8 * sum(window.bytes.values()), capacity_bits),
@@ -257,27 +257,40 @@ def _accuracy(
     compared: Callable[[str, Any], Any],
 ) -> float | None:
     """`compared`: what counts of an operation's answer."""
-    right = told = 0
-    for each in weak:
-        if (final := each.final) is not None:
-            first, last = each.answers[0].outcome, final.outcome
-        elif (stable := each.stable) is not None and each.id in speculated:
-            first, last = speculated[each.id].outcome, stable.outcome
-        else:
-            continue
-        name = each.operation.name
-        told += 1
-        right += first.error == last.error and same(
-            compared(name, first.value), compared(name, last.value)
-        )
-    return _ratio(right, told)
+    told = [
+        was_right for each in weak if (was_right := right(each, speculated, compared)) is not None
+    ]
+    return _ratio(sum(told), len(told))
 
 
-def _whole(operation: str, answer: Any) -> Any:
+def right(
+    record: OperationRecord,
+    speculated: Mapping[Dot, Speculation],
+    compared: Callable[[str, Any], Any],
+) -> bool | None:
+    """Was its first answer, or what could have been one, the last one? None: that is not known."""
+    if (final := record.final) is not None:
+        first, last = record.answers[0].outcome, final.outcome
+    elif (stable := record.stable) is None:
+        return None
+    elif record.id in speculated:
+        first, last = speculated[record.id].outcome, stable.outcome
+    elif record.strong and record.tentative is not None:
+        first, last = record.tentative.outcome, stable.outcome
+    else:
+        return None
+    name = record.operation.name
+    return first.error == last.error and same(
+        compared(name, first.value), compared(name, last.value)
+    )
+
+
+def whole(operation: str, answer: Any) -> Any:
+    """All of an answer counts."""
     return answer
 
 
-def _tpcc(datatype: str) -> tuple[str | None, int | None]:
+def tpcc_of(datatype: str) -> tuple[str | None, int | None]:
     """The layout and the warehouses, when it is TPC-C."""
     parts = datatype.split("-")
     return (parts[1], int(parts[2])) if parts[0] == "tpcc" and len(parts) == 4 else (None, None)

@@ -26,7 +26,7 @@ run: $(INSTALLED) ## Tell the story of five replicas, a partition and its healin
 	@$(BIN)/creek simulate --story $(ARGS)
 
 test: check ## Check, then run the tests; ARGS go to pytest: make test ARGS="-k paxos"
-	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
 
 check: $(INSTALLED) ## Check format, lint, types and the imports between rooms
 	$(BIN)/ruff format --check .

@@ -16,6 +16,7 @@ import creek
 from creek.cli.check import check
 from creek.cli.exits import DISK, INTERRUPTED, PIPE_CLOSED, USAGE
 from creek.cli.fuzz import fuzz
+from creek.cli.pipeline import pipeline
 from creek.cli.simulate import simulate
 from creek.errors import StorageFault, UsageError
 
@@ -35,6 +36,7 @@ def command(context: click.Context) -> None:
       creek simulate --random-faults --seed 7  one run, measured and checked
       creek fuzz --seeds 200                   look for a seed that breaks the protocol
       creek check runs/one                     check a run that was kept
+      creek pipeline simulate --grid quick --out runs/quick    many runs, on Spark
 
     \b
     Exit codes:
@@ -48,6 +50,7 @@ def command(context: click.Context) -> None:
 command.add_command(simulate)
 command.add_command(fuzz)
 command.add_command(check)
+command.add_command(pipeline)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -38,6 +38,7 @@ RUNS: Final = _table(
     ("seed", pa.int64()),
     ("begin_us", pa.int64()),  # of measuring
     ("end_us", pa.int64()),
+    # From here to `messages`: null where nobody counted, as in a history alone.
     ("executions", pa.int64()),  # of all replicas
     ("to_execute", pa.int64()),  # how many there would be without any repetition
     ("busy_us", pa.int64()),  # of all cores, while measuring
@@ -49,7 +50,20 @@ RUNS: Final = _table(
     ("unsettled", pa.string()),  # null: it came to rest
     ("violated", pa.string()),  # TPC-C's conditions, a line each; empty when all hold
     ("command", pa.string()),  # what to type for the same run
-    nullable=("strong_share", "load_tps", "warehouses", "layout", "unsettled"),
+    nullable=(
+        "strong_share",
+        "load_tps",
+        "warehouses",
+        "layout",
+        "unsettled",
+        "executions",
+        "to_execute",
+        "busy_us",
+        "core_us",
+        "bytes",
+        "capacity_bytes",
+        "messages",
+    ),
 )
 
 OPERATIONS: Final = _table(

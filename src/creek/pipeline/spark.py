@@ -1,0 +1,188 @@
+"""A Spark session for people: quiet, sized for the machine, and with one clear line if it fails.
+
+What the Java process says goes into a file from the moment it is started: there is nothing in it
+for a user, unless Spark cannot start, and then the line that tells why is quoted. Errors of Spark
+itself still arrive here, as exceptions.
+"""
+
+import os
+import re
+import socket
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import creek
+from creek.errors import UsageError
+from creek.pipeline.java import java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOCAL: Final = "local[*]"
+RETRIES: Final = 3
+"""How often a task that lost its process is tried, on this machine."""
+HEAP_SHARE: Final = 4
+"""The heap is one part in so many of the machine's memory; the rest is for Python's processes."""
+HEAP_MIB_MIN: Final = 1024
+HEAP_MIB_MAX: Final = 4096
+REACHED_WITHIN_S: Final = 5.0
+INSTALL: Final = "install them with: pip install 'creek[pipeline]'"
+
+_LOGGING: Final = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %m%n%throwable
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
+"""
+_LOOPBACK: Final = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+_EXCEPTION = re.compile(
+    r"^(?:Exception in thread \"\S+\" |Caused by: |: )?[\w.$]+(?:Exception|Error): (.+)"
+)
+
+
+@contextmanager
+def session(master: str = LOCAL, name: str = "creek") -> Iterator["SparkSession"]:
+    """A session on `master`, which is stopped in the end. One at a time in a process."""
+    try:
+        from pyspark.sql import SparkSession  # noqa: PLC0415 - it is optional
+    except ImportError as error:
+        raise UsageError(
+            f"the pipeline needs packages that are missing ({error}): {INSTALL}"
+        ) from None
+    _check_reachable(master)
+    with tempfile.TemporaryDirectory(prefix="creek-spark-") as folder:
+        scratch = Path(folder)
+        chatter = scratch / "chatter"
+        os.environ["JAVA_HOME"] = str(java_home(scratch))
+        if is_local(master) or "PYSPARK_PYTHON" not in os.environ:
+            os.environ["PYSPARK_PYTHON"] = sys.executable
+        builder = SparkSession.builder.master(_patient(master)).appName(name)
+        for key, value in _settings(master, scratch).items():
+            builder = builder.config(key, value)
+        try:
+            with _chatter_to(chatter):
+                spark = builder.getOrCreate()
+        except Exception as error:  # noqa: BLE001 - whatever it is, a user gets one line
+            raise UsageError(f"Spark cannot start on {master}: {_reason(error, chatter)}") from None
+        try:
+            if not is_local(master):
+                spark.sparkContext.addPyFile(str(_zipped(scratch)))
+            yield spark
+        finally:
+            spark.stop()
+
+
+def _check_reachable(master: str) -> None:
+    """Spark itself tries for more than a minute before it gives up."""
+    match = re.fullmatch(r"spark://(.+)", master)
+    if match is None:
+        return
+    problem = "it is not an address"
+    for address in match[1].split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), REACHED_WITHIN_S).close()
+        except (OSError, ValueError, OverflowError) as error:
+            problem = str(error)
+        else:
+            return
+    raise UsageError(f"no Spark master answers at {master}: {problem}")
+
+
+def is_local(master: str) -> bool:
+    return master == "local" or master.startswith("local[")
+
+
+def _is_here(master: str) -> bool:
+    return is_local(master) or "//127.0.0.1" in master or "//localhost" in master
+
+
+def _patient(master: str) -> str:
+    """On this machine, too, a task is tried again when its process was lost."""
+    match = re.fullmatch(r"local\[([^,\]]+)\]", master)
+    return f"local[{match[1]},{RETRIES}]" if match else master
+
+
+def _settings(master: str, scratch: Path) -> dict[str, str]:
+    logging = scratch / "log4j2.properties"
+    logging.write_text(_LOGGING)
+    return {
+        **(_LOOPBACK if _is_here(master) else {}),
+        "spark.driver.memory": f"{_heap_mib()}m",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{logging}",
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.python.unix.domain.socket.dir": str(scratch),
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        **({"spark.sql.shuffle.partitions": str(2 * _cores())} if is_local(master) else {}),
+    }
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _heap_mib() -> int:
+    return min(max(_memory_mib() // HEAP_SHARE, HEAP_MIB_MIN), HEAP_MIB_MAX)
+
+
+def _memory_mib() -> int:
+    """What this process may use: the machine's, or less where it is confined."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        allowed = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+    except OSError:
+        allowed = "max"
+    return min(total, int(allowed) if allowed.isdecimal() else total) // 2**20
+
+
+@contextmanager
+def _chatter_to(file: Path) -> Iterator[None]:
+    """What this process, and what it starts, writes to its standard error goes to `file`."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with file.open("wb") as stream:
+        os.dup2(stream.fileno(), 2)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def _reason(error: Exception, chatter: Path) -> str:
+    """The line that says most: the first that Java named an exception in, or the error's own."""
+    said = chatter.read_text(errors="replace").splitlines() if chatter.exists() else []
+    for line in (*said, *str(error).splitlines()):
+        if match := _EXCEPTION.match(line.strip()):
+            return match[1]
+    told = [line for line in (*str(error).splitlines(), *said) if line.strip()]
+    return told[0].strip() if told else type(error).__name__
+
+
+def _zipped(scratch: Path) -> Path:
+    """This package, to be sent where it may not be installed."""
+    package = Path(creek.__file__).parent
+    archive = scratch / "creek.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+        for path in sorted(package.rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                file.write(path, Path("creek") / path.relative_to(package))
+    return archive

@@ -195,6 +195,16 @@ def test_a_page_allows_its_own_scripts_and_nothing_else() -> None:
     assert re.search(r"script-src ('sha256-[^']+' ?){2}$", policy)
 
 
+def test_a_cell_that_failed_is_told(tmp_path: Path) -> None:
+    write(tables(few()), tmp_path)
+    (tmp_path / "failed").mkdir()
+    (tmp_path / "failed" / "creek-w5.txt").write_text("it ran out of <memory>")
+    told = words_of(write_report(tmp_path).read_text())
+
+    assert "1 of the cells failed" in told
+    assert "it ran out of <memory>" in told
+
+
 def test_a_partition_is_drawn_over_time() -> None:
     faults = tuple(SPLIT.split("; "))
     text = page(Evidence(tables([Experiment(load_tps=1e4, faults=faults, duration_us=5_000_000)])))

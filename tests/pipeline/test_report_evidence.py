@@ -86,7 +86,7 @@ def test_a_peak_without_a_load_that_is_too_high_is_a_lower_bound() -> None:
     found = PeakThroughput("creek").find(Evidence(tables(creek(loads=LOADS[:3]))))
 
     assert found is not None
-    assert found.bound
+    assert found.is_bound
 
 
 def test_live_runs_alone_are_the_usual_ones() -> None:
@@ -212,3 +212,24 @@ def test_the_highest_is_one_number() -> None:
 
     assert found is not None
     assert found.low == found.high > 1
+
+
+def test_loads_too_far_apart_tell_nothing_of_a_peak_between_them() -> None:
+    far_apart = Evidence(tables(creek(loads=(15_000.0, 44_000.0))))
+    far_below = Evidence(tables(creek(loads=(1_000.0, 32_000.0))))
+    for row in far_below.tables.peaks:
+        row["saturating_tps"] = 2_000.0
+
+    what = "Peak throughput of Creek, 5 warehouses"
+    assert judged(far_apart, what).mark is Mark.NOT_MEASURED
+    assert judged(far_below, what).mark is Mark.DIFFERS
+
+
+def test_a_typical_run_is_that_with_half_of_the_highest_load() -> None:
+    evidence = Evidence(tables(creek()))
+
+    run = evidence.typical_run("creek")
+
+    assert run is not None
+    assert (run["load_tps"], run["seed"]) == (20_000.0, 0)
+    assert set(evidence.by_kind(run["run"])) == {"payment", "new_order"}

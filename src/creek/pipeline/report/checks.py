@@ -79,9 +79,14 @@ def _details(evidence: Evidence) -> list[tuple[str, list[dict[str, str]], bool]]
         for row in tables.runs
         if row["unsettled"] is not None
     ]
+    failed = [
+        {"what": "failed", "run": row["cell"], "detail": row["detail"], "command": ""}
+        for row in tables.failed
+    ]
     return [
         (_title(name, found), found[:SHOWN_MAX], is_open)
         for name, found, is_open in (
+            ("Cells that failed", failed, True),
             ("Illegal", illegal, True),
             ("Conditions violated", violated, True),
             ("Not at rest", unsettled, True),

@@ -8,6 +8,7 @@ once with one load, the longest run counts. Nothing here knows how an answer is 
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import cached_property
+from math import inf
 from statistics import fmean
 from typing import Any, Final, NamedTuple
 
@@ -43,8 +44,8 @@ class Peak(NamedTuple):
     lowest: float
     highest: float
     seeds: int
-    reached: bool
-    """Was there, for every seed, a load that was too high? Otherwise this is only a lower bound."""
+    too_much: float
+    """The lowest load that was too much, on average; infinite if, for some seed, none was."""
 
 
 class Evidence:
@@ -121,21 +122,36 @@ class Evidence:
         if not rows:
             return None
         peaks = [row["peak_tps"] for row in rows]
+        saturating = [row["saturating_tps"] for row in rows]
         return Peak(
             mean=fmean(peaks),
             lowest=min(peaks),
             highest=max(peaks),
             seeds=len({row["seed"] for row in rows}),
-            reached=all(row["saturating_tps"] is not None for row in rows),
+            too_much=fmean(inf if load is None else load for load in saturating),
         )
 
-    def by_kind(self, run: str, answer: str) -> list[Row]:
-        """The latencies of one run for each kind of operation."""
-        return [
+    def typical_run(self, scheme: str) -> Row | None:
+        """Of the usual runs the one whose load is closest to half the peak."""
+        peak, setup = self.peak(scheme), self.setup()
+        runs = [
             row
-            for row in self.tables.latencies
-            if row["run"] == run and row["answer"] == answer and row["kind"] != ALL_KINDS
+            for row in self.tables.measures
+            if row["scheme"] == scheme
+            and tuple(row[name] for name in SETUP) == setup
+            and row["load_tps"] is not None
         ]
+        if peak is None or not runs:
+            return None
+        return min(runs, key=lambda row: (abs(row["load_tps"] - peak.mean / 2), row["seed"]))
+
+    def by_kind(self, run: str) -> dict[str, dict[str, Row]]:
+        """The latencies of one run, by kind of operation and answer."""
+        found: dict[str, dict[str, Row]] = defaultdict(dict)
+        for row in self.tables.latencies:
+            if row["run"] == run and row["kind"] != ALL_KINDS:
+                found[row["kind"]][row["answer"]] = row
+        return dict(sorted(found.items()))
 
 
 _Key = tuple[str, tuple[Any, ...], str]

@@ -6,6 +6,7 @@ runs at hand do not tell.
 
 import itertools
 from collections.abc import Callable, Mapping
+from math import isinf
 from statistics import fmean
 from typing import Any, NamedTuple, Protocol
 
@@ -22,8 +23,13 @@ class Found(NamedTuple):
     low: float
     high: float
     seeds: int
-    bound: bool = False
-    """Is it only known to be at least this much?"""
+    possible: tuple[float, float] | None = None
+    """Where it must lie, if loads were tried too far apart to know better."""
+
+    @property
+    def is_bound(self) -> bool:
+        """Is it only known to be at least this much?"""
+        return self.possible is not None and isinf(self.possible[1])
 
 
 class Finding(Protocol):
@@ -47,7 +53,7 @@ class PeakThroughput(NamedTuple):
         peak = evidence.peak(self.scheme, **self.differing)
         if peak is None:
             return None
-        return Found(peak.mean, peak.mean, peak.seeds, bound=not peak.reached)
+        return Found(peak.mean, peak.mean, peak.seeds, (peak.mean, peak.too_much))
 
 
 class PeakRatio(NamedTuple):
@@ -64,10 +70,11 @@ class PeakRatio(NamedTuple):
     def find(self, evidence: Evidence) -> Found | None:
         one = evidence.peak(self.scheme, **self.differing)
         two = evidence.peak(self.scheme, **self.other)
-        if one is None or two is None or not (one.reached and two.reached) or not two.mean:
+        if one is None or two is None or isinf(one.too_much) or isinf(two.too_much) or not two.mean:
             return None
         ratio = one.mean / two.mean
-        return Found(ratio, ratio, min(one.seeds, two.seeds))
+        possible = one.mean / two.too_much, one.too_much / two.mean
+        return Found(ratio, ratio, min(one.seeds, two.seeds), possible)
 
 
 class Range(NamedTuple):

@@ -1,6 +1,6 @@
 """The few numbers that matter, in words."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from creek.pipeline.report import words
 from creek.pipeline.report.evidence import Evidence
@@ -14,6 +14,8 @@ from creek.pipeline.report.paper import (
     Mark,
     Unit,
 )
+
+ALMOST: Final = 0.9
 
 
 class Number(NamedTuple):
@@ -38,7 +40,7 @@ def headline(evidence: Evidence, judged: list[Judged]) -> Headline:
     ratio = _ratio().find(evidence)
     return Headline(
         title="Answers at once, and right almost always"
-        if weak is not None and accuracy is not None
+        if weak is not None and accuracy is not None and accuracy.low >= ALMOST
         else "Creek, measured",
         sentences=[*_lead(weak, stable, accuracy), *_scope(evidence, judged)],
         numbers=_numbers(peak, weak, stable, ratio, accuracy),
@@ -96,9 +98,9 @@ def _numbers(
         numbers.append(
             Number(
                 "peak throughput of Creek",
-                ("≥ " if peak.bound else "") + words.thousands(peak.low),
+                ("≥ " if peak.is_bound else "") + words.thousands(peak.low),
                 "tx/s",
-                f"paper: {words.thousands(PEAKS_TPS['creek'])}",
+                _about_peak(peak),
             )
         )
     for label, found in (
@@ -108,14 +110,14 @@ def _numbers(
         if found is not None:
             value, _, unit = words.number(_middle(found), Unit.MICROSECONDS).partition(words.SPACE)
             note = words.span(found.low, found.high, Unit.MICROSECONDS)
-            numbers.append(Number(label, value, unit, f"{note}, by load"))
+            numbers.append(Number(label, value, unit, _by_load(note)))
     if ratio is not None:
         numbers.append(
             Number(
                 "of Archie’s latency, for weak transactions",
                 f"{_middle(ratio) * 100:.0f}",
                 "%",
-                f"{ratio.low * 100:.0f}–{ratio.high * 100:.0f} %, by load",
+                _by_load(words.percents(ratio.low, ratio.high)),
             )
         )
     if accuracy is not None:
@@ -124,12 +126,25 @@ def _numbers(
     return numbers
 
 
+def _about_peak(peak: Found) -> str:
+    paper = f"paper: {words.thousands(PEAKS_TPS['creek'])}"
+    if peak.is_bound or peak.possible is None:
+        return paper
+    return f"{words.thousands(peak.possible[1])} was too much; {paper}"
+
+
+def _by_load(span: str) -> str:
+    """Loads may have given one value all the same."""
+    return f"{span}, by load" if "–" in span else f"up to {words.percent(UP_TO)} of the peak"
+
+
 def _alarms(evidence: Evidence) -> list[str]:
     """What nobody must overlook."""
     illegal = [row for row in evidence.tables.verdicts if row["verdict"] == "illegal"]
     unsettled = [row for row in evidence.tables.runs if row["unsettled"] is not None]
     violated = [row for row in evidence.tables.runs if row["violated"]]
-    alarms = []
+    failed = len(evidence.tables.failed)
+    alarms = [f"{failed} of the cells failed and are not in this page."] if failed else []
     if illegal:
         runs = len({row["run"] for row in illegal})
         alarms.append(

@@ -27,6 +27,7 @@ from creek.pipeline.report.paper import UP_TO, judge
 from creek.pipeline.report.statements import grouped, tally
 from creek.pipeline.report.theme import colours, css_name, of_style_sheet
 from creek.pipeline.report.timelines import timelines
+from creek.pipeline.report.transactions import by_transaction
 from creek.pipeline.report.variations import scheme_lines, variations
 
 VEGA_LITE: Final = "6.4"
@@ -61,6 +62,7 @@ def page(evidence: Evidence) -> str:
         statements=grouped(judged),
         style=Markup(_variables(evidence.schemes) + _file("page.css")),
         tally=tally(judged),
+        transactions=by_transaction(evidence),
         timelines=timed,
         up_to=words.percent(UP_TO),
         variation_lines=scheme_lines(evidence),

@@ -82,10 +82,15 @@ def judge(evidence: Evidence) -> list[Judged]:
 
 
 def _mark(band: Band, found: Found | None) -> Mark:
-    """A lower bound tells something only when it is already too much."""
-    if found is None or (found.bound and found.low <= band.high):
+    """A lower bound tells something only when it is already too much; and loads that are too far
+    apart tell nothing as long as the value might lie in the band."""
+    if found is None or (found.is_bound and found.low <= band.high):
         return Mark.NOT_MEASURED
-    return Mark.HOLDS if band.low <= found.low and found.high <= band.high else Mark.DIFFERS
+    if band.low <= found.low and found.high <= band.high:
+        return Mark.HOLDS
+    low, high = found.possible or (found.low, found.high)
+    might = found.possible is not None and low <= band.high and band.low <= high
+    return Mark.NOT_MEASURED if might else Mark.DIFFERS
 
 
 def within(value: float, tolerance: float) -> Band:

@@ -16,6 +16,7 @@ from creek.pipeline import schemas
 
 Row = dict[str, Any]
 RUNS: Final = "runs"
+FAILED: Final = "failed"
 FILES: Final = {"runs": "run.parquet", "samples": "replicas/samples.parquet"}
 """Where a run folder has its tables."""
 
@@ -30,6 +31,8 @@ class Tables(NamedTuple):
     verdicts: list[Row]
     runs: list[Row]
     samples: list[Row]
+    failed: list[Row]
+    """Cells of which there is no run: `cell`, and `detail`, what was written down about it."""
 
 
 def read_tables(out: Path) -> Tables:
@@ -54,6 +57,10 @@ def read_tables(out: Path) -> Tables:
             ],
             schemas.SAMPLES,
         ),
+        failed=[
+            {"cell": path.stem, "detail": path.read_text(encoding="utf-8", errors="replace")}
+            for path in sorted((out / FAILED).glob("*.txt"))
+        ],
     )
 
 

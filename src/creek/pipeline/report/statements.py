@@ -50,8 +50,11 @@ def _measured(judged: Judged) -> str:
     found = judged.found
     if found is None:
         return words.NOTHING
-    text = words.span(found.low, found.high, judged.statement.unit)
-    return f"at least {text}" if found.bound else text
+    unit = judged.statement.unit
+    if judged.mark is Mark.NOT_MEASURED and found.possible and not found.is_bound:
+        return f"somewhere in {words.span(*found.possible, unit)}"
+    text = words.span(found.low, found.high, unit)
+    return f"at least {text}" if found.is_bound else text
 
 
 def _picture(band: Band, found: Found) -> dict[str, float]:

@@ -214,8 +214,8 @@ def _rows(evidence: Evidence, drawn: list[_Curve], parameter: str, measure: _Mea
                     "value": measure.end(found) / scale,
                     "paper": paper,
                     "paper_says": words.NOTHING if paper is None else words.throughput(paper),
-                    "bound": found.bound,
-                    "shown": f"at least {shown}" if found.bound else shown,
+                    "bound": found.is_bound,
+                    "shown": f"at least {shown}" if found.is_bound else shown,
                     "seeds": found.seeds,
                 }
             )

@@ -66,6 +66,11 @@ def percent(value: float) -> str:
     return f"{value * 100:.0f}{SPACE}%"
 
 
+def percents(low: float, high: float) -> str:
+    one, two = percent(low), percent(high)
+    return one if one == two else f"{one.partition(SPACE)[0]}–{two}"
+
+
 def seeds(count: int) -> str:
     return "1 seed" if count == 1 else f"{count} seeds"
 

@@ -29,14 +29,17 @@ sayTheme();
 const tooltip = document.getElementById("tooltip");
 
 function tell(_handler, event, item, value) {
-  if (!value || typeof value !== "object") {
+  // Between marks the closest one counts: what is pointed at there is its cell, and it is the datum.
+  const mark = item?.isVoronoi ? item.datum : item;
+  const told = mark?.tooltip ?? value;
+  if (!value || !told || typeof told !== "object") {
     tooltip.hidden = true;
     return;
   }
-  const { line, ...facts } = value;
+  const { line, ...facts } = told;
   const title = document.createElement("p");
   title.textContent = line;
-  title.style.borderColor = item?.stroke ?? item?.datum?.stroke ?? "";
+  title.style.borderColor = mark?.stroke ?? mark?.fill ?? "";
   const list = document.createElement("dl");
   for (const [name, fact] of Object.entries(facts)) {
     const term = document.createElement("dt");
@@ -249,7 +252,7 @@ filter?.addEventListener("input", () => {
   const asked = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
   let left = 0;
   for (const row of document.querySelectorAll(".runs tbody tr")) {
-    const text = row.textContent.toLowerCase();
+    const text = [...row.cells].slice(0, -1).map((cell) => cell.textContent).join(" ").toLowerCase();
     row.hidden = !asked.every((word) => text.includes(word));
     left += row.hidden ? 0 : 1;
   }

@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from creek.evaluation import Experiment
-from creek.pipeline import schemas
+from creek.pipeline import output, schemas
 from creek.pipeline.report.reading import Row, Tables
+from creek.pipeline.tables import FILES
 
 PEAKS_TPS = {"smr": 2_750.0, "bayou": 2_680.0, "creek": 31_800.0, "archie": 34_600.0}
 EXECUTION_US = {"smr": 370.0, "bayou": 370.0, "creek": 540.0, "archie": 540.0}
@@ -286,12 +287,14 @@ def write(made: Tables, out: Path) -> Path:
         if rows:
             _write(rows, schema, out / name / "part-00000.parquet")
             (out / name / "_SUCCESS").touch()
+    (out / output.MARK).write_text("{}")
     for run in made.runs:
-        folder = out / "runs" / run["run"]
-        _write([run], schemas.RUNS, folder / "run.parquet")
+        folder = out / output.RUNS / run["run"]
+        _write([run], schemas.RUNS, folder / FILES["runs"])
+        (folder / "config.json").write_text("{}")
         samples = [row for row in made.samples if row["run"] == run["run"]]
         if samples:
-            _write(samples, schemas.SAMPLES, folder / "replicas" / "samples.parquet")
+            _write(samples, schemas.SAMPLES, folder / FILES["samples"])
     return out
 
 

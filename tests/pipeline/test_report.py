@@ -15,6 +15,8 @@ from creek.evaluation import Experiment
 from creek.pipeline.report import write_report
 from creek.pipeline.report.evidence import Evidence
 from creek.pipeline.report.page import page
+from creek.pipeline.report.paper import judge
+from creek.pipeline.report.reading import Tables
 from creek.pipeline.report.theme import INK_COLOURS, OTHER_COLOURS, SCHEME_COLOURS, css_name
 from tests.pipeline.made_up import SPLIT, tables, write
 
@@ -27,6 +29,11 @@ def few(scheme: str = "creek", seeds: int = 2, **varied: object) -> list[Experim
         for load in (1_000.0, 2_500.0, 20_000.0, 40_000.0)
         for seed in range(seeds)
     ]
+
+
+def shown(made: Tables) -> str:
+    evidence = Evidence(made)
+    return page(evidence, judge(evidence))
 
 
 def charts_of(text: str) -> dict[str, dict[str, object]]:
@@ -70,7 +77,8 @@ def words_of(text: str) -> str:
 def test_a_report_leaves_a_page_and_pictures(tmp_path: Path) -> None:
     written = write_report(write(tables(few() + few("smr")), tmp_path))
 
-    assert written == tmp_path / "report.html"
+    assert written.page == tmp_path / "report.html"
+    assert "not measured" in written.summary
     pictures = sorted(path.name for path in (tmp_path / "figures").iterdir())
     assert pictures == [f"figure-1{letter}.{kind}" for letter in "abc" for kind in ("png", "svg")]
     for path in (tmp_path / "figures").glob("*.svg"):
@@ -83,7 +91,7 @@ def test_a_report_leaves_a_page_and_pictures(tmp_path: Path) -> None:
 def test_the_same_tables_give_the_same_page(tmp_path: Path) -> None:
     made = tables(few())
 
-    assert page(Evidence(made)) == page(Evidence(made))
+    assert shown(made) == shown(made)
 
 
 def test_a_page_has_the_numbers_of_the_tables() -> None:
@@ -91,7 +99,7 @@ def test_a_page_has_the_numbers_of_the_tables() -> None:
     for row in made.summary:
         if row["measure"] == "weak_tentative_mean_us":
             row["mean"] = 543.2
-    told = words_of(page(Evidence(made)))
+    told = words_of(shown(made))
 
     assert "0.54 ms" in told
     assert "creek simulate --workload tpcc --scheme creek --load 20000" in told
@@ -99,7 +107,7 @@ def test_a_page_has_the_numbers_of_the_tables() -> None:
 
 
 def test_a_scheme_that_is_missing_leaves_its_lines_out() -> None:
-    charts = charts_of(page(Evidence(tables(few("smr")))))
+    charts = charts_of(shown(tables(few("smr"))))
 
     rows = charts["figure-1a"]["spec"]["datasets"]["rows"]  # type: ignore[index]
     assert {row["line"] for row in rows} == {"SMR"}
@@ -111,7 +119,7 @@ def test_a_scheme_of_somebody_else_gets_a_curve_and_a_colour() -> None:
     for table in (made.measures, made.summary, made.peaks, made.runs):
         for row in table:
             row["scheme"] = row["scheme"].replace("archie", "my own")
-    text = page(Evidence(made))
+    text = shown(made)
 
     rows = charts_of(text)["figure-1a"]["spec"]["datasets"]["rows"]  # type: ignore[index]
     assert "my own, weak first answer" in {row["line"] for row in rows}
@@ -119,7 +127,7 @@ def test_a_scheme_of_somebody_else_gets_a_curve_and_a_colour() -> None:
 
 
 def test_one_seed_is_told_as_one_seed() -> None:
-    text = page(Evidence(tables(few(seeds=1))))
+    text = shown(tables(few(seeds=1)))
 
     assert "one seed only" in words_of(text)
     assert "NaN" not in words_of(text)
@@ -132,21 +140,21 @@ def test_nulls_in_the_measures_are_no_points() -> None:
     made.summary[:] = [
         row for row in made.summary if row["measure"] not in ("accuracy", "execution_ratio")
     ]
-    charts = charts_of(page(Evidence(made)))
+    charts = charts_of(shown(made))
 
     assert "figure-1c" not in charts
     assert "figure-1a" in charts
 
 
 def test_runs_that_were_not_verified_are_called_so() -> None:
-    told = words_of(page(Evidence(tables(few(), verified=False))))
+    told = words_of(shown(tables(few(), verified=False)))
 
     assert "These runs have not been verified" in told
 
 
 def test_an_illegal_verdict_is_told_at_the_top_and_with_its_command() -> None:
     made = tables(few(), illegal=["creek-0003:real_time"])
-    told = words_of(page(Evidence(made)))
+    told = words_of(shown(made))
 
     assert "Checkers found something illegal in 1 of the runs" in told
     assert "w 1:4 came before w 1:3" in told
@@ -157,7 +165,7 @@ def test_a_violated_condition_and_a_run_that_did_not_rest_are_told() -> None:
     made = tables(few())
     made.runs[0]["violated"] = "replica 0: condition 3 does not hold"
     made.runs[1]["unsettled"] = "replica 2 lags behind"
-    told = words_of(page(Evidence(made)))
+    told = words_of(shown(made))
 
     assert "condition 3 does not hold" in told
     assert "replica 2 lags behind" in told
@@ -177,7 +185,7 @@ def test_hostile_text_stays_text() -> None:
     for table in (made.measures, made.latencies, made.verdicts, made.runs, made.samples):
         for row in table:
             row["run"] = HOSTILE + row["run"]
-    text = page(Evidence(made))
+    text = shown(made)
 
     told = words_of(text)  # which asserts that no element came of it
     assert HOSTILE in told
@@ -187,7 +195,7 @@ def test_hostile_text_stays_text() -> None:
 
 
 def test_a_page_allows_its_own_scripts_and_nothing_else() -> None:
-    text = page(Evidence(tables(few())))
+    text = shown(tables(few()))
 
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
     assert policy.startswith("default-src 'none'")
@@ -199,7 +207,7 @@ def test_a_cell_that_failed_is_told(tmp_path: Path) -> None:
     write(tables(few()), tmp_path)
     (tmp_path / "failed").mkdir()
     (tmp_path / "failed" / "creek-w5.txt").write_text("it ran out of <memory>")
-    told = words_of(write_report(tmp_path).read_text())
+    told = words_of(write_report(tmp_path).page.read_text())
 
     assert "1 of the cells failed" in told
     assert "it ran out of <memory>" in told
@@ -207,7 +215,7 @@ def test_a_cell_that_failed_is_told(tmp_path: Path) -> None:
 
 def test_a_partition_is_drawn_over_time() -> None:
     faults = tuple(SPLIT.split("; "))
-    text = page(Evidence(tables([Experiment(load_tps=1e4, faults=faults, duration_us=5_000_000)])))
+    text = shown(tables([Experiment(load_tps=1e4, faults=faults, duration_us=5_000_000)]))
 
     keys = [key for key in charts_of(text) if key.startswith("timeline-")]
     assert len(keys) == 2
@@ -222,7 +230,7 @@ def test_layouts_are_compared_by_warehouses() -> None:
         for warehouses in (1, 5)
         for experiment in few(layout=layout, warehouses=warehouses)
     ]
-    spec = charts_of(page(Evidence(tables(varied))))["layout-peak"]["spec"]
+    spec = charts_of(shown(tables(varied)))["layout-peak"]["spec"]
 
     lines = {row["line"] for row in spec["datasets"]["rows"]}  # type: ignore[index]
     assert lines == {"Creek, rows", "Creek, fine"}

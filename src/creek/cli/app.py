@@ -17,6 +17,7 @@ from creek.cli.check import check
 from creek.cli.exits import DISK, INTERRUPTED, PIPE_CLOSED, USAGE
 from creek.cli.fuzz import fuzz
 from creek.cli.pipeline import pipeline
+from creek.cli.pipeline_report import report
 from creek.cli.simulate import simulate
 from creek.errors import StorageFault, UsageError
 
@@ -51,6 +52,7 @@ command.add_command(simulate)
 command.add_command(fuzz)
 command.add_command(check)
 command.add_command(pipeline)
+pipeline.add_command(report)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

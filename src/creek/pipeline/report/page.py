@@ -23,7 +23,7 @@ from creek.pipeline.report.evidence import Evidence
 from creek.pipeline.report.figures import FIGURES, Figure
 from creek.pipeline.report.headline import headline
 from creek.pipeline.report.made_with import made_with
-from creek.pipeline.report.paper import UP_TO, judge
+from creek.pipeline.report.paper import UP_TO, Judged
 from creek.pipeline.report.statements import grouped, tally
 from creek.pipeline.report.theme import colours, css_name, of_style_sheet
 from creek.pipeline.report.timelines import timelines
@@ -36,9 +36,8 @@ EXPOSED: Final = "window.vegaEmbed = vegaEmbed;"
 """What the page's script uses of the libraries."""
 
 
-def page(evidence: Evidence) -> str:
+def page(evidence: Evidence, judged: list[Judged]) -> str:
     palette = of_style_sheet(evidence.schemes)
-    judged = judge(evidence)
     figures = [figure for draw in FIGURES if (figure := draw(evidence, palette, False))]
     varied = variations(evidence, palette)
     timed = timelines(evidence, palette)

@@ -6,23 +6,20 @@ damaged, or whose columns are not those of `schemas`, is named and refused.
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from creek.errors import StorageFault, UsageError
-from creek.pipeline import schemas
+from creek.pipeline import output, schemas, tables
 
 Row = dict[str, Any]
-RUNS: Final = "runs"
-FAILED: Final = "failed"
-FILES: Final = {"runs": "run.parquet", "samples": "replicas/samples.parquet"}
-"""Where a run folder has its tables."""
 
 
 class Tables(NamedTuple):
-    """The rows of every table, as plain values; SAMPLES of runs with faults only."""
+    """The rows of every table, as plain values; RUNS of those that were measured, and SAMPLES of
+    those with faults."""
 
     measures: list[Row]
     latencies: list[Row]
@@ -40,26 +37,25 @@ def read_tables(out: Path) -> Tables:
         raise UsageError(f"{out} is no folder: name one that 'creek pipeline simulate' has made")
     if not _files(out / "summary") or not _files(out / "measures"):
         raise UsageError(f"{out} holds no measures yet: run 'creek pipeline measure {out}' first")
-    folders = out / RUNS
-    runs = _rows(sorted(folders.glob(f"*/{FILES['runs']}")), schemas.RUNS)
+    measures = _rows(_files(out / "measures"), schemas.MEASURES)
+    measured = {row["run"] for row in measures}
+    folders = [folder for folder in output.run_folders(out) if folder.resolve().name in measured]
+    runs = _rows(_present(folders, "runs"), schemas.RUNS)
+    faulty = {row["run"] for row in runs if row["faults"]}
     return Tables(
-        measures=_rows(_files(out / "measures"), schemas.MEASURES),
+        measures=measures,
         latencies=_rows(_files(out / "latencies"), schemas.LATENCIES),
         summary=_rows(_files(out / "summary"), schemas.SUMMARY),
         peaks=_rows(_files(out / "peaks"), schemas.PEAKS),
         verdicts=_rows(_files(out / "verdicts"), schemas.VERDICTS),
         runs=runs,
         samples=_rows(
-            [
-                folders / row["run"] / FILES["samples"]
-                for row in runs
-                if row["faults"] and (folders / row["run"] / FILES["samples"]).is_file()
-            ],
+            _present([each for each in folders if each.resolve().name in faulty], "samples"),
             schemas.SAMPLES,
         ),
         failed=[
             {"cell": path.stem, "detail": path.read_text(encoding="utf-8", errors="replace")}
-            for path in sorted((out / FAILED).glob("*.txt"))
+            for path in sorted((out / output.FAILED).glob("*.txt"))
         ],
     )
 
@@ -68,6 +64,11 @@ def _files(table: Path) -> list[Path]:
     """What a stage wrote, without the marks that Spark leaves beside it."""
     found = table.rglob("*.parquet") if table.is_dir() else iter([table.with_suffix(".parquet")])
     return sorted(path for path in found if path.is_file() and not path.name.startswith(("_", ".")))
+
+
+def _present(folders: Sequence[Path], table: str) -> list[Path]:
+    files = (folder / tables.FILES[table] for folder in folders)
+    return [file for file in files if file.is_file()]
 
 
 def _rows(paths: Sequence[Path], schema: pa.Schema) -> list[Row]:

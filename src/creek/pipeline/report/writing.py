@@ -1,13 +1,15 @@
 """Writing the page and its pictures."""
 
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import vl_convert
 
+from creek.errors import StorageFault
 from creek.pipeline.report.evidence import Evidence
 from creek.pipeline.report.figures import FIGURES
 from creek.pipeline.report.page import VEGA_LITE, page
+from creek.pipeline.report.paper import Judged, Mark, judge
 from creek.pipeline.report.reading import read_tables
 from creek.pipeline.report.theme import of_picture
 
@@ -17,15 +19,33 @@ SHARPNESS: Final = 2
 """Pixels of a PNG for each of the drawing."""
 
 
-def write_report(out: Path) -> Path:
-    """Returns where the page is. What an earlier report left there is replaced."""
+class Report(NamedTuple):
+    page: Path
+    summary: str
+    """In one line."""
+
+
+def write_report(out: Path) -> Report:
+    """What an earlier report left there is replaced."""
     evidence = Evidence(read_tables(out))
-    _write_pictures(evidence, out / PICTURES)
+    judged = judge(evidence)
     target = out / PAGE
-    beside = target.with_suffix(".html.new")
-    beside.write_text(page(evidence), encoding="utf-8")
-    beside.replace(target)
-    return target
+    beside = out / f".{PAGE}.partial"
+    try:
+        _write_pictures(evidence, out / PICTURES)
+        beside.write_text(page(evidence, judged), encoding="utf-8")
+        beside.replace(target)
+    except OSError as error:
+        raise StorageFault(f"cannot write to {out}: {error.strerror or error}") from error
+    return Report(target, _summary(judged))
+
+
+def _summary(judged: list[Judged]) -> str:
+    hold, differ, not_measured = (sum(each.mark is mark for each in judged) for mark in Mark)
+    return (
+        f"of {len(judged)} statements of the paper, {hold} hold, {differ} differ, and "
+        f"{not_measured} are not measured"
+    )
 
 
 def _write_pictures(evidence: Evidence, folder: Path) -> None:

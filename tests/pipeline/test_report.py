@@ -285,3 +285,15 @@ def test_every_colour_of_text_or_line_can_be_told_from_what_is_behind_it(
     texts = [INK_COLOURS[name] for name in ("ink", "soft", "good", "bad", "unsure")]
     for pair in (*texts, *SCHEME_COLOURS.values(), *OTHER_COLOURS):
         assert contrast(pair[dark], INK_COLOURS[behind][dark]) >= 4.5, pair
+
+
+def test_what_is_no_number_is_no_point(tmp_path: Path) -> None:
+    made = tables(few())
+    for row in made.summary:
+        row["mean"] = float("nan") if row["measure"] == "accuracy" else row["mean"]
+        row["low"] = float("-inf")
+    text = write_report(write(made, tmp_path)).page.read_text()
+
+    assert "figure-1b" in charts_of(text)  # to the letter
+    assert "NaN" not in json.dumps(charts_of(text))
+    assert "Infinity" not in json.dumps(charts_of(text))

@@ -127,7 +127,7 @@ def test_curves_that_do_not_meet_are_not_compared() -> None:
 
 
 def test_a_lower_share_of_the_loads_leaves_out_where_latency_strikes_up() -> None:
-    evidence = Evidence(tables(creek(loads=(1_000.0, 30_000.0, 31_500.0))))
+    evidence = Evidence(tables(creek(loads=(1_000.0, 30_000.0, 31_500.0, 40_000.0))))
 
     everywhere = Range("creek", STRONG_STABLE).find(evidence)
     calm = Range("creek", STRONG_STABLE, up_to=0.5).find(evidence)

@@ -16,6 +16,8 @@ STATISTICS: Final = {"mean": "mean_us", "median": "p50_us", "p95": "p95_us", "p9
 WEAK: Final = "circle"
 STRONG: Final = "square"
 BOTH: Final = "diamond"
+LEAST: Final = 0.001
+"""An interval that reaches below nothing is drawn down to this share of its mean."""
 
 
 class Line(NamedTuple):
@@ -93,7 +95,7 @@ def rows(line: Line, points: list[Point], unit: Unit, **more: Any) -> list[dict[
             "line": line.label,
             "throughput": point.throughput_tps,
             "value": point.mean / scale,
-            "low": None if point.low is None else max(point.low, 0) / scale,
+            "low": None if point.low is None else max(point.low, point.mean * LEAST) / scale,
             "high": None if point.high is None else point.high / scale,
             "saturated": point.saturated,
             "shown": words.number(point.mean, unit),
@@ -104,6 +106,7 @@ def rows(line: Line, points: list[Point], unit: Unit, **more: Any) -> list[dict[
         }
         | more
         for point in points
+        if point.throughput_tps > 0
     ]
 
 

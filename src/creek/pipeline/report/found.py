@@ -6,7 +6,7 @@ runs at hand do not tell.
 
 import itertools
 from collections.abc import Callable, Mapping
-from math import isinf
+from math import inf, isinf
 from statistics import fmean
 from typing import Any, NamedTuple, Protocol
 
@@ -84,8 +84,8 @@ class Range(NamedTuple):
     measure: str
     differing: Differing = USUAL
     up_to: float = 1.0
-    """Which share of the highest of those loads is still looked at: latency strikes up close to
-    it, where cores begin to be short now and then."""
+    """Up to which share of the first load that is too much: close to it latency strikes up, as
+    cores are short now and then."""
 
     @property
     def how(self) -> str:
@@ -95,9 +95,13 @@ class Range(NamedTuple):
         return _range(self.points(evidence))
 
     def points(self, evidence: Evidence) -> list[Point]:
-        points = evidence.below_saturation(self.scheme, self.measure, **self.differing)
-        most = max((point.load_tps for point in points), default=0.0) * self.up_to
-        return [point for point in points if point.load_tps <= most]
+        points = evidence.curve(self.scheme, self.measure, **self.differing)
+        too_much = min((point.load_tps for point in points if point.saturated), default=inf)
+        return [
+            point
+            for point in points
+            if not point.saturated and point.load_tps <= self.up_to * too_much
+        ]
 
 
 class Highest(NamedTuple):
@@ -216,11 +220,9 @@ class DuringPartitions(NamedTuple):
 
 
 def _loads(up_to: float) -> str:
-    return (
-        "all loads below saturation"
-        if up_to == 1
-        else f"loads up to {100 * up_to:.0f}\u00a0% of the peak"
-    )
+    if up_to == 1:
+        return "all loads below saturation"
+    return f"loads up to {100 * up_to:.0f}\u00a0% of the first that is too much"
 
 
 def _at(points: list[Point], load_tps: float) -> float | None:

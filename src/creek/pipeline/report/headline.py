@@ -135,7 +135,7 @@ def _about_peak(peak: Found) -> str:
 
 def _by_load(span: str) -> str:
     """Loads may have given one value all the same."""
-    return f"{span}, by load" if "–" in span else f"up to {words.percent(UP_TO)} of the peak"
+    return f"{span}, by load" if "–" in span else "at all loads below the peak"
 
 
 def _alarms(evidence: Evidence) -> list[str]:

@@ -34,7 +34,7 @@ STRONG_TENTATIVE: Final = f"strong_tentative{MEAN}"
 STRONG_STABLE: Final = f"strong_stable{MEAN}"
 UP_TO: Final = 0.9
 """Latencies are compared where the processors are not saturated, as in the paper: at loads up to
-this share of the peak."""
+this share of the first that is too much."""
 
 
 class Unit(StrEnum):

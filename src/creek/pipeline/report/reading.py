@@ -1,10 +1,12 @@
 """Reading the tables that the other stages left in an output folder.
 
-By now they are small: a few rows for each run. A table that is not there is empty; one that is
-damaged, or whose columns are not those of `schemas`, is named and refused.
+By now they are small: a few rows for each run. What is no finite number counts as null. A table
+that is not there is empty; one that is damaged, or whose columns are not those of `schemas`, is
+named and refused.
 """
 
 from collections.abc import Iterable, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -88,5 +90,9 @@ def _rows_of(path: Path, schema: pa.Schema) -> Iterable[Row]:
                 f"{path} is of another version: its column '{field.name}' should be {field.type} "
                 f"and is {found}"
             )
-    rows: list[Row] = table.select(schema.names).to_pylist()
-    return rows
+    for row in table.select(schema.names).to_pylist():
+        yield {name: None if _is_no_number(value) else value for name, value in row.items()}
+
+
+def _is_no_number(value: object) -> bool:
+    return isinstance(value, float) and not isfinite(value)

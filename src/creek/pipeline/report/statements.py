@@ -25,9 +25,9 @@ def tally(judged: list[Judged]) -> str:
     marks = [each.mark for each in judged]
     hold, differ, open_ = (marks.count(mark) for mark in Mark)
     return (
-        f"Of {len(marks)} statements, {hold} hold, {differ} differ, {open_} are not measured by "
-        "these runs. Where the paper gives a range, that is what is accepted; where it gives a "
-        "number, the number and a tolerance."
+        f"Of {len(marks)} statements {hold} hold and {differ} do not; of the other {open_} these "
+        "runs do not tell. Where the paper gives a range, that is what is accepted; where it gives "
+        "a number, the number and a tolerance."
     )
 
 

@@ -41,11 +41,10 @@ def write_report(out: Path) -> Report:
 
 
 def _summary(judged: list[Judged]) -> str:
-    hold, differ, not_measured = (sum(each.mark is mark for each in judged) for mark in Mark)
-    return (
-        f"of {len(judged)} statements of the paper, {hold} hold, {differ} differ, and "
-        f"{not_measured} are not measured"
-    )
+    marks = [each.mark for each in judged]
+    hold, differ, not_measured = (marks.count(mark) for mark in Mark)
+    counts = f"{hold} hold, {differ} differ, {not_measured} not measured"
+    return f"{len(marks)} statements of the paper: {counts}"
 
 
 def _write_pictures(evidence: Evidence, folder: Path) -> None:

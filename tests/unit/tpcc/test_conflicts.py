@@ -34,7 +34,7 @@ def run(layout: str, call: tuple[Any, ...]) -> tuple[set[Key], set[Key]]:
     execution = datatype(layout).run(request, snapshot)
     assert execution.outcome.error is None
     assert snapshot.ranges == []  # nothing scans
-    return set(snapshot.reads), {*execution.writes, *execution.adds}
+    return {*snapshot.initial, *snapshot.reads}, {*execution.writes, *execution.adds}
 
 
 def conflict(layout: str, earlier: tuple[Any, ...], later: tuple[Any, ...]) -> bool:

@@ -237,10 +237,15 @@ def test_the_switch_changes_every_colour_and_is_remembered(reader: Reader) -> No
     assert page.get_by_label("Switch to light").is_visible()
 
 
-def test_a_reader_who_prefers_dark_gets_dark(browser: Browser, report: Path) -> None:
+def test_a_reader_who_prefers_dark_gets_dark_and_prints_light(
+    browser: Browser, report: Path
+) -> None:
     for reader in opened(browser, report, 1280, 900, "dark"):
         shade = reader.page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert shade == "rgb(21, 24, 27)"
+        reader.page.emulate_media(media="print")
+        shade = reader.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert shade == "rgb(252, 251, 248)"
 
 
 def test_on_a_phone_nothing_is_wider_than_the_screen(phone: Reader) -> None:

@@ -166,7 +166,7 @@ def test_a_value_outside_of_its_band_differs() -> None:
     accuracy = judged(Evidence(made), "Accuracy of speculation, Creek, 5 warehouses")
 
     assert accuracy.mark is Mark.DIFFERS
-    assert accuracy.found == Found(0.5, 0.5, 2)
+    assert accuracy.found == Found(0.5, 0.5, 2, mean=0.5)
 
 
 def test_a_partition_is_judged_by_what_was_sampled_while_it_lasted() -> None:

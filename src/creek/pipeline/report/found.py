@@ -25,6 +25,12 @@ class Found(NamedTuple):
     seeds: int
     possible: tuple[float, float] | None = None
     """Where it must lie, if loads were tried too far apart to know better."""
+    mean: float | None = None
+    """Over the loads; None where a single number is asked for."""
+
+    @property
+    def typical(self) -> float:
+        return self.low if self.mean is None else self.mean
 
     @property
     def is_bound(self) -> bool:
@@ -117,7 +123,7 @@ class Highest(NamedTuple):
 
     def find(self, evidence: Evidence) -> Found | None:
         found = Range(self.scheme, self.measure, self.differing).find(evidence)
-        return None if found is None else found._replace(low=found.high)
+        return None if found is None else found._replace(low=found.high, mean=None)
 
 
 class Compared(NamedTuple):
@@ -144,7 +150,7 @@ class Compared(NamedTuple):
             return None
         values = [self.operation(point.mean, value) for point, value in pairs]
         seeds = min(point.seeds for point in (*two, *(point for point, _ in pairs)))
-        return Found(min(values), max(values), seeds)
+        return Found(min(values), max(values), seeds, mean=fmean(values))
 
 
 class HighestOfAll(NamedTuple):
@@ -159,7 +165,7 @@ class HighestOfAll(NamedTuple):
     def find(self, evidence: Evidence) -> Found | None:
         curves = [evidence.below_saturation(each, self.measure) for each in evidence.schemes]
         found = _range([point for curve in curves for point in curve])
-        return None if found is None else found._replace(low=found.high)
+        return None if found is None else found._replace(low=found.high, mean=None)
 
 
 class Difference(NamedTuple):
@@ -176,15 +182,15 @@ class Difference(NamedTuple):
         one, two = self.one.find(evidence), self.two.find(evidence)
         if one is None or two is None:
             return None
-        value = fmean((one.low, one.high)) - fmean((two.low, two.high))
+        value = one.typical - two.typical
         return Found(value, value, min(one.seeds, two.seeds))
 
 
 class Only(NamedTuple):
-    """One value of a range: an end of it, or its middle."""
+    """One value of a range: an end of it, or its mean."""
 
     finding: Finding
-    end: Callable[[float, float], float]
+    end: Callable[[Found], float]
     words: str
 
     @property
@@ -195,8 +201,8 @@ class Only(NamedTuple):
         found = self.finding.find(evidence)
         if found is None:
             return None
-        value = self.end(found.low, found.high)
-        return found._replace(low=value, high=value)
+        value = self.end(found)
+        return found._replace(low=value, high=value, mean=None)
 
 
 class DuringPartitions(NamedTuple):
@@ -238,4 +244,5 @@ def _range(points: list[Point]) -> Found | None:
     if not points:
         return None
     means = [point.mean for point in points]
-    return Found(min(means), max(means), min(point.seeds for point in points))
+    seeds = min(point.seeds for point in points)
+    return Found(min(means), max(means), seeds, mean=fmean(means))

@@ -57,18 +57,14 @@ def _ratio() -> Finding:
     )
 
 
-def _middle(found: Found) -> float:
-    return (found.low + found.high) / 2
-
-
 def _lead(weak: Found | None, stable: Found | None, accuracy: Found | None) -> list[str]:
     if weak is None or stable is None or accuracy is None:
         return []
     return [
-        f"A weak transaction is answered after {words.number(_middle(weak), Unit.MICROSECONDS)}, "
+        f"A weak transaction is answered after {words.number(weak.typical, Unit.MICROSECONDS)}, "
         f"without asking any other replica, and at least {words.share(accuracy.low)} of these "
         "answers turn out to be true. A strong one has an answer that will never change after "
-        f"{words.number(_middle(stable), Unit.MICROSECONDS)}."
+        f"{words.number(stable.typical, Unit.MICROSECONDS)}."
     ]
 
 
@@ -108,14 +104,14 @@ def _numbers(
         ("until a strong answer is stable", stable),
     ):
         if found is not None:
-            value, _, unit = words.number(_middle(found), Unit.MICROSECONDS).partition(words.SPACE)
+            value, _, unit = words.number(found.typical, Unit.MICROSECONDS).partition(words.SPACE)
             note = words.span(found.low, found.high, Unit.MICROSECONDS)
             numbers.append(Number(label, value, unit, _by_load(note)))
     if ratio is not None:
         numbers.append(
             Number(
                 "of Archie’s latency, for weak transactions",
-                f"{_middle(ratio) * 100:.0f}",
+                f"{ratio.typical * 100:.0f}",
                 "%",
                 _by_load(words.percents(ratio.low, ratio.high)),
             )

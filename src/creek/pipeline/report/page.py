@@ -115,10 +115,9 @@ def _variables(schemes: list[str]) -> str:
 
     return (
         f":root{{color-scheme:light;{block(False)}}}\n"
-        f"@media (prefers-color-scheme:dark){{:root:not([data-theme=light])"
+        f"@media screen and (prefers-color-scheme:dark){{:root:not([data-theme=light])"
         f"{{color-scheme:dark;{block(True)}}}}}\n"
-        f":root[data-theme=dark]{{color-scheme:dark;{block(True)}}}\n"
-        f"@media print{{:root,:root[data-theme]{{{block(False)}}}}}\n"
+        f"@media screen{{:root[data-theme=dark]{{color-scheme:dark;{block(True)}}}}}\n"
     )
 
 

@@ -110,7 +110,7 @@ _MEASURES: Final = (
         Unit.MICROSECONDS,
         charts.PLAIN,
         lambda evidence, scheme, where: Range(scheme, STRONG_STABLE, where, UP_TO).find(evidence),
-        lambda found: (found.low + found.high) / 2,
+        lambda found: found.typical,
         sequential=False,
     ),
     _Measure(

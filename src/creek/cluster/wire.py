@@ -1,0 +1,221 @@
+"""What travels between processes: frames, and what is said in them.
+
+A frame is its length in four bytes, and then one message in msgpack. On every connection both sides
+first say who they are; whoever speaks another version, or belongs to another cluster, is told so
+and left alone. Between replicas, what follows are the protocol's own messages; between a client and
+a replica, those below.
+
+Nothing here runs code that came over the wire: a client names an operation that the replica knows.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Any, Final, TypeAlias, TypeVar
+
+import msgspec
+
+from creek.errors import MalformedMessage
+from creek.protocol.dots import Dot
+from creek.protocol.values import frozen
+
+WIRE_VERSION: Final = 1
+"""Raised when one who speaks the old version would misunderstand the new one."""
+
+PEER_FRAME_MAX: Final = 64 * 1024 * 1024
+"""Bytes. A snapshot of the state is one message."""
+CLIENT_FRAME_MAX: Final = 4 * 1024 * 1024
+
+_LENGTH = struct.Struct(">I")
+
+
+class FrameTooLong(MalformedMessage):
+    """Its length says more than is allowed: whoever sent it does not speak our language."""
+
+
+def framed(payload: bytes) -> bytes:
+    return _LENGTH.pack(len(payload)) + payload
+
+
+class Frames:
+    """Bytes in, whole payloads out, wherever the bytes were cut."""
+
+    __slots__ = ("_buffer", "_most")
+
+    def __init__(self, most: int) -> None:
+        self._buffer = bytearray()
+        self._most = most
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The payloads that are complete now. Raises `FrameTooLong`; then nothing more is read."""
+        buffer = self._buffer
+        buffer += data
+        at, end = 0, len(buffer)
+        try:
+            while end - at >= _LENGTH.size:
+                (length,) = _LENGTH.unpack_from(buffer, at)
+                if length > self._most:
+                    raise FrameTooLong(f"a frame of {length} bytes: at most {self._most} are read")
+                begin = at + _LENGTH.size
+                if end - begin < length:
+                    return
+                at = begin + length
+                yield bytes(buffer[begin:at])
+        finally:
+            del buffer[:at]
+
+
+# --- between replicas -------------------------------------------------------------------------
+
+
+class PeerHello(msgspec.Struct, frozen=True, array_like=True, tag=1):
+    """From both sides; then the protocol's messages."""
+
+    version: int
+    cluster: str
+    replica: int
+    members: tuple[int, ...]
+    datatype: str
+
+
+# --- from a client ----------------------------------------------------------------------------
+
+
+class Hello(msgspec.Struct, frozen=True, array_like=True, tag=10):
+    version: int
+    client: str
+    """Its own, and never another's: what it asks for is executed once, however often it asks."""
+    token: str = ""
+    datatype: str = ""
+    """What it expects to find; empty: whatever is there."""
+
+
+class Call(msgspec.Struct, frozen=True, array_like=True, tag=11):
+    """Please carry out an operation. `number`: of this client's calls, each greater than the last;
+    asked again with the same number, it is the same call."""
+
+    number: int
+    operation: str
+    arguments: tuple[Any, ...] = ()
+    strong: bool = False
+    session: int = 0
+    after: tuple[Dot, ...] = ()
+    """Only when the replica has these."""
+    deadline_ms: int = 0
+    """Do not begin later than that; 0: whenever."""
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "arguments", frozen(self.arguments))
+
+
+class Enough(msgspec.Struct, frozen=True, array_like=True, tag=12):
+    """No more answers to this call, please. What it does is done all the same."""
+
+    number: int
+
+
+class StatusRequest(msgspec.Struct, frozen=True, array_like=True, tag=13):
+    number: int
+
+
+FromClient: TypeAlias = Hello | Call | Enough | StatusRequest
+
+
+# --- to a client ------------------------------------------------------------------------------
+
+
+class Welcome(msgspec.Struct, frozen=True, array_like=True, tag=20):
+    version: int
+    cluster: str
+    replica: int
+    datatype: str
+    operations: tuple[tuple[str, bool], ...]
+    """Names, and whether they only read."""
+
+
+class Issued(msgspec.Struct, frozen=True, array_like=True, tag=21):
+    """The call has its place among all requests. From now on it may be done."""
+
+    number: int
+    id: Dot
+
+
+class Answer(msgspec.Struct, frozen=True, array_like=True, tag=22):
+    number: int
+    kind: str
+    """`tentative`, `stable` or `final`."""
+    value: Any = None
+    error: str | None = None
+    changed: bool = False
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "value", frozen(self.value))
+
+
+class Refused(msgspec.Struct, frozen=True, array_like=True, tag=23):
+    """There will be no answer."""
+
+    number: int
+    reason: str
+    """One of REASONS."""
+    message: str
+    certain: bool = True
+    """Was it certainly not done?"""
+
+
+class Status(msgspec.Struct, frozen=True, array_like=True, tag=24):
+    number: int
+    status: dict[str, Any]
+
+
+class Denied(msgspec.Struct, frozen=True, array_like=True, tag=25):
+    """The connection is closed after this."""
+
+    reason: str
+    message: str
+
+
+ToClient: TypeAlias = Welcome | Issued | Answer | Refused | Status | Denied
+
+REASONS: Final = (
+    "unknown_operation",
+    "bad_arguments",
+    "too_large",
+    "busy",
+    "disk",
+    "deadline",
+    "stopping",
+    "token",
+    "version",
+    "cluster",
+    "datatype",
+    "malformed",
+)
+
+_Said = TypeVar("_Said")
+_encode = msgspec.msgpack.Encoder().encode
+_peer_hello: msgspec.msgpack.Decoder[PeerHello] = msgspec.msgpack.Decoder(PeerHello)
+_from_client: msgspec.msgpack.Decoder[FromClient] = msgspec.msgpack.Decoder(FromClient)
+_to_client: msgspec.msgpack.Decoder[ToClient] = msgspec.msgpack.Decoder(ToClient)
+
+
+def frame_of(message: PeerHello | FromClient | ToClient) -> bytes:
+    return framed(_encode(message))
+
+
+def peer_hello(payload: bytes) -> PeerHello:
+    return _decoded(_peer_hello, payload)
+
+
+def from_client(payload: bytes) -> FromClient:
+    return _decoded(_from_client, payload)
+
+
+def to_client(payload: bytes) -> ToClient:
+    return _decoded(_to_client, payload)
+
+
+def _decoded(decoder: "msgspec.msgpack.Decoder[_Said]", payload: bytes) -> _Said:
+    try:
+        return decoder.decode(payload)
+    except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
+        raise MalformedMessage(str(error)) from error

@@ -1,0 +1,48 @@
+"""The system calls by which a journal changes its folder.
+
+They go through one object, so that a test can put another in its place: one whose disk is full,
+fails, or loses power between any two of them.
+"""
+
+import os
+from pathlib import Path
+
+
+class Calls:
+    __slots__ = ()
+
+    def create(self, path: Path) -> int:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+
+    def open(self, path: Path) -> int:
+        return os.open(path, os.O_RDWR)
+
+    def write(self, file: int, data: bytes | memoryview, offset: int) -> int:
+        """How many bytes were written: perhaps not all."""
+        return os.pwrite(file, data, offset)
+
+    def fdatasync(self, file: int) -> None:
+        os.fdatasync(file)
+
+    def truncate(self, file: int, length: int) -> None:
+        os.ftruncate(file, length)
+
+    def close(self, file: int) -> None:
+        os.close(file)
+
+    def rename(self, old: Path, new: Path) -> None:
+        os.rename(old, new)
+
+    def unlink(self, path: Path) -> None:
+        os.unlink(path)
+
+    def sync_directory(self, path: Path) -> None:
+        """Make names that were given and taken away durable."""
+        directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+
+SYSTEM = Calls()

@@ -1,0 +1,178 @@
+"""Writing the files of a journal: groups behind each other, new segments, old ones removed.
+
+What it leaves behind at any moment, however it is interrupted, is what `segments` can read.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from creek.cluster.calls import Calls
+from creek.cluster.segments import (
+    SEGMENT_HEADER_BYTES,
+    UNFINISHED,
+    Chain,
+    Segment,
+    group_bytes_of,
+    name_of,
+    segment_bytes_of,
+)
+
+ROOM_BYTES: Final = 1024 * 1024
+"""How much is zeroed at a time. The write that crosses the end brings the next zeros along."""
+
+
+class Writer:
+    """Puts one group behind the other, each durable before the next; begins new segments.
+
+    After an error the segment is left behind. What a failed sync covered may be gone although it
+    can still be read, so the group is written again, to another file.
+    """
+
+    __slots__ = (
+        "_calls",
+        "_directory",
+        "_end",
+        "_file",
+        "_log",
+        "_number",
+        "_paths",
+        "_room",
+        "_salt",
+        "_segment_bytes",
+    )
+
+    def __init__(
+        self, directory: Path, segment_bytes: int, calls: Calls, log: Callable[[str], None]
+    ) -> None:
+        self._directory = directory
+        self._segment_bytes = segment_bytes
+        self._calls = calls
+        self._log = log
+        self._paths: list[Path] = []
+        """Every segment that may still exist, oldest first."""
+        self._number = 0
+        self._file: int | None = None
+        self._salt = 0
+        self._end = 0
+        self._room = 0
+        """The file is this long, zeros included."""
+
+    def resume(self, chain: Chain) -> None:
+        """Go on behind what was found, once it is durable: a process that was killed may have
+        left groups which only its system has seen."""
+        calls = self._calls
+        for path in chain.useless:
+            if path.suffix == UNFINISHED:
+                calls.unlink(path)
+        self._paths = [path for path in chain.useless if path.suffix != UNFINISHED]
+        self._paths += chain.segments
+        tail = chain.tail
+        if tail is None:
+            return
+        self._number = tail.segment.number
+        self._file = calls.open(tail.path)
+        self._salt = tail.segment.salt
+        self._end = tail.end
+        self._room = tail.size
+        if tail.cut is not None:
+            calls.truncate(self._file, tail.end)
+            self._room = tail.end
+        if tail.last > SEGMENT_HEADER_BYTES:
+            # Its sync may have failed; then only what is written again is sure to be written.
+            self._write(self._file, tail.group, tail.last)
+        calls.fdatasync(self._file)
+        calls.sync_directory(self._directory)
+        self._forget(len(self._paths) - len(chain.segments))
+
+    def write(self, first: int, payloads: Sequence[bytes], size: int, image: bool) -> None:
+        """Make a group durable. Raises OSError; then it may be there or not, and comes again."""
+        if image or self._file is None or self._end + size > self._segment_bytes:
+            self.close()
+            self._begin(first, payloads, image)
+        else:
+            self._extend(self._file, first, payloads)
+
+    def forget_older(self) -> None:
+        """The segment that is written begins with an image: remove those before it."""
+        self._forget(len(self._paths) - 1)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._discard(self._file)
+            self._file = None
+
+    def _extend(self, file: int, first: int, payloads: Sequence[bytes]) -> None:
+        data = group_bytes_of(first, self._salt, payloads)
+        end = self._end + len(data)
+        room = self._room
+        if end > room:
+            room = self._room_for(end)
+            data += bytes(room - end)
+        try:
+            self._write(file, data, self._end)
+            self._calls.fdatasync(file)
+        except OSError:
+            # Whether this works or not, what is read later is the same: it only makes space.
+            with suppress(OSError):
+                self._calls.truncate(file, self._end)
+            self.close()
+            raise
+        self._end, self._room = end, room
+
+    def _begin(self, first: int, payloads: Sequence[bytes], image: bool) -> None:
+        calls = self._calls
+        self._number += 1
+        salt = int.from_bytes(os.urandom(4))
+        segment = Segment(self._number, first, image, salt)
+        data = segment_bytes_of(segment) + group_bytes_of(first, salt, payloads)
+        room = self._room_for(len(data))
+        path = self._directory / name_of(self._number)
+        unfinished = path.with_name(path.name + UNFINISHED)
+        file = calls.create(unfinished)
+        try:
+            self._write(file, data + bytes(room - len(data)), 0)
+            calls.fdatasync(file)
+            calls.rename(unfinished, path)
+        except OSError:
+            self._discard(file)
+            # If it stays, it takes up space until the next start, and nothing else.
+            with suppress(OSError):
+                calls.unlink(unfinished)
+            raise
+        self._paths.append(path)
+        try:
+            calls.sync_directory(self._directory)
+        except OSError:
+            self._discard(file)
+            raise
+        self._file, self._salt, self._end, self._room = file, salt, len(data), room
+
+    def _discard(self, file: int) -> None:
+        # What counts was synced: that closing fails means nothing any more.
+        with suppress(OSError):
+            self._calls.close(file)
+
+    def _write(self, file: int, data: bytes, offset: int) -> None:
+        rest = memoryview(data)
+        while rest:
+            written = self._calls.write(file, rest, offset)
+            rest, offset = rest[written:], offset + written
+
+    def _forget(self, count: int) -> None:
+        """Remove the oldest files. What cannot be removed is tried again at the next image."""
+        try:
+            for path in self._paths[:count]:
+                with suppress(FileNotFoundError):
+                    self._calls.unlink(path)
+                self._paths.remove(path)
+            if count:
+                self._calls.sync_directory(self._directory)
+        except OSError as error:
+            self._log(f"cannot remove {error.filename or self._directory}: {error.strerror}")
+
+    def _room_for(self, end: int) -> int:
+        step = min(ROOM_BYTES, self._segment_bytes)
+        return max(end, min(-(-end // step) * step, self._segment_bytes))

@@ -1,0 +1,159 @@
+"""The driver of a live replica: feeds it inputs, and carries out its effects.
+
+Rules it keeps, as `creek.protocol.effects` asks:
+
+- What a batch sends and answers leaves only when its records, and all before them, are durable. So
+  it leaves in order. (Where tentative answers need not survive a crash, they leave at once.)
+- Tasks are run in turns, and a turn ends after a while: messages, ticks and other clients come in
+  between, however much there is to execute.
+
+A replica whose disk fails takes no further part until it works again: for the others it is as if
+the network were broken.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple, Protocol
+
+from creek.errors import StorageFault
+from creek.protocol.dots import Dot
+from creek.protocol.effects import Effects, Event, Kind, Response, Send, Task
+from creek.protocol.messages import Message, Record
+from creek.protocol.request import Operation
+from creek.schemes.contract import Replica
+
+TURN_S: Final = 0.004
+"""How long tasks are run before others have their turn."""
+
+
+class Log(Protocol):
+    """What the driver needs of a journal."""
+
+    durable: int
+    failed: StorageFault | None
+    on_durable: Callable[[], None]
+
+    def append(self, records: Iterable[Record]) -> int: ...
+
+
+class _Held(NamedTuple):
+    position: int
+    send: tuple[Send, ...]
+    respond: tuple[Response, ...]
+
+
+class Driver:
+    def __init__(
+        self,
+        replica: Replica,
+        journal: Log,
+        *,
+        send: Callable[[tuple[int, ...], Message], None],
+        respond: Callable[[Response], None],
+        observe: Callable[[tuple[Event, ...]], None],
+        tentative_at_once: bool = False,
+    ) -> None:
+        """`observe` sees every event before anybody else can know of it."""
+        self.replica = replica
+        self._journal = journal
+        self._send = send
+        self._respond = respond
+        self._observe = observe
+        self._tentative_at_once = tentative_at_once
+        self._end = journal.durable
+        """The position behind the last record."""
+        self._held: deque[_Held] = deque()
+        self._tasks: deque[Task] = deque()
+        self._working = False
+        self._loop = asyncio.get_running_loop()
+        self.executions = 0
+        journal.on_durable = self._release
+
+    # --- inputs -------------------------------------------------------------------------------
+
+    def recover(self, records: Iterable[Record]) -> None:
+        self.replica.recover(records)
+        self._carry_out()
+
+    def invoke(self, operation: Operation, strong: bool, session: int) -> Dot:
+        id = self.replica.invoke(operation, strong, session, now_us())
+        self._carry_out()
+        return id
+
+    def receive(self, message: Message, sender: int) -> None:
+        if self._journal.failed is None:
+            self.replica.receive(message, sender, now_us())
+            self._carry_out()
+
+    def tick(self) -> None:
+        if self._journal.failed is None:
+            self.replica.tick(now_us())
+            self._carry_out()
+
+    @property
+    def backlog(self) -> int:
+        """Tasks that wait for their turn, and batches that wait for the disk."""
+        return len(self._tasks) + len(self._held)
+
+    # --- effects ------------------------------------------------------------------------------
+
+    def _carry_out(self) -> None:
+        effects = self.replica.take_effects()
+        if effects.events:
+            self._observe(effects.events)
+        if effects.persist:
+            self._end = self._journal.append(effects.persist)
+        if effects.send or effects.respond:
+            self._let_go(effects)
+        if effects.tasks:
+            self._tasks.extend(effects.tasks)
+            if not self._working:
+                self._working = True
+                self._loop.call_soon(self._work)
+
+    def _let_go(self, effects: Effects) -> None:
+        respond = effects.respond
+        if self._tentative_at_once and respond:
+            for response in respond:
+                if response.kind is Kind.TENTATIVE:
+                    self._respond(response)
+            respond = tuple([each for each in respond if each.kind is not Kind.TENTATIVE])
+        if self._end <= self._journal.durable:
+            self._leave(effects.send, respond)
+        else:
+            self._held.append(_Held(self._end, effects.send, respond))
+
+    def _release(self) -> None:
+        held, durable = self._held, self._journal.durable
+        while held and held[0].position <= durable:
+            batch = held.popleft()
+            self._leave(batch.send, batch.respond)
+
+    def _leave(self, send: tuple[Send, ...], respond: tuple[Response, ...]) -> None:
+        for each in send:
+            self._send(each.to, each.message)
+        for response in respond:
+            self._respond(response)
+
+    # --- execution ----------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        """A turn."""
+        replica, tasks = self.replica, self._tasks
+        until = time.monotonic() + TURN_S
+        while tasks:
+            task = tasks.popleft()
+            replica.completed(task, replica.run(task), now_us())
+            self.executions += 1
+            self._carry_out()
+            if time.monotonic() >= until:
+                break
+        self._working = bool(tasks)
+        if self._working:
+            self._loop.call_soon(self._work)
+
+
+def now_us() -> int:
+    return time.time_ns() // 1000

@@ -1,15 +1,15 @@
 """A call that is asked for again is not executed again.
 
 A client that lost its replica cannot know whether its call was done, so it asks another replica
-for the same. Therefore what a client asked for last, and what came out, is part of the replicated
-state: a register for each client, written by the very request that carries the call out. Whoever
-executes a call with a number that is in there answers with what is in there.
+for the same. Therefore what came of a call is part of the replicated state: a register for each
+call, written by the very request that carries it out. Whoever executes a call whose register is
+there answers with what is in there.
 
-What is kept is bounded: so many calls of a client, answers up to a size, and clients that were
-heard of not too long ago (`FORGET`).
+What is kept is bounded: so many calls of a client, for each removes an old one; answers up to a
+size; and clients that were heard of not too long ago (`FORGET`).
 """
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -23,8 +23,8 @@ ONCE: Final = "creek.once"
 FORGET: Final = "creek.forget"
 CLIENTS: Final = "creek.client"
 
-CALLS_KEPT: Final = 64
-"""Of each client: so many may be under way at once."""
+CALLS_KEPT: Final = 1024
+"""Of each client: of those that it may ask for again, the numbers differ by less."""
 ANSWER_KEPT_MAX: Final = 4096
 """Bytes; a longer answer is given once."""
 
@@ -62,35 +62,30 @@ class Once(DataType):
         self._called = datatype
 
     def run(self, request: Request, view: View) -> Execution:
-        operation = request.operation
-        if operation.name == ONCE:
-            client, number, name, arguments = operation.arguments
-            return self._run_once(request, view, client, number, Operation(name, arguments))
-        if operation.name == FORGET:
-            (before_us,) = operation.arguments
-            return self._forget(view, before_us)
+        """What is none of ours is an operation that does not exist, also with one of our names."""
+        name, arguments = request.operation.name, request.operation.arguments
+        if name == ONCE and tuple(map(type, arguments)) == (str, int, str, tuple):
+            client, number, called, rest = arguments
+            return self._run_once(request, view, client, number, Operation(called, rest))
+        if name == FORGET and tuple(map(type, arguments)) == (int,):
+            return self._forget(view, arguments[0])
         return self._called.run(request, view)
 
     def _run_once(
         self, request: Request, view: View, client: str, number: int, operation: Operation
     ) -> Execution:
-        key: Key = (CLIENTS, client)
-        memory = view.read(key)
-        kept: tuple[tuple[int, Any, str | None], ...] = () if memory is ABSENT else memory[1]
-        for known, value, error in kept:
-            if known == number:
-                return Execution(Outcome(value, error), reads=1)
-        if len(kept) == CALLS_KEPT and number < kept[0][0]:
-            error = f"Forgotten: call {number} is older than the {CALLS_KEPT} that are remembered"
-            return Execution(Outcome(error=error), reads=1)
+        key: Key = (CLIENTS, client, number)
+        kept = view.read(key)
+        if kept is not ABSENT:
+            _, value, error = kept
+            return Execution(Outcome(value, error), reads=1)
         inner = msgspec.structs.replace(request, operation=operation)
         execution = self._called.run(inner, view)
         outcome = execution.outcome
-        entry = (number, outcome.value, outcome.error)
+        kept = request.timestamp, outcome.value, outcome.error
         if len(_encode(outcome.value)) > ANSWER_KEPT_MAX:
-            entry = (number, None, "Forgotten: it was done, and the answer was too long to be kept")
-        entries = sorted((*kept, entry), key=_number)[-CALLS_KEPT:]
-        writes = {**execution.writes, key: (request.timestamp, tuple(entries))}
+            kept = request.timestamp, None, "Forgotten: it was done, and its answer was too long"
+        writes = {**execution.writes, key: kept, (CLIENTS, client, number - CALLS_KEPT): ABSENT}
         return msgspec.structs.replace(execution, writes=writes, reads=execution.reads + 1)
 
     def _forget(self, view: View, before_us: int) -> Execution:
@@ -98,7 +93,3 @@ class Once(DataType):
         found = [(key, view.read(key)) for key in view.keys(start, stop, False)]
         old = [key for key, value in found if value is not ABSENT and value[0] < before_us]
         return Execution(Outcome(len(old)), dict.fromkeys(old, ABSENT), scanned=len(found))
-
-
-def _number(entry: tuple[int, Any, str | None]) -> int:
-    return entry[0]

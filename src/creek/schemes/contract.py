@@ -47,6 +47,9 @@ class Replica(Protocol):
 
     def take_effects(self) -> Effects: ...
 
+    def has(self, id: Dot) -> bool:
+        """Has the request arrived here, and has it taken its place?"""
+
     def committed_length(self) -> int: ...
 
     def leader(self) -> int | None:

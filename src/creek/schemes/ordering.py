@@ -422,6 +422,9 @@ class OrderingReplica(ABC):
     def leader(self) -> int | None:
         return self._broadcasts.omega.leader
 
+    def has(self, id: Dot) -> bool:
+        return id in self._order.committed_ids or self._order.find_tentative(id) is not None
+
     def committed_length(self) -> int:
         return self._order.length
 

@@ -1,0 +1,29 @@
+"""What can come of a call other than an answer.
+
+CallFailed
+├── OperationFailed    the operation was carried out, and raised: that is its answer
+├── NotDone            it was certainly not done: asking again is safe
+└── Unknown            it may have been done, or may be yet
+"""
+
+from creek.errors import CreekError
+
+
+class CallFailed(CreekError):
+    pass
+
+
+class OperationFailed(CallFailed):
+    """The operation raised. Like any answer, this may be tentative."""
+
+
+class NotDone(CallFailed):
+    """`reason` is one of `creek.cluster.wire.REASONS`, or `unreachable`."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class Unknown(CallFailed):
+    """No answer came in time. The call keeps its number: asked again, it is the same call."""

@@ -1,0 +1,148 @@
+"""How a replica is set up: a TOML file, in which every key can also come from elsewhere.
+
+cluster = "shop"
+replica = 0
+datatype = "shop.stock:shop"        # where it is imported from
+data = "data/0"
+clients = "127.0.0.1:7100"          # where clients find it
+
+[members]                           # where replicas find each other
+0 = "127.0.0.1:7200"
+1 = "127.0.0.1:7201"
+2 = "127.0.0.1:7202"
+"""
+
+import importlib
+import ipaddress
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from creek import datatypes, tpcc
+from creek.errors import BadValue, UnknownName, UsageError
+from creek.execution.datatype import DataType
+
+PREFIX: Final = "CREEK_"
+"""Of environment variables: CREEK_DATA is `data`."""
+
+
+class Security(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where certificates and keys are. Replicas show each other theirs; clients show a token."""
+
+    authority: str = ""
+    """Whose certificates are trusted."""
+    certificate: str = ""
+    key: str = ""
+    tokens: dict[str, str] = {}
+    """Who may call: token by name."""
+    plain: bool = False
+    """Let others than this machine connect without any of it."""
+
+
+class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    cluster: str = "creek"
+    replica: int = 0
+    members: dict[int, str]
+    clients: str = "127.0.0.1:0"
+    datatype: str = "kv"
+    scheme: str = "creek"
+    data: str = "creek-data"
+    durability: Literal["disk", "memory"] = "disk"
+    """What a tentative answer waits for; a stable one always waits for the disks of a majority."""
+    execution: Literal["inline", "threads"] = "inline"
+    tick_ms: int = 20
+    checkpoint_every: int = 20_000
+    """Requests between two checkpoints, which shorten the journal."""
+    record: str = ""
+    """A file to write down in what the replica does, for checkers; empty: none."""
+    security: Security = Security()
+
+    def __post_init__(self) -> None:
+        if not self.members:
+            raise BadValue("members is empty: name every replica and where it is found")
+        if self.replica not in self.members:
+            known = ", ".join(map(str, sorted(self.members)))
+            raise BadValue(f"replica is {self.replica}: members are {known}")
+        if self.tick_ms < 1:
+            raise BadValue(f"tick_ms is {self.tick_ms}: it must be at least 1")
+        secured = (self.security.authority, self.security.certificate, self.security.key)
+        if any(secured) and not all(secured):
+            raise BadValue("security needs all of authority, certificate and key, or none")
+        for address in (*self.members.values(), self.clients):
+            host, _ = address_of(address)
+            if not (all(secured) or self.security.plain or is_loopback(host)):
+                raise BadValue(
+                    f"{address} can be reached from other machines, and nothing is encrypted: set "
+                    "security.authority, certificate and key ('creek certs' makes a set), or "
+                    "security.plain = true"
+                )
+
+    @property
+    def is_secured(self) -> bool:
+        return bool(self.security.authority)
+
+    @property
+    def peers(self) -> dict[int, tuple[str, int]]:
+        return {replica: address_of(text) for replica, text in sorted(self.members.items())}
+
+
+def address_of(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65_535:
+        raise BadValue(f"'{text}' is not an address: write HOST:PORT")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def read_config(
+    path: Path | None, given: Mapping[str, Any], environment: Mapping[str, str] = os.environ
+) -> ServerConfig:
+    """The file, then what the environment says, then what was given on the command line. The first
+    mistake is told with its key."""
+    values: dict[str, Any] = {}
+    if path is not None:
+        try:
+            values = tomllib.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise UsageError(f"cannot read {path}: {error.strerror}") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise UsageError(f"{path}: {error}") from error
+    for name in ServerConfig.__struct_fields__:
+        text = environment.get(PREFIX + name.upper())
+        if text is not None and name not in ("members", "security"):
+            values[name] = text
+    values.update({name: value for name, value in given.items() if value is not None})
+    try:
+        return msgspec.convert(values, ServerConfig, strict=False)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{path or 'the configuration'}: {error}") from error
+
+
+def load_datatype(name: str) -> DataType:
+    """A ready-made one by its name, TPC-C's, or yours as `package.module:variable`."""
+    if ":" not in name:
+        if name.startswith("tpcc"):
+            return tpcc.populated(name)
+        return datatypes.named(name)
+    module, _, variable = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), variable)
+    except ModuleNotFoundError as error:
+        raise UsageError(f"data type {name}: there is no module '{error.name}'") from error
+    except AttributeError as error:
+        raise UsageError(f"data type {name}: {module} has no '{variable}'") from error
+    if not isinstance(found, DataType):
+        raise UnknownName("data type", name, (f"{module}:<a creek.DataType>",))
+    return found

@@ -1,0 +1,254 @@
+"""Connections to the other replicas.
+
+Each replica dials every other one, and sends on the connection that it dialled; what it hears comes
+on those that were dialled to it. A connection that breaks is dialled again, after ever longer
+pauses. What is written in one turn of the loop leaves as one piece.
+
+What waits for a slow peer is bounded: beyond that, messages are dropped and counted. The protocol
+survives that, like any loss.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from random import Random
+from typing import Any, Final
+
+from creek.cluster.wire import (
+    PEER_FRAME_MAX,
+    WIRE_VERSION,
+    Frames,
+    PeerHello,
+    frame_of,
+    framed,
+    peer_hello,
+)
+from creek.errors import MalformedMessage
+from creek.protocol.messages import Message, decode_message, encode
+
+WAITING_MAX: Final = 64 * 1024 * 1024
+"""Bytes for one peer."""
+PAUSE_MIN_S: Final = 0.05
+PAUSE_MAX_S: Final = 2.0
+
+
+class Peers:
+    """All of them; `receive` is called for what they say, `count` for what went wrong."""
+
+    def __init__(
+        self,
+        hello: PeerHello,
+        addresses: dict[int, tuple[str, int]],
+        receive: Callable[[Message, int], None],
+        count: Callable[[str], None],
+        secured: ssl.SSLContext | None = None,
+    ) -> None:
+        self.hello = hello
+        self.receive = receive
+        self.count = count
+        self.links = {
+            replica: Link(self, replica, *address, secured)
+            for replica, address in addresses.items()
+            if replica != hello.replica
+        }
+        self.heard: set[Listener] = set()
+
+    def start(self) -> None:
+        for link in self.links.values():
+            link.start()
+
+    async def stop(self) -> None:
+        for link in self.links.values():
+            await link.stop()
+        for listener in tuple(self.heard):
+            listener.close()
+
+    def send(self, to: tuple[int, ...], message: Message) -> None:
+        frame = framed(encode(message))
+        for replica in to:
+            self.links[replica].send(frame)
+
+    def connected(self) -> list[int]:
+        return [replica for replica, link in self.links.items() if link.is_up]
+
+    def problem(self, hello: PeerHello) -> str | None:
+        """Why one cannot talk to who says so."""
+        ours = self.hello
+        if hello.version != ours.version:
+            return f"it speaks version {hello.version}, not {ours.version}"
+        if hello.cluster != ours.cluster:
+            return f"it belongs to cluster '{hello.cluster}', not '{ours.cluster}'"
+        if hello.datatype != ours.datatype:
+            return f"it replicates '{hello.datatype}', not '{ours.datatype}'"
+        if hello.members != ours.members or hello.replica not in self.links:
+            return f"it is replica {hello.replica} of {hello.members}, not one of {ours.members}"
+        return None
+
+
+class Link:
+    """Our connection to one peer: we talk, and hear only its hello."""
+
+    def __init__(
+        self, peers: Peers, replica: int, host: str, port: int, secured: ssl.SSLContext | None
+    ) -> None:
+        self._peers = peers
+        self._replica = replica
+        self._host = host
+        self._port = port
+        self._secured = secured
+        self._task: asyncio.Task[None] | None = None
+        self._talker: _Talker | None = None
+        self._random = Random(f"{peers.hello.replica} dials {replica}")
+
+    @property
+    def is_up(self) -> bool:
+        return self._talker is not None
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._keep_up())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        if self._talker is not None:
+            self._talker.close()
+
+    def send(self, frame: bytes) -> None:
+        if self._talker is None:
+            self._peers.count("sent to a peer that is away")
+        elif not self._talker.write(frame):
+            self._peers.count("dropped for a slow peer")
+
+    async def _keep_up(self) -> None:
+        pause = PAUSE_MIN_S
+        while True:
+            talker = await self._dial()
+            if talker is not None:
+                pause = PAUSE_MIN_S
+                self._talker = talker
+                await talker.closed
+                self._talker = None
+            await asyncio.sleep(pause * (0.5 + self._random.random()))
+            pause = min(PAUSE_MAX_S, pause * 2)
+
+    async def _dial(self) -> "_Talker | None":
+        loop = asyncio.get_running_loop()
+        try:
+            _, talker = await loop.create_connection(
+                lambda: _Talker(self._peers.hello), self._host, self._port, ssl=self._secured
+            )
+            hello = await asyncio.wait_for(talker.hello, PAUSE_MAX_S)
+        except (OSError, TimeoutError, MalformedMessage) as error:
+            self._peers.count(
+                "could not reach a peer" if isinstance(error, OSError) else "no hello"
+            )
+            return None
+        problem = self._peers.problem(hello)
+        if problem is None and hello.replica != self._replica:
+            problem = f"replica {hello.replica} answers where {self._replica} should"
+        if problem is not None:
+            self._peers.count(f"a peer that is none: {problem}")
+            talker.close()
+            return None
+        return talker
+
+
+class _Talker(asyncio.Protocol):
+    def __init__(self, hello: PeerHello) -> None:
+        loop = asyncio.get_running_loop()
+        self.hello: asyncio.Future[PeerHello] = loop.create_future()
+        self.closed: asyncio.Future[None] = loop.create_future()
+        self._ours = hello
+        self._frames = Frames(PEER_FRAME_MAX)
+        self._transport: asyncio.Transport | None = None
+        self._waiting: list[bytes] = []
+        self._loop = loop
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.write(frame_of(self._ours))
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for payload in self._frames.feed(data):
+                if not self.hello.done():
+                    self.hello.set_result(peer_hello(payload))
+        except MalformedMessage as error:
+            if not self.hello.done():
+                self.hello.set_exception(error)
+            self.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.hello.done():
+            self.hello.set_exception(exc or ConnectionResetError("closed before it said hello"))
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+    def write(self, frame: bytes) -> bool:
+        """With all else that is written in this turn. False when there is too much already."""
+        assert self._transport is not None
+        if self._transport.get_write_buffer_size() > WAITING_MAX:
+            return False
+        if not self._waiting:
+            self._loop.call_soon(self._flush)
+        self._waiting.append(frame)
+        return True
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    def _flush(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(b"".join(waiting))
+
+
+class Listener(asyncio.Protocol):
+    """A connection that a peer dialled to us: it says hello, then the protocol's messages."""
+
+    def __init__(self, peers: Peers) -> None:
+        self._peers = peers
+        self._frames = Frames(PEER_FRAME_MAX)
+        self._transport: asyncio.Transport | None = None
+        self._sender: int | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._peers.heard.add(self)
+        transport.write(frame_of(self._peers.hello))
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for payload in self._frames.feed(data):
+                if self._sender is None:
+                    self._greet(peer_hello(payload))
+                else:
+                    self._peers.receive(decode_message(payload), self._sender)
+        except MalformedMessage:
+            self._peers.count("malformed")
+            self.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._peers.heard.discard(self)
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    def _greet(self, hello: PeerHello) -> None:
+        problem = self._peers.problem(hello)
+        if problem is not None:
+            self._peers.count(f"a peer that is none: {problem}")
+            self.close()
+            raise MalformedMessage(problem)
+        self._sender = hello.replica
+
+
+def hello_of(
+    cluster: str, replica: int, members: tuple[int, ...], datatype: str, **more: Any
+) -> PeerHello:
+    return PeerHello(WIRE_VERSION, cluster, replica, members, datatype, **more)

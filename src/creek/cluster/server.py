@@ -1,0 +1,213 @@
+"""One replica in one process: its journal, its driver, its peers and its clients."""
+
+import asyncio
+import contextlib
+import ssl
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from creek.cluster.clients import Connection, Desk
+from creek.cluster.config import ServerConfig, address_of, load_datatype
+from creek.cluster.driver import Driver
+from creek.cluster.journal import Journal
+from creek.cluster.once import Once
+from creek.cluster.peers import Listener, Peers, hello_of
+from creek.protocol.dots import Dot
+from creek.protocol.effects import Event, Installed, RbDelivered
+from creek.protocol.messages import Message
+from creek.protocol.request import Operation
+from creek.protocol.settings import Settings
+from creek.schemes import registry
+
+BACKLOG_MAX: Final = 20_000
+"""Tasks and batches that wait: beyond that, clients are told that it is busy."""
+RETRY_S: Final = 1.0
+"""Between two looks whether a failed disk works again."""
+
+
+class Server:
+    """`observe` sees what the replica does, for whoever writes it down."""
+
+    def __init__(
+        self, config: ServerConfig, observe: Callable[[tuple[Event, ...]], None] | None = None
+    ) -> None:
+        self.config = config
+        self.refused: Counter[str] = Counter()
+        self._observer = observe
+        members = tuple(sorted(config.members))
+        self._settings = Settings(members=members, checkpoint_every=config.checkpoint_every)
+        self._datatype = load_datatype(config.datatype)
+        self._servers: list[asyncio.Server] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stopping = False
+        self.client_port = 0
+
+    async def start(self) -> None:
+        config, datatype = self.config, self._datatype
+        replica = registry.named(config.scheme)(config.replica, self._settings, Once(datatype))
+        self.journal = Journal(Path(config.data))
+        records = self.journal.open()
+        hello = hello_of(config.cluster, config.replica, self._settings.members, datatype.name)
+        self.peers = Peers(hello, config.peers, self._receive, self._count, self._dialling())
+        self.desk = Desk(
+            config.cluster,
+            config.replica,
+            datatype,
+            invoke=self._invoke,
+            knows=replica.has,
+            refusal=self._refusal,
+            status=self.status,
+            count=self._count,
+            tokens=_by_token(config.security.tokens) if config.security.tokens else None,
+        )
+        self.driver = Driver(
+            replica,
+            self.journal,
+            send=self.peers.send,
+            respond=self.desk.respond,
+            observe=self._observe,
+            tentative_at_once=config.durability == "memory",
+        )
+        if records:
+            self.driver.recover(records)
+        del records
+        await self._listen()
+        self.peers.start()
+        self._spawn(self._tick())
+        self._spawn(self._mend_disk())
+
+    async def stop(self) -> None:
+        """Nothing new is begun; what is durable stays, and what is not was not answered."""
+        self._stopping = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for server in self._servers:
+            server.close()
+        for connection in tuple(self.desk.connections):
+            connection.close()
+        await self.peers.stop()
+        self.journal.close()
+
+    def status(self) -> dict[str, Any]:
+        replica = self.driver.replica
+        failed = self.journal.failed
+        return {
+            "cluster": self.config.cluster,
+            "replica": self.config.replica,
+            "members": list(self._settings.members),
+            "datatype": self._datatype.name,
+            "scheme": self.config.scheme,
+            "leader": replica.leader(),
+            "connected": self.peers.connected(),
+            "committed": replica.committed_length(),
+            "tentative": len(replica.tentative_ids()),
+            "backlog": self.driver.backlog,
+            "under_way": self.desk.under_way,
+            "clients": len(self.desk.connections),
+            "executions": self.driver.executions,
+            "refused": dict(sorted((self.refused + Counter(replica.refused)).items())),
+            "clocks_ahead_us": {str(peer): us for peer, us in sorted(replica.drift_us.items())},
+            "disk": None if failed is None else str(failed),
+        }
+
+    # --- listening ----------------------------------------------------------------------------
+
+    async def _listen(self) -> None:
+        loop = asyncio.get_running_loop()
+        host, port = self.config.peers[self.config.replica]
+        self._servers.append(
+            await loop.create_server(
+                lambda: Listener(self.peers), host, port, ssl=self._answering(mutual=True)
+            )
+        )
+        host, port = address_of(self.config.clients)
+        clients = await loop.create_server(
+            lambda: Connection(self.desk), host, port, ssl=self._answering(mutual=False)
+        )
+        self._servers.append(clients)
+        self.client_port = clients.sockets[0].getsockname()[1]
+
+    def _answering(self, mutual: bool) -> ssl.SSLContext | None:
+        security = self.config.security
+        if not self.config.is_secured:
+            return None
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=security.authority)
+        context.load_cert_chain(security.certificate, security.key)
+        if mutual:
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+    def _dialling(self) -> ssl.SSLContext | None:
+        security = self.config.security
+        if not self.config.is_secured:
+            return None
+        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=security.authority)
+        context.load_cert_chain(security.certificate, security.key)
+        return context
+
+    # --- what happens -------------------------------------------------------------------------
+
+    def _invoke(self, operation: Operation, strong: bool, session: int) -> Dot:
+        return self.driver.invoke(operation, strong, session)
+
+    def _receive(self, message: Message, sender: int) -> None:
+        self.driver.receive(message, sender)
+
+    def _observe(self, events: tuple[Event, ...]) -> None:
+        if self._observer is not None:
+            self._observer(events)
+        for event in events:
+            if isinstance(event, RbDelivered):
+                self.desk.arrived(event.id)
+            elif isinstance(event, Installed):
+                self.desk.arrived_all()
+
+    def _refusal(self) -> tuple[str, str] | None:
+        if self._stopping:
+            return "stopping", "this replica is being stopped: ask another one"
+        if self.journal.failed is not None:
+            return "disk", f"this replica cannot write: {self.journal.failed}"
+        if self.driver.backlog > BACKLOG_MAX:
+            return "busy", "this replica has more to do than it can: try again later"
+        return None
+
+    def _count(self, reason: str) -> None:
+        self.refused[reason] += 1
+
+    # --- from time to time --------------------------------------------------------------------
+
+    async def _tick(self) -> None:
+        loop = asyncio.get_running_loop()
+        beat = self.config.tick_ms / 1000
+        due = loop.time()
+        while True:
+            self.driver.tick()
+            due = max(due + beat, loop.time())
+            await asyncio.sleep(due - loop.time())
+
+    async def _mend_disk(self) -> None:
+        while True:
+            await asyncio.sleep(RETRY_S)
+            if self.journal.failed is not None:
+                self.journal.retry()
+
+    def _spawn(self, work: Any) -> None:
+        self._tasks.append(asyncio.get_running_loop().create_task(work))
+
+
+def _by_token(tokens: dict[str, str]) -> dict[str, str]:
+    return {token: name for name, token in tokens.items()}
+
+
+async def serve(config: ServerConfig, ready: Callable[[Server], None] | None = None) -> None:
+    """Until it is cancelled."""
+    server = Server(config)
+    await server.start()
+    if ready is not None:
+        ready(server)
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.Event().wait()
+    await server.stop()

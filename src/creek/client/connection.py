@@ -176,7 +176,7 @@ class Database:
             case _:
                 raise MalformedMessage(f"unexpected: {type(message).__name__}")
 
-    # --- keeping a replica at hand -----------------------------------------------------------------
+    # --- keeping a replica at hand ----------------------------------------------------------------
 
     async def _keep_up(self) -> None:
         while not self._closing:

@@ -10,7 +10,7 @@ replica is busy.
 
 import asyncio
 import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -43,7 +43,9 @@ from creek.protocol.effects import Kind, Response
 from creek.protocol.request import Operation
 
 UNDER_WAY_MAX: Final = 65_536
-"""Calls of all clients that are not answered for good."""
+"""Calls of all clients that wait for an answer."""
+TOLD_MAX: Final = 16_384
+"""Weak calls of a client that were answered and are to be told how they ended."""
 CLIENT_LENGTH_MAX: Final = 64
 INTERNAL: Final = "creek."
 """Operations with such names are not for clients."""
@@ -78,13 +80,11 @@ class Desk:
         self.tokens = tokens
         self.connections: set[Connection] = set()
         self._asked: dict[Dot, tuple[Connection, int]] = {}
+        self.under_way = 0
+        """Calls that wait for an answer."""
         self._waiting: dict[Dot, list[tuple[Connection, Call]]] = {}
         """Calls that come after a request that is not here yet, by one that is missing."""
         self._sessions = 0
-
-    @property
-    def under_way(self) -> int:
-        return len(self._asked)
 
     def next_session(self) -> int:
         self._sessions += 1
@@ -104,7 +104,7 @@ class Desk:
             connection.refuse(call, "bad_arguments", str(error))
             return
         refusal = self.refusal()
-        if refusal is None and len(self._asked) >= UNDER_WAY_MAX:
+        if refusal is None and self.under_way >= UNDER_WAY_MAX:
             refusal = "busy", f"{UNDER_WAY_MAX} calls are under way: try again later"
         if refusal is not None:
             connection.refuse(call, *refusal)
@@ -126,14 +126,11 @@ class Desk:
 
     def respond(self, response: Response) -> None:
         found = self._asked.get(response.id)
-        if found is None:
-            return
-        if response.kind is not Kind.TENTATIVE or response.id.event < 0:
-            del self._asked[response.id]
-        connection, number = found
-        connection.answer(number, response)
+        if found is not None:
+            connection, number = found
+            connection.answer(number, response)
 
-    def forget(self, ids: list[Dot]) -> None:
+    def forget(self, ids: Iterable[Dot]) -> None:
         for id in ids:
             self._asked.pop(id, None)
 
@@ -155,8 +152,10 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._out: list[bytes] = []
         self._loop = asyncio.get_running_loop()
-        self._calls: dict[int, Dot | None] = {}
-        """Under way, by their numbers."""
+        self._calls: dict[int, Call] = {}
+        """That wait for an answer, by their numbers."""
+        self._ids: dict[int, Dot] = {}
+        """Of those that were issued, and to which more may be said."""
         self._sessions: dict[int, int] = {}
         self.client = ""
 
@@ -169,7 +168,9 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._desk.connections.discard(self)
-        self._desk.forget([id for id in self._calls.values() if id is not None])
+        self._desk.forget(self._ids.values())
+        self._desk.under_way -= len(self._calls)
+        self._ids.clear()
         self._calls.clear()
 
     def data_received(self, data: bytes) -> None:
@@ -192,9 +193,8 @@ class Connection(asyncio.Protocol):
             case Call():
                 self._call(message)
             case Enough(number=number):
-                id = self._calls.pop(number, None)
-                if id is not None:
-                    self._desk.forget([id])
+                self._done(number)
+                self._over(number)
             case StatusRequest(number=number):
                 self._say(Status(number, self._desk.status()))
 
@@ -220,7 +220,10 @@ class Connection(asyncio.Protocol):
         if len(self._calls) >= CALLS_KEPT:
             self.refuse(call, "busy", "this client has too many calls under way")
             return
-        self._calls[call.number] = None
+        if call.number in self._calls:
+            raise MalformedMessage("a call that is under way on this very connection")
+        self._calls[call.number] = call
+        self._desk.under_way += 1
         self._desk.call(self, call)
 
     # --- what it is told ----------------------------------------------------------------------
@@ -232,21 +235,44 @@ class Connection(asyncio.Protocol):
         return self._sessions[number]
 
     def issued(self, number: int, id: Dot) -> None:
-        self._calls[number] = id
+        self._ids[number] = id
         self._say(Issued(number, id))
 
     def answer(self, number: int, response: Response) -> None:
         outcome = response.outcome
-        if response.kind is not Kind.TENTATIVE or response.id.event < 0:
-            self._calls.pop(number, None)
         self._say(
             Answer(number, response.kind.value, outcome.value, outcome.error, response.changed)
         )
+        call = self._calls.get(number)
+        if response.kind is not Kind.TENTATIVE or response.id.event < 0:
+            self._done(number)
+            self._over(number)
+        elif call is not None and not call.strong:
+            self._done(number)
+            self._bound_told()
 
     def refuse(self, call: Call, reason: str, message: str) -> None:
-        self._calls.pop(call.number, None)
+        self._done(call.number)
         self._desk.count(reason)
         self._say(Refused(call.number, reason, message))
+
+    def _done(self, number: int) -> None:
+        """It has what it asked for, or will not get it."""
+        if self._calls.pop(number, None) is not None:
+            self._desk.under_way -= 1
+
+    def _over(self, number: int) -> None:
+        """Nothing more will be said."""
+        id = self._ids.pop(number, None)
+        if id is not None:
+            self._desk.forget((id,))
+
+    def _bound_told(self) -> None:
+        if len(self._ids) - len(self._calls) > TOLD_MAX:
+            number = next(each for each in self._ids if each not in self._calls)
+            self._over(number)
+            message = "too many calls wait to hear how they ended: this one will not"
+            self._say(Refused(number, "busy", message, certain=False))
 
     def close(self) -> None:
         if self._transport is not None:

@@ -13,11 +13,13 @@ from difflib import get_close_matches
 import click
 
 import creek
+from creek.cli.call import call, status
 from creek.cli.check import check
 from creek.cli.exits import DISK, INTERRUPTED, PIPE_CLOSED, USAGE
 from creek.cli.fuzz import fuzz
 from creek.cli.pipeline import pipeline
 from creek.cli.pipeline_report import report
+from creek.cli.serve import serve
 from creek.cli.simulate import simulate
 from creek.errors import StorageFault, UsageError
 
@@ -53,6 +55,9 @@ command.add_command(fuzz)
 command.add_command(check)
 command.add_command(pipeline)
 pipeline.add_command(report)
+command.add_command(serve)
+command.add_command(call)
+command.add_command(status)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

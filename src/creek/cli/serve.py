@@ -1,0 +1,81 @@
+"""`creek serve`: one replica, in this process."""
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import Any
+
+import click
+
+from creek.cli.exits import FINE
+from creek.cluster.config import ServerConfig, read_config
+from creek.cluster.server import Server
+
+
+@click.command(short_help="Run one replica of a live cluster.")
+@click.option(
+    "--config",
+    "path",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="A TOML file with any of what follows.",
+)
+@click.option("--cluster", help="The cluster's name: replicas of another one are refused.")
+@click.option("--replica", type=int, help="Which one of the members this is.")
+@click.option(
+    "--member",
+    "members",
+    multiple=True,
+    metavar="NUMBER=HOST:PORT",
+    help="A replica and where the others find it; one for each.",
+)
+@click.option("--clients", metavar="HOST:PORT", help="Where clients find this one.")
+@click.option(
+    "--datatype", help="What is replicated: kv, tpcc-rows-5-0, or yours as package.module:variable."
+)
+@click.option("--data", help="The folder for its journal.")
+@click.option(
+    "--durability",
+    type=click.Choice(["disk", "memory"]),
+    help="What a tentative answer waits for. A stable one waits for a majority's disks.",
+)
+@click.option("--scheme", help="The replication scheme.")
+@click.option("--tick-ms", type=int, help="How often it looks after what was forgotten.")
+@click.option("--record", help="A file to write down in what it does, for creek check.")
+def serve(path: Path | None, members: tuple[str, ...], **given: Any) -> int:
+    """Run one replica, until it is interrupted.
+
+    Every option can also stand in the file, or in the environment as CREEK_CLUSTER, CREEK_DATA and
+    so on; what stands here goes first, then the environment, then the file.
+
+    \b
+    Examples:
+      creek serve --config replica-0.toml
+      creek serve --replica 0 --member 0=127.0.0.1:7200 --clients 127.0.0.1:7100 --data data/0
+      creek up --replicas 3                    three of them, for a trial
+    """
+    if members:
+        given["members"] = dict(_member(each) for each in members)
+    config = read_config(path, given)
+    asyncio.run(_serve(config))
+    return FINE
+
+
+def _member(text: str) -> tuple[str, str]:
+    number, equals, address = text.partition("=")
+    if not equals or not number.isdecimal():
+        raise click.UsageError(f"--member '{text}': write NUMBER=HOST:PORT")
+    return number, address
+
+
+async def _serve(config: ServerConfig) -> None:
+    server = Server(config)
+    await server.start()
+    host = config.clients.rpartition(":")[0] or "127.0.0.1"
+    click.echo(f"replica {config.replica} of {config.cluster}: clients at {host}:", nl=False)
+    click.echo(f"{server.client_port}, journal in {config.data}")
+    over = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, over.set)
+    await over.wait()
+    await server.stop()

@@ -14,7 +14,7 @@ the network were broken.
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from creek.errors import StorageFault
@@ -33,9 +33,8 @@ class Log(Protocol):
 
     durable: int
     failed: StorageFault | None
-    on_durable: Callable[[], None]
 
-    def append(self, records: Iterable[Record]) -> int: ...
+    def append(self, records: Sequence[Record]) -> int: ...
 
 
 class _Held(NamedTuple):
@@ -69,7 +68,6 @@ class Driver:
         self._working = False
         self._loop = asyncio.get_running_loop()
         self.executions = 0
-        journal.on_durable = self._release
 
     # --- inputs -------------------------------------------------------------------------------
 
@@ -125,7 +123,8 @@ class Driver:
         else:
             self._held.append(_Held(self._end, effects.send, respond))
 
-    def _release(self) -> None:
+    def release(self) -> None:
+        """More has become durable."""
         held, durable = self._held, self._journal.durable
         while held and held[0].position <= durable:
             batch = held.popleft()

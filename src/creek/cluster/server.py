@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import ssl
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -47,7 +48,12 @@ class Server:
     async def start(self) -> None:
         config, datatype = self.config, self._datatype
         replica = registry.named(config.scheme)(config.replica, self._settings, Once(datatype))
-        self.journal = Journal(Path(config.data))
+        self.journal = Journal(
+            Path(config.data),
+            loop=asyncio.get_running_loop(),
+            on_durable=self._released,
+            log=self._log,
+        )
         records = self.journal.open()
         hello = hello_of(config.cluster, config.replica, self._settings.members, datatype.name)
         self.peers = Peers(hello, config.peers, self._receive, self._count, self._dialling())
@@ -165,6 +171,9 @@ class Server:
             elif isinstance(event, Installed):
                 self.desk.arrived_all()
 
+    def _released(self) -> None:
+        self.driver.release()
+
     def _refusal(self) -> tuple[str, str] | None:
         if self._stopping:
             return "stopping", "this replica is being stopped: ask another one"
@@ -173,6 +182,10 @@ class Server:
         if self.driver.backlog > BACKLOG_MAX:
             return "busy", "this replica has more to do than it can: try again later"
         return None
+
+    def _log(self, line: str) -> None:
+        """For the person who looks after this replica."""
+        print(f"replica {self.config.replica}: {line}", file=sys.stderr, flush=True)  # noqa: T201
 
     def _count(self, reason: str) -> None:
         self.refused[reason] += 1

@@ -11,6 +11,6 @@ reported.
 - `workloads`: requests, and replicas in the state that is to be measured
 - `network`: a cluster in one process, without a simulator, for whole runs
 - `shop`, `registers`: data types to execute
-- `order`, `replica`, `execution`, `versions`, `conflicts`, `memory`, `dots`, `heal`, `simulator`,
-  `fuzzer`: the benchmarks
+- `order`, `replica`, `execution`, `versions`, `conflicts`, `memory`, `dots`, `heal`, `journal`,
+  `simulator`, `fuzzer`: the benchmarks
 """

@@ -22,6 +22,9 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
     """Operations on each side of a partition of which is counted what is executed again."""
     committed: int
     """Operations after which the memory is measured."""
+    syncs: int
+    read_back: int
+    """Records of a journal that is opened."""
     simulated_us: int
     seeds: int
 
@@ -36,6 +39,8 @@ FULL = Scale(
     late=2_000,
     apart=5_000,
     committed=1_000_000,
+    syncs=300,
+    read_back=200_000,
     simulated_us=1_000_000,
     seeds=60,
 )
@@ -49,6 +54,8 @@ QUICK = Scale(
     late=1_000,
     apart=500,
     committed=100_000,
+    syncs=100,
+    read_back=50_000,
     simulated_us=300_000,
     seeds=15,
 )
@@ -64,6 +71,8 @@ TINY = Scale(
     late=20,
     apart=60,
     committed=600,
+    syncs=3,
+    read_back=100,
     simulated_us=20_000,
     seeds=2,
 )

@@ -1,5 +1,8 @@
-"""Records to write, each different from every other."""
+"""Records to write, each different from every other, and journals to look into."""
 
+from pathlib import Path
+
+from creek.cluster.journal import Journal
 from creek.protocol.dots import Dot, Dots
 from creek.protocol.messages import Ballot, Checkpoint, Image, Received, Record
 from creek.protocol.request import Operation, Request
@@ -11,3 +14,27 @@ def record(event: int, size: int = 0) -> Record:
 
 def image(event: int) -> Record:
     return Image(Checkpoint(event, 0, Dots(), 0, (), ()), Ballot(0, 0), (), (), ())
+
+
+def records(first: int, count: int, size: int = 0) -> list[Record]:
+    return [record(event, size) for event in range(first, first + count)]
+
+
+def found(directory: Path) -> list[Record]:
+    journal = Journal(directory)
+    read = journal.open()
+    journal.close()
+    return read
+
+
+def written(directory: Path, *groups: list[Record], segment_bytes: int = 1 << 20) -> None:
+    journal = Journal(directory, segment_bytes=segment_bytes)
+    journal.open()
+    for group in groups:
+        journal.append(group)
+        journal.flush()
+    journal.close()
+
+
+def segments(directory: Path) -> list[Path]:
+    return sorted(directory.glob("*.journal"))

@@ -111,7 +111,7 @@ LIFE = st.tuples(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(
     seed=st.integers(0, 2**32),
     segment_bytes=st.sampled_from([100, 400, 2000]),
@@ -139,21 +139,25 @@ def test_what_was_told_durable_is_found_and_what_is_found_was_appended(
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_a_crash_after_each_single_call(killed: bool) -> None:
+@pytest.mark.parametrize("failed", [False, True])
+def test_a_crash_after_each_single_call(killed: bool, failed: bool) -> None:
     actions = ["1", "flush", "3", "flush", "12", "flush", "image", "1", "flush", "3", "flush"]
     cuts = 0
-    for calls in range(60):
-        for seed in range(4):
+    for calls in range(32):
+        for seed in range(3):
             with folder() as path:
                 machine = Machine(path, Random(seed))
                 history = History(machine, 400)
                 machine.calls_left = calls
+                machine.errors = {calls: errno.EIO} if failed else {}
                 history.live(actions)
                 machine.kill() if killed else machine.lose_power()
-                machine.calls_left = None
+                machine.calls_left, machine.errors = None, {}
+                history.live([])
+                machine.lose_power()
                 history.live(actions)
                 machine.lose_power()
                 history.live([])
                 machine.kill()
                 cuts += history.cuts
-    assert (cuts > 0) is not killed
+    assert (cuts > 0) is not killed or failed

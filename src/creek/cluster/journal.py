@@ -71,7 +71,11 @@ def _ignored(_: object) -> None:
 
 class Journal:
     """With a `loop`, a thread writes and the callbacks are called on the loop. Without one there is
-    no thread: `flush` writes, and calls them."""
+    no thread: `flush` writes, and calls them.
+
+    `on_durable` is called after each sync, `on_failure` after each attempt that failed. All methods
+    belong to the thread of the loop; only `open`, `flush` and `close` wait for the disk.
+    """
 
     def __init__(
         self,

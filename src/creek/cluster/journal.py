@@ -20,6 +20,7 @@ import threading
 from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -307,9 +308,10 @@ class Journal:
                 f"{self._directory} is in use by process {holder}: "
                 "stop it first, or choose another folder"
             ) from error
-        os.ftruncate(file, 0)
-        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
         self._lock_file = file
+        # Only for the message above: a replica must be able to start on a disk that is full.
+        with suppress(OSError):
+            os.pwrite(file, f"{os.getpid():<19}\n".encode(), 0)
 
     def _unlock(self) -> None:
         if self._lock_file is not None:

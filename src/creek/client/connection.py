@@ -129,14 +129,18 @@ class Database:
             call = self._queue.popleft()
             call.sent = True
             unanswered[call.message.number] = call
-            line.write(call.message)
+            line.write(self._in_session(call.message))
+
+    def _in_session(self, message: wire.Call) -> wire.Call:
+        """Only when this replica has what the session did at others."""
+        issued = self._issued.get(message.session, ())
+        elsewhere = [dot for dot in issued if dot.replica != self.replica]
+        if not elsewhere:
+            return message
+        return msgspec.structs.replace(message, after=(*message.after, *elsewhere))
 
     def _send_again(self) -> None:
-        """At another replica, and only when that has what the session did before."""
-        for call in self._unanswered.values():
-            before = self._issued.get(call.message.session, ())
-            after = tuple(dict.fromkeys((*call.message.after, *before)))
-            call.message = msgspec.structs.replace(call.message, after=after)
+        """At another replica."""
         for number in [each for each in self._calls if each not in self._unanswered]:
             call = self._calls[number]
             if call.sent:  # it was answered: only how it ended is not known any more
@@ -158,6 +162,8 @@ class Database:
                     call.id = id
                     if id.event > 0:
                         issued = self._issued.setdefault(call.message.session, [])
+                        if issued and issued[-1].replica != id.replica:
+                            issued.clear()  # this one had them all
                         issued.append(id)
                         del issued[:-SESSION_REMEMBERED]
             case wire.Answer(number=number):

@@ -197,12 +197,14 @@ class _Talker(asyncio.Protocol):
         return True
 
     def close(self) -> None:
+        """What was written leaves before."""
+        self._flush()
         if self._transport is not None:
             self._transport.close()
 
     def _flush(self) -> None:
         waiting, self._waiting = self._waiting, []
-        if self._transport is not None and not self._transport.is_closing():
+        if waiting and self._transport is not None and not self._transport.is_closing():
             self._transport.write(b"".join(waiting))
 
 

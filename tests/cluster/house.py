@@ -1,0 +1,76 @@
+"""A cluster in this process: real sockets, real journals, as many replicas as a test wants."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from creek.client import Database, connect
+from creek.cluster.config import ServerConfig
+from creek.cluster.server import Server
+
+PATIENCE_S = 20.0
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+    return port
+
+
+class House:
+    def __init__(self, folder: Path, replicas: int = 3, **settings: Any) -> None:
+        self._folder = folder
+        self._settings = settings
+        self._members = {each: f"127.0.0.1:{free_port()}" for each in range(replicas)}
+        self._clients = {each: f"127.0.0.1:{free_port()}" for each in range(replicas)}
+        self.servers: dict[int, Server] = {}
+
+    async def start(self, *replicas: int) -> None:
+        for replica in replicas or tuple(self._members):
+            config = ServerConfig(
+                replica=replica,
+                members=self._members,
+                clients=self._clients[replica],
+                data=str(self._folder / str(replica)),
+                **self._settings,
+            )
+            server = Server(config)
+            await server.start()
+            self.servers[replica] = server
+
+    async def stop(self, *replicas: int) -> None:
+        for replica in replicas or tuple(self.servers):
+            await self.servers.pop(replica).stop()
+
+    def addresses(self, *replicas: int) -> list[str]:
+        return [self._clients[each] for each in replicas or tuple(self._clients)]
+
+    def client(self, *replicas: int, **more: Any) -> Database:
+        return connect(self.addresses(*replicas), timeout=PATIENCE_S, **more)
+
+    async def until_connected(self) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            for server in self.servers.values():
+                while len(server.peers.connected()) < len(self.servers) - 1:
+                    await asyncio.sleep(0.01)
+
+    async def until_settled(self) -> None:
+        """Until nothing is tentative anywhere."""
+        async with asyncio.timeout(PATIENCE_S):
+            while any(server.status()["tentative"] for server in self.servers.values()):
+                await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def house(folder: Path, replicas: int = 3, **settings: Any) -> AsyncIterator[House]:
+    built = House(folder, replicas, **settings)
+    await built.start()
+    await built.until_connected()
+    try:
+        yield built
+    finally:
+        await built.stop()

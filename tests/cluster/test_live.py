@@ -1,0 +1,209 @@
+"""Replicas on real sockets and disks, with clients that are answered."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from creek.client import NotDone, OperationFailed, Unknown, connect
+from creek.cluster import wire
+from creek.errors import UsageError
+from tests.cluster.house import House, house
+
+
+def run(story: object) -> None:
+    asyncio.run(story)  # type: ignore[arg-type]
+
+
+def test_weak_and_strong_calls_are_answered(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with house(tmp_path) as cluster, cluster.client(0) as db:
+            assert await db.weak.put("lamp", 3) is None
+            assert await db.weak.get("lamp") == 3
+            call = db.strong.put("lamp", 2)
+            assert await call.tentative == 3
+            assert await call.stable == 3
+            ended = await db.weak.increment("visits").final
+            assert (ended.value, ended.changed) == (1, False)
+            kinds = [answer.kind async for answer in db.strong.put("lamp", 1)]
+            assert kinds[-1] == "stable"
+            assert set(kinds[:-1]) <= {"tentative"}
+
+    run(story())
+
+
+def test_every_replica_comes_to_the_same_state(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with house(tmp_path) as cluster:
+            async with cluster.client(0) as first, cluster.client(1) as second:
+                calls = [each.weak.increment("n") for each in (first, second) for _ in range(50)]
+                for call in calls:
+                    await call
+                assert await first.strong.get("n") <= 100
+                finals = [await call.final for call in calls]
+                assert sorted(each.value for each in finals) == list(range(1, 101))
+            await cluster.until_settled()
+            states = [server.driver.replica.state() for server in cluster.servers.values()]
+            assert states[0] == states[1] == states[2]
+            assert states[0]["n"] == 100
+
+    run(story())
+
+
+def test_a_call_that_is_asked_again_is_executed_once(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with house(tmp_path) as cluster, cluster.client(0) as db:
+            call = db.weak.increment("n")
+            assert await call == 1
+            async with cluster.client(1) as other:
+                other._hello = db._hello  # the same client, at another replica
+                other._number = call.message.number - 1
+            await cluster.until_settled()
+            again = cluster.client(2)
+            again._hello = db._hello
+            again._number = call.message.number - 1
+            async with again:
+                assert await again.strong.increment("n") == 1
+                assert await again.strong.get("n") == 1
+
+    run(story())
+
+
+def test_a_client_goes_on_at_another_replica(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with house(tmp_path) as cluster, cluster.client() as db:
+            session = db.session()
+            assert await session.weak.increment("n") == 1
+            first = db.replica
+            assert first is not None
+            await cluster.stop(first)
+            assert await session.weak.increment("n") == 2  # it sees what it did elsewhere
+            assert db.replica != first
+            assert await db.strong.get("n") == 2
+
+    run(story())
+
+
+def test_what_was_answered_is_there_after_a_restart_of_all(tmp_path: Path) -> None:
+    async def story() -> None:
+        cluster = House(tmp_path)
+        await cluster.start()
+        async with cluster.client(0) as db:
+            for number in range(20):
+                await db.weak.put(f"weak {number}", number)
+            await db.strong.put("strong", "yes")
+        await cluster.stop()
+        await cluster.start()
+        async with cluster.client(2) as db:
+            assert await db.strong.get("strong") == "yes"
+            keys = [key for key, _ in await db.strong.scan("weak ")]
+            assert len(keys) == 20
+        await cluster.stop()
+
+    run(story())
+
+
+def test_a_minority_answers_weakly_and_never_stably(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with house(tmp_path) as cluster:
+            await cluster.stop(1, 2)
+            async with cluster.client(0) as db:
+                assert await db.weak.put("a", 1) is None
+                call = db.strong.within(0.5).put("a", 2)
+                assert await call.tentative == 1
+                with pytest.raises(Unknown, match="no stable answer"):
+                    await call.stable
+                await cluster.start(1)
+                assert await db.strong.get("a") in (1, 2)
+
+    run(story())
+
+
+def test_calls_that_cannot_be_are_refused_and_nothing_is_done(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with house(tmp_path, replicas=1) as cluster, cluster.client() as db:
+            for call, reason in (
+                (db.weak.frobnicate(1), "unknown_operation"),
+                (db.weak.put("only one"), "bad_arguments"),
+                (getattr(db.weak, "creek.once")("me", 1, "put", ()), "unknown_operation"),
+            ):
+                with pytest.raises(NotDone) as refused:
+                    await call
+                assert refused.value.reason == reason
+            with pytest.raises(OperationFailed, match="can only add an int"):
+                await db.weak.increment("n", "many")
+            assert (await db.status())["refused"]["bad_arguments"] == 1
+            assert await db.strong.scan("") == ()
+
+    run(story())
+
+
+def test_tokens_versions_and_data_types_are_asked_for(tmp_path: Path) -> None:
+    async def story() -> None:
+        from creek.cluster.config import Security  # noqa: PLC0415
+
+        security = Security(tokens={"ann": "secret"})
+        async with house(tmp_path, replicas=1, security=security) as cluster:
+            address = cluster.addresses()
+            for wrong in ("", "guess"):
+                with pytest.raises(UsageError, match="token"):
+                    async with connect(address, token=wrong):
+                        pass
+            with pytest.raises(UsageError, match="'kv' is replicated, not 'bank'"):
+                async with connect(address, "bank", token="secret"):
+                    pass
+            async with connect(address, "kv", token="secret") as db:
+                assert await db.weak.put("a", 1) is None
+            refused = cluster.servers[0].refused
+            assert (refused["token"], refused["datatype"]) == (2, 1)
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "too_large"),
+        (b"\xff" * 100, "too_large"),
+        (wire.framed(b"\xc1garbage"), "malformed"),
+        (wire.framed(b""), "malformed"),
+        (wire.frame_of(wire.StatusRequest(1)), "malformed"),
+        (wire.frame_of(wire.Hello(99, "me")), "version"),
+        (wire.frame_of(wire.Hello(wire.WIRE_VERSION, "")), "malformed"),
+        (wire.frame_of(wire.Hello(wire.WIRE_VERSION, "x" * 99)), "malformed"),
+    ],
+)
+def test_garbage_on_the_port_is_answered_counted_and_changes_nothing(
+    said: bytes, reason: str, tmp_path: Path
+) -> None:
+    async def story() -> None:
+        async with house(tmp_path, replicas=1) as cluster:
+            host, _, port = cluster.addresses()[0].partition(":")
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(said)
+            heard = await asyncio.wait_for(reader.read(), 5)
+            writer.close()
+            (payload,) = wire.Frames(wire.CLIENT_FRAME_MAX).feed(heard)
+            denied = wire.to_client(payload)
+            assert isinstance(denied, wire.Denied)
+            assert denied.reason == reason
+            assert cluster.servers[0].refused[reason] == 1
+            async with cluster.client() as db:
+                assert await db.weak.put("a", 1) is None
+
+    run(story())
+
+
+def test_a_peer_of_another_cluster_is_left_alone(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with house(tmp_path, replicas=2) as cluster:
+            host, _, port = cluster._members[0].partition(":")
+            reader, writer = await asyncio.open_connection(host, int(port))
+            stranger = wire.PeerHello(wire.WIRE_VERSION, "another", 1, (0, 1), "kv")
+            writer.write(wire.frame_of(stranger))
+            await asyncio.wait_for(reader.read(), 5)
+            writer.close()
+            told = [reason for reason in cluster.servers[0].refused if "'another'" in reason]
+            assert len(told) == 1
+
+    run(story())

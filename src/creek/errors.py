@@ -7,7 +7,8 @@
     │   └── NotDeterministic    an operation that does something else when it is executed again
     ├── PeerFault               another process sent what it must not send
     │   └── MalformedMessage    bytes that are not one of our messages
-    └── StorageFault            the disk failed, or holds what we did not write
+    ├── StorageFault            the disk failed, or holds what we did not write
+    └── CallFailed              a call to a live cluster has no answer (`creek.client.errors`)
 
 An operation that raises is none of these: its error is its answer (`protocol.request.Outcome`).
 """

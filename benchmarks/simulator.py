@@ -88,6 +88,9 @@ class Recorded:
         self._recording.sent += (*effects.persist, *(each.message for each in effects.send))
         return effects
 
+    def has(self, id: Dot) -> bool:
+        return self._replica.has(id)
+
     def committed_length(self) -> int:
         return self._replica.committed_length()
 

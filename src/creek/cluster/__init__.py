@@ -1,8 +1,9 @@
 """A live replica: the same protocol as in the simulator, on real sockets, disks and clocks.
 
 wire      frames, and what is said in them
-journal   what must survive a crash
+journal   what must survive a crash; segments, segment_writer, calls: how it lies on disk
 driver    feeds the replica and carries out its effects
+config    how a replica is set up
 peers     connections to the other replicas
 clients   connections of clients, and what they may ask
 once      a call that is asked again is not executed again

@@ -93,6 +93,9 @@ class ToyReplica:
     def take_effects(self) -> Effects:
         return self._outbox.take()
 
+    def has(self, id: Dot) -> bool:
+        return id in self.committed_ids()
+
     def committed_length(self) -> int:
         return len(self._received)
 

@@ -233,3 +233,13 @@ def test_a_typical_run_is_that_with_half_of_the_highest_load() -> None:
     assert run is not None
     assert (run["load_tps"], run["seed"]) == (20_000.0, 0)
     assert set(evidence.by_kind(run["run"])) == {"payment", "new_order"}
+
+
+@pytest.mark.parametrize(("measured", "mark"), [(1_204.9, Mark.HOLDS), (1_205.1, Mark.DIFFERS)])
+def test_a_value_is_rounded_as_the_paper_rounds(measured: float, mark: Mark) -> None:
+    made = tables(creek(loads=(1_000.0,)))
+    for row in made.summary:
+        if row["measure"] == STRONG_STABLE:
+            row["mean"] = measured
+
+    assert judged(Evidence(made), "Stable latency of Payment, Creek").mark is mark

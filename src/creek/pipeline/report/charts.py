@@ -146,8 +146,8 @@ def against_throughput(
         name="pointed_at", on="pointerover", clear="pointerout", nearest=True, empty=False
     )
     interval = (
-        base.transform_filter("isValid(datum.low)")
-        .mark_rule(clip=True, opacity=0.55, strokeWidth=1.5, strokeDash=[], aria=False)
+        base.transform_filter("isValid(datum.low) && !datum.saturated")
+        .mark_rule(clip=True, opacity=0.5, strokeWidth=1.5, strokeDash=[], aria=False)
         .encode(y=alt.Y("low:Q"), y2="high:Q", strokeDash=alt.value([1, 0]))
     )
     curve = base.mark_line(clip=True, strokeWidth=2).encode(order="throughput:Q")
@@ -166,7 +166,9 @@ def against_throughput(
     )
     if not picture:
         point = point.add_params(pointed_at)
-    chart = _layered(*_marks(marks or [], palette), interval, curve, point)
+    chart = _layered(
+        *_behind(marks or [], palette), interval, curve, point, *_labels(marks or [], palette)
+    )
     return _finished(
         chart,
         rows,
@@ -217,28 +219,36 @@ def _shapes(lines: list[Line]) -> alt.Shape:
     )
 
 
-def _marks(marks: Rows, palette: Palette) -> list[alt.Chart]:
+def _behind(marks: Rows, palette: Palette) -> list[alt.Chart]:
     """What the paper says: a dotted line across for an `x`, a band for `low` and `high`."""
-    drawn: list[alt.Chart] = []
-    upright = [mark for mark in marks if "x" in mark]
     bands = [mark for mark in marks if "low" in mark]
-    if bands:
-        drawn.append(
-            alt.Chart(alt.InlineData(values=bands))
-            .mark_rect(clip=True, opacity=0.5, color=palette["wash"], aria=False)
-            .encode(y=alt.Y("low:Q"), y2="high:Q")
+    drawn = [
+        alt.Chart(alt.InlineData(values=bands))
+        .mark_rect(clip=True, opacity=0.5, color=palette["wash"], aria=False)
+        .encode(y=alt.Y("low:Q"), y2="high:Q")
+    ]
+    return (drawn if bands else []) + [
+        alt.Chart(alt.InlineData(values=[mark]))
+        .mark_rule(clip=True, strokeDash=[1, 3], opacity=0.8, color=mark["colour"], aria=False)
+        .encode(x="x:Q")
+        for mark in marks
+        if "x" in mark
+    ]
+
+
+def _labels(marks: Rows, palette: Palette) -> list[alt.Chart]:
+    """Their names, on a rim of background so that lines may pass behind."""
+    return [
+        alt.Chart(alt.InlineData(values=[mark]))
+        .mark_text(clip=True, align="right", baseline="top", dx=-6, aria=False, **look)
+        .encode(x="beside:Q", y=alt.value(mark["row"]), text="text:N")
+        for mark in marks
+        if "x" in mark
+        for look in (
+            {"stroke": palette["background"], "strokeWidth": 5, "strokeJoin": "round"},
+            {"color": mark["colour"]},
         )
-    for mark in upright:
-        base = alt.Chart(alt.InlineData(values=[mark])).encode(x="x:Q")
-        drawn += [
-            base.mark_rule(
-                clip=True, strokeDash=[1, 3], opacity=0.8, color=mark["colour"], aria=False
-            ),
-            base.mark_text(
-                clip=True, align="right", baseline="top", dx=-6, color=mark["colour"], aria=False
-            ).encode(x="beside:Q", y=alt.value(mark["row"]), text="text:N"),
-        ]
-    return drawn
+    ]
 
 
 def by_parameter(

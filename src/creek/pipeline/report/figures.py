@@ -222,7 +222,7 @@ def _paper_peaks(evidence: Evidence, palette: Palette) -> Rows:
             "x": peak,
             "beside": min(other for other in schemes if other * CLOSE > peak),
             "row": 2 + 15 * row,
-            "text": f"paper: {' and '.join(map(words.name_of, named))} {words.thousands(peak)}",
+            "text": f"paper: {' and '.join(map(words.name_of, named))} {peak / 1000:g}k",
             "colour": palette.scheme(named[0]),
         }
         for row, (peak, named) in enumerate(schemes.items())

@@ -44,6 +44,16 @@ class Unit(StrEnum):
     COUNT = "count"
 
 
+DIGITS: Final = {
+    Unit.PER_SECOND: 0,
+    Unit.MICROSECONDS: -1,
+    Unit.SHARE: 4,
+    Unit.RATIO: 2,
+    Unit.COUNT: 0,
+}
+"""Behind the point, to which a value is rounded before it is compared with a band."""
+
+
 class Mark(StrEnum):
     HOLDS = "holds"
     DIFFERS = "differs"
@@ -76,16 +86,20 @@ def judge(evidence: Evidence) -> list[Judged]:
     judged = []
     for statement in STATEMENTS:
         found = None if statement.finding is None else statement.finding.find(evidence)
-        judged.append(Judged(statement, found, _mark(statement.band, found)))
+        judged.append(Judged(statement, found, _mark(statement, found)))
     return judged
 
 
-def _mark(band: Band, found: Found | None) -> Mark:
-    """A lower bound tells something only when it is already too much; and loads that are too far
-    apart tell nothing as long as the value might lie in the band."""
+def _mark(statement: Statement, found: Found | None) -> Mark:
+    """The paper's numbers are rounded, and so are ours before they are compared.
+
+    A lower bound tells something only when it is already too much; and loads that are too far apart
+    tell nothing as long as the value might lie in the band.
+    """
+    band, digits = statement.band, DIGITS[statement.unit]
     if found is None or (found.is_bound and found.low <= band.high):
         return Mark.NOT_MEASURED
-    if band.low <= found.low and found.high <= band.high:
+    if band.low <= round(found.low, digits) and round(found.high, digits) <= band.high:
         return Mark.HOLDS
     low, high = found.possible or (found.low, found.high)
     might = found.possible is not None and low <= band.high and band.low <= high

@@ -5,8 +5,7 @@ from math import isinf
 from typing import Any, Final
 
 from creek.pipeline.report import words
-from creek.pipeline.report.found import Found
-from creek.pipeline.report.paper import Band, Judged, Mark
+from creek.pipeline.report.paper import Judged, Mark
 
 WIDTH: Final = 120
 """Of the picture in a row."""
@@ -15,10 +14,15 @@ LEAST: Final = 5.0
 
 
 def grouped(judged: list[Judged]) -> list[tuple[str, list[dict[str, Any]]]]:
-    return [
-        (section, [_row(each) for each in group])
-        for section, group in groupby(judged, key=lambda each: each.statement.section)
-    ]
+    """By section. How a number is found is said once for rows that follow each other."""
+    sections = []
+    for section, group in groupby(judged, key=lambda each: each.statement.section):
+        rows = [_row(each) for each in group]
+        hows = [row["how"] for row in rows]
+        for row, how, before in zip(rows, hows, [None, *hows], strict=False):
+            row["how"] = "" if how == before else how
+        sections.append((section, rows))
+    return sections
 
 
 def tally(judged: list[Judged]) -> str:
@@ -41,7 +45,7 @@ def _row(judged: Judged) -> dict[str, Any]:
         "band": words.band(statement.band, statement.unit),
         "measured": _measured(judged),
         "seeds": "" if found is None else words.seeds(found.seeds),
-        "picture": None if found is None else _picture(statement.band, found),
+        "picture": None if found is None else _picture(judged),
         "mark": judged.mark.value,
     }
 
@@ -52,13 +56,17 @@ def _measured(judged: Judged) -> str:
         return words.NOTHING
     unit = judged.statement.unit
     if judged.mark is Mark.NOT_MEASURED and found.possible and not found.is_bound:
-        return f"somewhere in {words.span(*found.possible, unit)}"
+        return f"in {words.span(*found.possible, unit)}"
     text = words.span(found.low, found.high, unit)
     return f"at least {text}" if found.is_bound else text
 
 
-def _picture(band: Band, found: Found) -> dict[str, float]:
-    """Where the band and the value lie between the edges; an open band goes to the edge."""
+def _picture(judged: Judged) -> dict[str, float]:
+    """Where the band and the value lie between the edges; what is open goes to the edge."""
+    band, found = judged.statement.band, judged.found
+    assert found is not None
+    if judged.mark is Mark.NOT_MEASURED and found.possible is not None:
+        found = found._replace(low=found.possible[0], high=found.possible[1])
     ends = [end for end in (band.low, band.high, found.low, found.high) if not isinf(end)]
     low, high = min(ends), max(ends)
     room = 0.25 * ((high - low) or abs(high) or 1)

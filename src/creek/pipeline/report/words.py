@@ -51,7 +51,9 @@ def throughput(value: float) -> str:
 
 
 def thousands(value: float) -> str:
-    return f"{value / 1000:.1f}k" if value >= 1000 else f"{value:.0f}"
+    if value < 1_000:
+        return f"{value:.0f}"
+    return f"{value / 1000:.1f}k" if value >= 10_000 else f"{value / 1000:.2f}k"
 
 
 def share(value: float) -> str:

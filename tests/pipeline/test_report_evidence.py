@@ -243,3 +243,18 @@ def test_a_value_is_rounded_as_the_paper_rounds(measured: float, mark: Mark) -> 
             row["mean"] = measured
 
     assert judged(Evidence(made), "Stable latency of Payment, Creek").mark is mark
+
+
+def test_a_lower_bound_is_enough_where_more_is_all_that_is_asked_for() -> None:
+    more = creek(cores=32, loads=(48_000.0,))
+
+    higher = judged(Evidence(tables(creek() + more)), "Peak of Creek with more cores ÷ with 16")
+    unknown = judged(
+        Evidence(tables(creek() + creek(cores=32, loads=(30_000.0,)))),
+        "Peak of Creek with more cores ÷ with 16",
+    )
+
+    assert higher.mark is Mark.HOLDS
+    assert higher.found is not None
+    assert higher.found.is_bound
+    assert unknown.mark is Mark.NOT_MEASURED

@@ -76,7 +76,7 @@ class PeakRatio(NamedTuple):
     def find(self, evidence: Evidence) -> Found | None:
         one = evidence.peak(self.scheme, **self.differing)
         two = evidence.peak(self.scheme, **self.other)
-        if one is None or two is None or isinf(one.too_much) or isinf(two.too_much) or not two.mean:
+        if one is None or two is None or isinf(two.too_much) or not two.mean:
             return None
         ratio = one.mean / two.mean
         possible = one.mean / two.too_much, one.too_much / two.mean

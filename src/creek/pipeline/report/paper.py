@@ -8,7 +8,7 @@ that a page shows are in this file.
 
 import operator
 from enum import StrEnum
-from math import inf
+from math import inf, isinf
 from typing import Final, NamedTuple
 
 from creek.pipeline.report.evidence import Evidence
@@ -93,16 +93,20 @@ def judge(evidence: Evidence) -> list[Judged]:
 def _mark(statement: Statement, found: Found | None) -> Mark:
     """The paper's numbers are rounded, and so are ours before they are compared.
 
-    A lower bound tells something only when it is already too much; and loads that are too far apart
-    tell nothing as long as the value might lie in the band.
+    A lower bound tells something only when it is already enough, or already too much; and loads
+    that are too far apart tell nothing as long as the value might lie in the band.
     """
-    band, digits = statement.band, DIGITS[statement.unit]
-    if found is None or (found.is_bound and found.low <= band.high):
+    if found is None:
         return Mark.NOT_MEASURED
+    band, digits = statement.band, DIGITS[statement.unit]
+    least, most = found.possible or (found.low, found.high)
+    if found.is_bound:
+        if isinf(band.high) and least >= band.low:
+            return Mark.HOLDS
+        return Mark.DIFFERS if least > band.high else Mark.NOT_MEASURED
     if band.low <= round(found.low, digits) and round(found.high, digits) <= band.high:
         return Mark.HOLDS
-    low, high = found.possible or (found.low, found.high)
-    might = found.possible is not None and low <= band.high and band.low <= high
+    might = found.possible is not None and least <= band.high and band.low <= most
     return Mark.NOT_MEASURED if might else Mark.DIFFERS
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from creek.evaluation import Experiment, Latency, measure
+from creek.evaluation import Experiment, Latency, measure, simulation_of
 from creek.pipeline.confidence import quantile
 from creek.pipeline.declared import declared, spark_schema
 from creek.pipeline.measure import SUMMED_UP, latencies, measures, peaks, summary
@@ -25,18 +25,10 @@ from creek.pipeline.schemas import (
     RUNS,
     SUMMARY,
 )
+from creek.pipeline.tables import of_run
 from creek.simulation.scenario import Scenario
 from creek.simulation.workload import ClientModel
-from tests.pipeline.tabled import (
-    Row,
-    operation_rows,
-    operations_table,
-    run_row,
-    runs_table,
-    simulated,
-    simulated_scenario,
-    table,
-)
+from tests.pipeline.tabled import Row, frames, operations_table, runs_table, table
 
 SHORT = Experiment(warehouses=1, replicas=3, load_tps=3000.0, duration_us=100_000)
 EXPERIMENTS = {
@@ -49,25 +41,23 @@ EXPERIMENTS = {
     "crashed": replace(SHORT, faults=("crash 2 at 40ms", "restart 2 at 70ms")),
     "parted": replace(SHORT, faults=("partition 0 at 50ms", "heal at 90ms")),
 }
-CLOSED = Scenario(scheme="creek", datatype="bank", replicas=3, duration_us=100_000, settings={})
+OTHERS = {
+    "closed": Scenario(scheme="creek", datatype="bank", replicas=3, duration_us=100_000),
+    "silent": Scenario(
+        clients=ClientModel(sessions=0, rate_per_second=1), duration_us=1, warm_up_us=1
+    ),
+}
 
 
 class Measured:
     """Every run measured once, by Spark and by `evaluation`."""
 
     def __init__(self, spark: SparkSession) -> None:
-        runs = {name: simulated(each) for name, each in EXPERIMENTS.items()}
-        runs["closed"] = simulated_scenario(CLOSED)
-        quiet = ClientModel(sessions=0, rate_per_second=1)
-        runs["silent"] = simulated_scenario(Scenario(clients=quiet, duration_us=1, warm_up_us=1))
+        scenarios = {name: each.scenario() for name, each in EXPERIMENTS.items()} | OTHERS
+        runs = {name: (each, simulation_of(each).run()) for name, each in scenarios.items()}
         self.expected = {name: measure(*each, []) for name, each in runs.items()}
-        self.runs = runs_table(spark, *(run_row(name, *each) for name, each in runs.items()))
-        rows = [
-            row
-            for name, (_, run) in runs.items()
-            for row in operation_rows(name, run.history, run.speculated)
-        ]
-        self.operations = operations_table(spark, *rows)
+        made = frames(spark, [of_run(name, *each) for name, each in runs.items()])
+        self.runs, self.operations, _ = made
         found = measures(self.runs, self.operations), latencies(self.runs, self.operations)
         self.measures = {row["run"]: row.asDict() for row in found[0].collect()}
         self.latencies = {
@@ -80,7 +70,7 @@ def measured(spark: SparkSession) -> Measured:
     return Measured(spark)
 
 
-RUN_NAMES = [*EXPERIMENTS, "closed", "silent"]
+RUN_NAMES = [*EXPERIMENTS, *OTHERS]
 
 
 @pytest.mark.parametrize("name", RUN_NAMES)
@@ -90,7 +80,11 @@ def test_measures_are_those_of_the_evaluation(measured: Measured, name: str) -> 
     assert found["asked"] == expected.weak + expected.strong
     for field in (
         "scheme",
+        "layout",
+        "warehouses",
         "replicas",
+        "cores",
+        "exec_scale",
         "seed",
         "load_tps",
         "throughput_tps",

@@ -12,17 +12,10 @@ from creek.evaluation import simulation_of
 from creek.history import History, Installed
 from creek.pipeline.relations import CHECKERS as RELATIONS
 from creek.pipeline.relations import found
+from creek.pipeline.tables import of_history
 from creek.simulation.plan import scenario_from_seed
 from tests.pipeline.broken import BREAKINGS
-from tests.pipeline.tabled import (
-    Row,
-    operation_rows,
-    operations_table,
-    order_rows,
-    orders_table,
-    run_row,
-    runs_table,
-)
+from tests.pipeline.tabled import Row, frames
 
 SEEDS = {"basic": range(12), "creek": range(20, 32), "smr": range(8), "bayou": range(8)}
 SEEDS |= {"archie": range(8)}
@@ -45,27 +38,16 @@ class Judged(NamedTuple):
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession) -> dict[str, Judged]:
     histories: dict[str, History] = {}
-    rows = []
     for scheme, seeds in SEEDS.items():
         for seed in seeds:
-            scenario = scenario_from_seed(seed, scheme)
-            run = simulation_of(scenario).run()
-            made = {f"{scheme}-{seed}": run.history}
+            history = simulation_of(scenario_from_seed(seed, scheme)).run().history
+            histories[f"{scheme}-{seed}"] = history
             for name, breaking in BREAKINGS.items():
                 for number in range(BREAKINGS_EACH):
-                    random = Random(f"{seed} {number}")
-                    made[f"{scheme}-{seed}-{name}-{number}"] = breaking(run.history, random)
-            rows += [run_row(name, scenario, run) for name in made]
-            histories |= made
-    relations = found(
-        runs_table(spark, *rows),
-        operations_table(
-            spark, *(row for name, each in histories.items() for row in operation_rows(name, each))
-        ),
-        orders_table(
-            spark, *(row for name, each in histories.items() for row in order_rows(name, each))
-        ),
-    ).collect()
+                    broken = breaking(history, Random(f"{seed} {number}"))
+                    histories[f"{scheme}-{seed}-{name}-{number}"] = broken
+    made = frames(spark, [of_history(name, history) for name, history in histories.items()])
+    relations = found(*made).collect()
     by_relations: dict[str, dict[str, Row]] = {name: {} for name in histories}
     for row in relations:
         by_relations[row["run"]][row["checker"]] = row.asDict()

@@ -19,6 +19,7 @@ from creek.cli.exits import DISK, INTERRUPTED, PIPE_CLOSED, USAGE
 from creek.cli.fuzz import fuzz
 from creek.cli.pipeline import pipeline
 from creek.cli.pipeline_report import report
+from creek.cli.pipeline_stages import measure, verify
 from creek.cli.serve import serve
 from creek.cli.simulate import simulate
 from creek.errors import StorageFault, UsageError
@@ -54,7 +55,8 @@ command.add_command(simulate)
 command.add_command(fuzz)
 command.add_command(check)
 command.add_command(pipeline)
-pipeline.add_command(report)
+for stage in (measure, verify, report):
+    pipeline.add_command(stage)
 command.add_command(serve)
 command.add_command(call)
 command.add_command(status)

@@ -6,7 +6,7 @@ import click
 
 from creek.checkers import check_all, rows
 from creek.cli.exits import FINE, ILLEGAL
-from creek.cli.output import show, show_json
+from creek.cli.output import program, show, show_json
 from creek.cli.verdicts import all_legal, verdict_lines
 from creek.errors import UsageError
 from creek.evaluation.assembly import datatype_of
@@ -30,6 +30,11 @@ def check(run_folder: Path, as_json: bool) -> int:
     if not run_folder.exists():
         raise UsageError(f"{run_folder} does not exist: name a folder that simulate --out has kept")
     history = load(run_folder)
+    if history.operations and not any(log.events for log in history.logs):
+        raise UsageError(
+            f"{run_folder} was only measured, and does not say what replicas did: "
+            f"check it with '{program()} pipeline verify {run_folder}'"
+        )
     verdicts = check_all(history, datatype_of(history))
     save_verdicts(run_folder, rows(verdicts))
     if as_json:

@@ -36,13 +36,15 @@ with_master: Final[Callable[[Any], Any]] = click.option(
 
 @click.group(short_help="Experiments at scale, on Spark.")
 def pipeline() -> None:
-    """Turn parameters into evidence, on Spark: a grid of experiments, simulated.
+    """Turn parameters into evidence, on Spark: experiments, simulated, measured and checked.
 
     It runs on this machine, or unchanged on a cluster (--master). Needs creek[pipeline].
 
-    \\b
-    Example:
+    \b
+    Examples:
       creek pipeline simulate --grid quick --out runs/quick
+      creek pipeline measure runs/quick
+      creek pipeline verify runs/quick
     """
 
 
@@ -69,19 +71,19 @@ def simulate(grid_name: str, out: Path, master: str, force: bool) -> int:
     cells are all combinations. Each cell leaves a run folder in OUT/runs. After an interruption,
     the same command goes on where it was. Exits with 1 when a cell failed.
 
-    \\b
+    \b
     Examples:
       creek pipeline simulate --grid quick --out runs/quick
       creek pipeline simulate --grid mine.toml --out runs/mine --master spark://host:7077
 
-    \\b
+    \b
     A grid of one's own, mine.toml:
       [[block]]
       scheme = ["creek", "archie"]
       load_tps = [1000, 10000, 30000]
       seed = [0, 1, 2]
       transactions = 4000          # or duration = "400ms"
-    \\b
+    \b
     Other keys: warehouses, strong_share, exec_scale, replicas, cores, layout, warm_up, local_reads,
     and faults ("partition 0,1 at 1s; heal at 2s").
     """

@@ -287,7 +287,7 @@ def _orders(history: History) -> list[list[tuple[int, Dot]]]:
     """What the logs tell, and the finals; of a measured run the logs are empty."""
     orders: dict[int, list[tuple[int, Dot]]] = {member: [] for member in history.members}
     for log in history.logs:
-        events = (each.event for each in log.events)
+        events = (each.event for each in log.known_events)
         orders[log.replica] += [
             (event.index, event.id) for event in events if isinstance(event, Committed)
         ]

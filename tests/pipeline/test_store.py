@@ -1,0 +1,62 @@
+"""The tables of stages on disk: as they are declared, whole, and the same each time."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from creek.errors import StorageFault, UsageError
+from creek.pipeline import store
+from creek.pipeline.schemas import VERDICTS
+from tests.pipeline.tabled import Row, table
+
+
+def verdict(run: str, detail: str = "") -> Row:
+    return {"run": run, "checker": "real_time", "verdict": "ok", "detail": detail, "command": "-"}
+
+
+def the_file(out: Path) -> Path:
+    (file,) = (out / "verdicts").glob("*.parquet")
+    return file
+
+
+def test_what_is_written_is_read_again_in_order(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [verdict(f"run-{number}") for number in range(5)]
+    for written in (rows[:2], rows[::-1]):  # the second takes the place of the first
+        store.write(table(spark, written, VERDICTS).repartition(3), tmp_path, "verdicts")
+
+    assert [row.asDict() for row in store.read(spark, tmp_path, "verdicts").collect()] == rows
+    assert pq.read_table(the_file(tmp_path)).to_pylist() == rows
+
+
+def test_a_file_that_was_cut_off_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    store.write(table(spark, [verdict("run")], VERDICTS), tmp_path, "verdicts")
+    file = the_file(tmp_path)
+    file.write_bytes(file.read_bytes()[:-20])
+
+    with pytest.raises(StorageFault, match=f"{file} is damaged: "):
+        store.check(tmp_path, "verdicts")
+
+
+def test_a_table_with_other_columns_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "verdicts").mkdir()
+    file = tmp_path / "verdicts" / "part.parquet"
+    pq.write_table(pa.table({"run": ["one"]}), file)
+
+    with pytest.raises(StorageFault, match="its columns are others than verdicts has"):
+        store.check(tmp_path, "verdicts")
+
+
+@pytest.mark.parametrize(("name", "stage"), [("peaks", "measure"), ("verdicts", "verify")])
+def test_a_stage_that_was_not_run_yet_is_named(tmp_path: Path, name: str, stage: str) -> None:
+    with pytest.raises(UsageError, match=f"make them with 'creek pipeline {stage} "):
+        store.check(tmp_path, name)
+
+
+def test_a_table_that_cannot_be_written_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(StorageFault, match="cannot write"):
+        store.write(table(spark, [verdict("run")], VERDICTS), tmp_path / "file", "verdicts")

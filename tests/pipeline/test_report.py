@@ -161,6 +161,30 @@ def test_an_illegal_verdict_is_told_at_the_top_and_with_its_command() -> None:
     assert "1 is illegal" in told
 
 
+def test_what_is_the_same_of_many_runs_is_told_once() -> None:
+    made = tables(few())
+    for row in made.verdicts:
+        if row["checker"] == "replay":
+            row.update(verdict="unknown", detail="what replicas did was not recorded")
+    told = words_of(shown(made))
+
+    assert told.count("what replicas did was not recorded") == 1
+    assert "creek-0000 and 7 more" in told
+
+
+def test_a_page_lists_no_more_than_somebody_reads() -> None:
+    made = tables(few())
+    for place, row in enumerate(made.verdicts):
+        row.update(verdict="illegal", detail=f"counterexample {place}")
+    made.verdicts.extend(
+        row | {"detail": f"another {place}"} for place, row in enumerate(list(made.verdicts))
+    )
+    told = words_of(shown(made))
+
+    assert "Illegal: 96" in told
+    assert "… and 46 more" in told
+
+
 def test_a_violated_condition_and_a_run_that_did_not_rest_are_told() -> None:
     made = tables(few())
     made.runs[0]["violated"] = "replica 0: condition 3 does not hold"

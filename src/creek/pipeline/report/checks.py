@@ -84,7 +84,7 @@ def _details(evidence: Evidence) -> list[tuple[str, list[dict[str, str]], bool]]
         for row in tables.failed
     ]
     return [
-        (_title(name, found), found[:SHOWN_MAX], is_open)
+        (f"{name}: {len(found)}", _alike(found), is_open)
         for name, found, is_open in (
             ("Cells that failed", failed, True),
             ("Illegal", illegal, True),
@@ -96,9 +96,18 @@ def _details(evidence: Evidence) -> list[tuple[str, list[dict[str, str]], bool]]
     ]
 
 
-def _title(name: str, found: list[dict[str, str]]) -> str:
-    more = f", the first {SHOWN_MAX}" if len(found) > SHOWN_MAX else ""
-    return f"{name}: {len(found)}{more}"
+def _alike(found: list[dict[str, str]]) -> list[dict[str, str]]:
+    """What says the same of many runs is there once, with the first of them."""
+    groups: dict[tuple[str, str], list[dict[str, str]]] = {}
+    for each in found:
+        groups.setdefault((each["what"], each["detail"]), []).append(each)
+    shown = [
+        first | ({"run": f"{first['run']} and {len(others)} more"} if others else {})
+        for first, *others in groups.values()
+    ]
+    left_out = len(shown) - SHOWN_MAX
+    more = {"what": f"… and {left_out} more", "run": "", "detail": "", "command": ""}
+    return shown[:SHOWN_MAX] + ([more] if left_out > 0 else [])
 
 
 def _found(row: Row) -> dict[str, str]:

@@ -75,7 +75,7 @@ def test_the_rooms_keep_their_contracts(house: Path) -> None:
             "creek.protocol.messages",
             "tpcc imports only execution and the request types of protocol",
         ),
-        ("tpcc", "numpy", "Creek works without numpy, but for computing columns"),
+        ("tpcc", "numpy", "Creek works without numpy, but for columns and the pipeline"),
         ("simulation", "creek.cluster", "Rooms import downwards only"),
         ("cluster", "creek.simulation", "Rooms import downwards only"),
         ("datatypes", "creek.schemes", "Rooms import downwards only"),

@@ -49,6 +49,7 @@ _GIVEN_BY_A_SCENARIO = (
     "local_reads",
     "warm_up",
     "find_peak",
+    "population",
     "fault_file",
     "faults",
     "random_faults",
@@ -66,7 +67,7 @@ _EXPERIMENT = (
     "local_reads",
 )
 _NOT_FOR_TPCC = ("datatype", "sessions", "think", "calls")
-_FOR_TPCC = ("warehouses", "layout", "local_reads", "warm_up", "find_peak")
+_FOR_TPCC = ("warehouses", "layout", "local_reads", "warm_up", "find_peak", "population")
 
 
 def chosen_scenario(context: click.Context, options: dict[str, Any], kept: bool) -> Scenario:
@@ -83,8 +84,10 @@ def chosen_scenario(context: click.Context, options: dict[str, Any], kept: bool)
     if options["workload"] == TPCC:
         for name in _given(context, _NOT_FOR_TPCC):
             raise UsageError(f"--workload tpcc says who asks for what: leave {name} out")
-        if options["find_peak"] and (kept or options["debug"]):
-            raise UsageError("--find-peak makes many runs: none can be kept or debugged")
+        if options["find_peak"] and (kept or options["debug"] or options["population"]):
+            raise UsageError("--find-peak makes many runs: leave --out, --debug, --population out")
+        if options["debug"] and options["population"]:
+            raise UsageError("--debug compares with another process, which computes its data")
         return _tpcc(options, kept)
     for name in _given(context, _FOR_TPCC):
         raise UsageError(f"{name} is for TPC-C: add --workload tpcc")

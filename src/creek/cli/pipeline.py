@@ -18,6 +18,10 @@ from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.output import complaints, show
 from creek.cli.words import counted
 from creek.errors import UsageError
+from creek.evaluation.measures import tpcc_of
+from creek.execution.datatype import DataType
+from creek.simulation.scenario import Scenario
+from creek.tpcc import on_population
 
 if TYPE_CHECKING:
     from creek.pipeline.simulate import Progress
@@ -45,7 +49,39 @@ def pipeline() -> None:
       creek pipeline simulate --grid quick --out runs/quick
       creek pipeline measure runs/quick
       creek pipeline verify runs/quick
+      creek pipeline generate --warehouses 5 --out runs/population
     """
+
+
+@pipeline.command(short_help="Write TPC-C's initial data as Parquet.")
+@click.option("--warehouses", type=int, required=True, help="The scale: about 20 MB for each.")
+@click.option("--seed", default=0, show_default=True, help="All chance in the rows comes from it.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Where the files go.")
+@with_master
+@click.option("--force", is_flag=True, help="Replace another population in the folder.")
+def generate(warehouses: int, seed: int, out: Path, master: str, force: bool) -> int:
+    """Write TPC-C's nine tables as Parquet, and check them with Spark.
+
+    The files depend on the seed and the number of warehouses alone. What the specification says of
+    the initial data is asked of what was written; exits with 1 when something does not hold.
+
+    \b
+    Example:
+      creek pipeline generate --warehouses 5 --out runs/population
+      creek simulate --workload tpcc --scheme creek --population runs/population
+    """
+    with needed_packages():
+        from creek.pipeline import cardinalities, spark  # noqa: PLC0415
+        from creek.pipeline import generate as generating  # noqa: PLC0415
+    generating.prepare(out, warehouses, seed, force)
+    with spark.session(master, "creek: generate") as session:
+        rows = generating.generate(session, out, warehouses, seed)
+        wrong = cardinalities.problems(cardinalities.read_tables(session, out), warehouses)
+    show([Text(f"{rows} rows of {counted(warehouses, 'warehouse')}, seed {seed}, in {out}")])
+    if not wrong:
+        show([Text("as many rows and keys as TPC-C asks for, and its tables agree")])
+    show(Text(each, style="red") for each in wrong)
+    return ILLEGAL if wrong else FINE
 
 
 @pipeline.command(short_help="Simulate a grid of experiments.")
@@ -102,6 +138,20 @@ def simulate(grid_name: str, out: Path, master: str, force: bool) -> int:
         show([Text(f"{failure.cell.name} failed: {failure.reason}", style="red")])
         show([Text(f"  replay it with: {failure.command}")])
     return ILLEGAL if failures else FINE
+
+
+def loaded(folder: Path, scenario: Scenario) -> DataType:
+    """The scenario's data type, on initial data from a folder."""
+    with needed_packages():
+        from creek.pipeline.population import LoadedPopulation  # noqa: PLC0415
+    layout, warehouses = tpcc_of(scenario.datatype)
+    population = LoadedPopulation(folder)
+    if layout is None or (population.warehouses, population.seed) != (warehouses, scenario.seed):
+        raise UsageError(
+            f"{folder} holds {counted(population.warehouses, 'warehouse')} of seed "
+            f"{population.seed}: add --warehouses {population.warehouses} --seed {population.seed}"
+        )
+    return on_population(population, layout)
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from creek.cli.fault_help import fault_help
 from creek.cli.options import CALL_FORM, Duration
 from creek.cli.output import program, show, show_json, show_table
 from creek.cli.peak import peak_table
+from creek.cli.pipeline import loaded
 from creek.cli.running import run_watched
 from creek.cli.scenario_text import scenario_lines
 from creek.cli.story import tell
@@ -140,6 +141,12 @@ def _help_faults(context: click.Context, parameter: click.Parameter, asked: bool
     "(Section 4.4).  [default: at all of them, as the paper's figures have it]",
 )
 @click.option(
+    "--population",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Of TPC-C: initial data that creek pipeline generate wrote.  [default: computed]",
+)
+@click.option(
     "--warm-up",
     type=Duration(),
     help="Of TPC-C: how much of the duration passes before anything is measured.  "
@@ -225,10 +232,11 @@ def simulate(context: click.Context, /, as_json: bool, out: Path | None, **optio
         raise UsageError(f"{out} exists already, and a run is never written over: name another")
     if options["find_peak"]:
         return _find_peak(scenario, as_json)
-    datatype = datatype_named(scenario.datatype)
+    initial: Path | None = options["population"]
+    datatype = datatype_named(scenario.datatype) if initial is None else loaded(initial, scenario)
     debugged = Debugged(datatype) if options["debug"] else None
     try:
-        run = run_watched(simulation_of(scenario, debugged))
+        run = run_watched(simulation_of(scenario, debugged, datatype))
         if debugged is not None and (difference := repeat(scenario, debugged.journal)):
             raise difference
         verdicts = check_all(run.history, datatype) if scenario.record_events else []

@@ -32,11 +32,13 @@ def datatype_of(history: History) -> DataType | None:
         return None
 
 
-def simulation_of(scenario: Scenario, datatype: DataType | None = None) -> Simulation:
+def simulation_of(
+    scenario: Scenario, datatype: DataType | None = None, named: DataType | None = None
+) -> Simulation:
     """`datatype`: one that stands in for that of the scenario, for instance to debug it. Otherwise
-    replicas share executions where that pays."""
+    replicas share executions where that pays. `named`: the scenario's own, if it is at hand."""
     scheme = registry.named(scenario.scheme)
-    chosen = datatype or datatype_named(scenario.datatype)
+    chosen = datatype or named or datatype_named(scenario.datatype)
     if datatype is None and isinstance(chosen.base, tpcc.PopulationBase):
         chosen = SharedExecutions(chosen)
     settings = scenario.protocol_settings()

@@ -25,6 +25,7 @@ from creek.errors import CreekError, StorageFault, UsageError
 from creek.evaluation import Experiment
 from creek.history import load_config
 from creek.pipeline import tables
+from creek.pipeline.declared import spark_schema
 from creek.pipeline.grid import Cell, Grid
 
 if TYPE_CHECKING:
@@ -159,9 +160,7 @@ def ensure_tables(folders: Iterable[Path]) -> None:
 
 def read(spark: "SparkSession", folders: Sequence[Path], name: str) -> "DataFrame":
     """One of the tables of `schemas` (`runs`, `operations`, `orders`, `samples`) of all runs."""
-    from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - as in `spark`
-
-    schema = from_arrow_schema(tables.SCHEMAS[name])
+    schema = spark_schema(tables.SCHEMAS[name])
     files = [str((folder / tables.FILES[name]).resolve()) for folder in folders]
     if not files:
         return spark.createDataFrame([], schema)

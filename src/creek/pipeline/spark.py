@@ -55,13 +55,17 @@ _EXCEPTION = re.compile(
 
 @contextmanager
 def session(master: str = LOCAL, name: str = "creek") -> Iterator["SparkSession"]:
-    """A session on `master`, which is stopped in the end. One at a time in a process."""
+    """A session on `master`, which is stopped in the end. A process has one at a time: if there is
+    one already, it is that, and whoever began it stops it."""
     try:
         from pyspark.sql import SparkSession  # noqa: PLC0415 - it is optional
     except ImportError as error:
         raise UsageError(
             f"the pipeline needs packages that are missing ({error}): {INSTALL}"
         ) from None
+    if (running := SparkSession.getActiveSession()) is not None:
+        yield running
+        return
     _check_reachable(master)
     with tempfile.TemporaryDirectory(prefix="creek-spark-") as folder:
         scratch = Path(folder)
@@ -87,7 +91,7 @@ def session(master: str = LOCAL, name: str = "creek") -> Iterator["SparkSession"
 
 def _check_reachable(master: str) -> None:
     """Spark itself tries for more than a minute before it gives up."""
-    match = re.fullmatch(r"spark://(.+)", master)
+    match = re.fullmatch(r"spark://(.*)", master)
     if match is None:
         return
     problem = "it is not an address"

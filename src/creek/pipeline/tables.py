@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from creek import tpcc
-from creek.errors import BadValue
 from creek.evaluation import measures
 from creek.history import (
     Committed,
@@ -57,6 +56,9 @@ COUNTED: Final = (
     "messages",
 )
 """The columns of RUNS that come from counters."""
+
+_MODELS: Final = {"clients", "cpu", "network"}
+"""What the configuration of a simulation has, and that of a live cluster has not."""
 
 LIVE: Final = "live"
 SIMULATED: Final = "simulated"
@@ -242,10 +244,9 @@ def _described(scenario: Scenario) -> dict[str, Any]:
 
 def _of_config(history: History) -> dict[str, Any]:
     """Who wrote it says what it was: a scenario, or the columns that it knows, by name."""
-    try:
-        scenario = scenario_from_config(history.config)
-    except BadValue:
+    if not history.config.keys() >= _MODELS:
         return _live(history)
+    scenario = scenario_from_config(history.config)
     begin_us, end_us = scenario.warm_up_us, scenario.duration_us
     return {**_described(scenario), "begin_us": begin_us, "end_us": end_us}
 

@@ -21,6 +21,7 @@ from creek.tpcc.conditions import CONDITIONS as CONDITIONS
 from creek.tpcc.conditions import Problem as Problem
 from creek.tpcc.conditions import problems as problems
 from creek.tpcc.datatype import datatype as datatype
+from creek.tpcc.datatype import on_population as on_population
 from creek.tpcc.datatype import populated as populated
 from creek.tpcc.datatype import populated_name as populated_name
 from creek.tpcc.inputs import SHARES as SHARES

@@ -48,7 +48,13 @@ def populated(name: str) -> DataType:
     if match is None:
         raise UnknownName("data type", name, (populated_name("rows", 5, 0),))
     layout, warehouses, seed = match[1], int(match[2]), int(match[3])
-    return _declared(name, layout, PopulationBase(Population(seed, warehouses), layout))
+    return on_population(Population(seed, warehouses), layout)
+
+
+def on_population(population: Population, layout: str) -> DataType:
+    """The same with a population that is there already, computed or read from somewhere."""
+    name = populated_name(layout, population.warehouses, population.seed)
+    return _declared(name, layout, PopulationBase(population, layout))
 
 
 def _declared(name: str, layout: str, base: Base | None) -> DataType:

@@ -1,0 +1,200 @@
+"""TPC-C's initial data as Parquet: the same whoever writes it, as the specification wants it, and
+as good to simulate on as what is computed."""
+
+import io
+import shutil
+from contextlib import redirect_stdout
+from itertools import product
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from creek.cli import main
+from creek.errors import StorageFault, UsageError
+from creek.evaluation import Experiment, simulation_of
+from creek.pipeline import generate as generating
+from creek.pipeline.cardinalities import problems, read_tables
+from creek.pipeline.generate import parts, prepare, write_part
+from creek.pipeline.population import LoadedPopulation
+from creek.tpcc import Population, on_population
+
+SEED = 7
+
+
+@pytest.fixture(scope="session")
+def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """By the command, which uses the session that is there, and asks whether all is well."""
+    out = tmp_path_factory.mktemp("population")
+    told = io.StringIO()
+    with redirect_stdout(told):
+        code = main(
+            ["pipeline", "generate", "--warehouses", "1", "--seed", str(SEED), "--out", str(out)]
+        )
+    assert code == 0
+    assert "1 warehouse, seed 7" in told.getvalue()
+    assert "as many rows and keys as TPC-C asks for, and its tables agree" in told.getvalue()
+    return out
+
+
+@pytest.fixture
+def population(written: Path, tmp_path: Path) -> Path:
+    """A copy, to be damaged."""
+    return Path(shutil.copytree(written, tmp_path / "population"))
+
+
+def digest(folder: Path) -> dict[str, bytes]:
+    files = sorted(folder.rglob("*.parquet"))
+    return {str(file.relative_to(folder)): file.read_bytes() for file in files}
+
+
+def test_files_are_the_same_however_many_tasks_write_them(written: Path, tmp_path: Path) -> None:
+    prepare(tmp_path, 1, SEED)
+    for part in reversed(parts(Population(SEED, 1))):
+        write_part((SEED, 1, part, str(tmp_path)))
+    assert digest(tmp_path) == digest(written)
+
+
+def test_more_warehouses_add_files_and_change_none(written: Path, tmp_path: Path) -> None:
+    two = Population(SEED, 2)
+    prepare(tmp_path, 2, SEED)
+    for part in parts(two):
+        if part.table in ("stock", "item") and part.number == 1:
+            write_part((SEED, 2, part, str(tmp_path)))
+    kept = digest(written)
+    assert digest(tmp_path).items() <= kept.items()
+    assert {part.number for part in parts(two) if part.table == "order_line"} == {1, 2}
+
+
+def test_every_row_is_that_of_the_population(written: Path) -> None:
+    computed, read = Population(SEED, 1), LoadedPopulation(written)
+    assert read.warehouse(1) == computed.warehouse(1)
+    for i in (1, 2, 99_999, 100_000):
+        assert read.item(i) == computed.item(i)
+        assert read.stock(1, i) == computed.stock(1, i)
+    for d, n in product((1, 5, 10), (1, 17, 2_100, 2_101, 3_000)):
+        assert read.district(1, d) == computed.district(1, d)
+        assert read.customer(1, d, n) == computed.customer(1, d, n)
+        assert read.history(1, d, n, 1) == computed.history(1, d, n, 1)
+        assert read.orders(1, d, n) == computed.orders(1, d, n)
+        assert read.last_order(1, d, n) == computed.last_order(1, d, n)
+        assert read.new_order(1, d, max(n, 2_101)) == computed.new_order(1, d, max(n, 2_101))
+        assert read.line_count(1, d, n) == computed.line_count(1, d, n)
+        for number in range(1, computed.line_count(1, d, n) + 1):
+            assert read.order_line(1, d, n, number) == computed.order_line(1, d, n, number)
+        last_name = computed.customer(1, d, n)[2]
+        assert read.customers_named(1, d, last_name) == computed.customers_named(1, d, last_name)
+
+
+@pytest.mark.parametrize("layout", ["rows", "fine"])
+def test_a_simulation_on_what_was_written_is_the_same(written: Path, layout: str) -> None:
+    scenario = Experiment(
+        load_tps=1500, duration_us=100_000, warehouses=1, seed=SEED, layout=layout
+    ).scenario()
+    read = on_population(LoadedPopulation(written), layout)
+    assert read.name == scenario.datatype
+    computed, loaded = simulation_of(scenario).run(), simulation_of(scenario, named=read).run()
+    assert loaded.trace_hash == computed.trace_hash
+    assert loaded.history == computed.history
+
+
+def test_the_command_simulates_on_what_was_written(
+    written: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    usual = ["simulate", "--workload", "tpcc", "--warehouses", "1", "--duration", "50ms", "--json"]
+    told = []
+    for more in ([], ["--population", str(written)]):
+        assert main([*usual, "--seed", str(SEED), *more]) == 0
+        told.append(capsys.readouterr().out)
+    assert told[0] == told[1]
+    assert main([*usual, "--population", str(written)]) == 2
+    complaint = capsys.readouterr().err
+    assert complaint.endswith("holds 1 warehouse of seed 7: add --warehouses 1 --seed 7\n")
+
+
+def _without_a_row(table: pa.Table) -> pa.Table:
+    return table.slice(1)
+
+
+def _with_a_row_twice(table: pa.Table) -> pa.Table:
+    return pa.concat_tables([table.slice(1), table.slice(1, 1)])
+
+
+def test_what_is_not_as_the_specification_wants_it_is_found(
+    spark: SparkSession, population: Path
+) -> None:
+    for table, change in (
+        ("stock", _without_a_row),
+        ("item", _without_a_row),
+        ("order_line", _without_a_row),
+        ("customer", _with_a_row_twice),
+        ("new_order", _with_a_row_twice),
+    ):
+        file = population / table / "part-00001.parquet"
+        pq.write_table(change(pq.read_table(file)), file)
+    assert problems(read_tables(spark, population), 1) == [
+        "customer of warehouse 1 has 30000 rows and 29999 keys",
+        "item of warehouse 1 has 99999 rows and 99999 keys",
+        "lines differ from o_ol_cnt in order 1, 1, 1",
+        "new_order and the carrier differ in order 1, 1, 2101",
+        "new_order of warehouse 1 has 9000 rows and 8999 keys",
+        "stock of warehouse 1 has 99999 rows and 99999 keys",
+    ]
+
+
+def test_a_truncated_file_is_named(population: Path) -> None:
+    file = population / "customer" / "part-00001.parquet"
+    file.write_bytes(file.read_bytes()[:-9])
+    read = LoadedPopulation(population)
+    with pytest.raises(StorageFault, match="damaged") as error:
+        read.customer(1, 1, 1)
+    assert str(file) in str(error.value)
+    file.unlink()
+    with pytest.raises(StorageFault, match=r"customer/part-00001.parquet is missing"):
+        read.customer(1, 1, 1)
+
+
+def test_a_file_with_other_rows_or_columns_is_named(population: Path) -> None:
+    file = population / "district" / "part-00001.parquet"
+    table = pq.read_table(file)
+    pq.write_table(table.slice(1), file)
+    with pytest.raises(StorageFault, match="it has 9 rows"):
+        LoadedPopulation(population).district(1, 1)
+    pq.write_table(table.drop_columns(["d_ytd"]), file)
+    with pytest.raises(StorageFault, match="its columns are others"):
+        LoadedPopulation(population).district(1, 1)
+
+
+def test_an_unfinished_population_is_not_loaded(tmp_path: Path) -> None:
+    prepare(tmp_path, 1, SEED)
+    with pytest.raises(UsageError, match="is not complete"):
+        LoadedPopulation(tmp_path)
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "letters").touch()
+    for force in (False, True):
+        with pytest.raises(UsageError, match="not of a population"):
+            prepare(tmp_path, 1, 0, force)
+    with pytest.raises(UsageError, match=r"it has no population.json"):
+        LoadedPopulation(tmp_path)
+
+
+def test_another_population_is_replaced_only_by_force(tmp_path: Path) -> None:
+    prepare(tmp_path, 1, 0)
+    prepare(tmp_path, 1, 0)
+    (tmp_path / "stock" / "part-00009.parquet").touch()
+    with pytest.raises(UsageError, match=r"holds another population \(warehouses 1, seed 0\)"):
+        prepare(tmp_path, 2, 0)
+    prepare(tmp_path, 2, 0, force=True)
+    assert not any((tmp_path / "stock").iterdir())
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"schema_version": 1, "seed": -1}'])
+def test_a_damaged_mark_is_named(tmp_path: Path, text: str) -> None:
+    prepare(tmp_path, 1, 0)
+    (tmp_path / generating.MARK).write_text(text)
+    with pytest.raises(StorageFault, match=r"population.json is damaged"):
+        LoadedPopulation(tmp_path)

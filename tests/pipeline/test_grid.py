@@ -1,0 +1,196 @@
+"""Grids: what they hold, and how they complain."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from creek.errors import UsageError
+from creek.evaluation import Experiment
+from creek.pipeline.grid import GRIDS, Grid, cell_name, load_grid, parse
+
+
+def grid_of(*blocks: dict[str, Any]) -> Grid:
+    return parse("mine.toml", {"block": list(blocks)})
+
+
+def test_a_block_is_a_cross_product() -> None:
+    grid = grid_of({"scheme": ["creek", "smr"], "load_tps": [100, 200], "seed": [0, 1, 2]})
+    assert len(grid.cells) == 12
+    assert {(each.experiment.scheme, each.experiment.seed) for each in grid.cells} == {
+        (scheme, seed) for scheme in ("creek", "smr") for seed in (0, 1, 2)
+    }
+
+
+def test_what_a_block_does_not_name_is_as_usual() -> None:
+    (cell,) = grid_of({}).cells
+    assert cell.experiment == Experiment()
+
+
+def test_every_field_of_an_experiment_can_be_given() -> None:
+    (cell,) = grid_of(
+        {
+            "scheme": "archie",
+            "warehouses": 3,
+            "load_tps": 1500.5,
+            "strong_share": 0.25,
+            "exec_scale": 2,
+            "replicas": 3,
+            "cores": 8,
+            "layout": "fine",
+            "seed": 4,
+            "duration": "200ms",
+            "warm_up": "50ms",
+            "local_reads": True,
+            "faults": "partition 0,1 at 10ms; heal at 20ms",
+        }
+    ).cells
+    assert cell.experiment == Experiment(
+        scheme="archie",
+        warehouses=3,
+        load_tps=1500.5,
+        strong_share=0.25,
+        exec_scale=2,
+        replicas=3,
+        cores=8,
+        layout="fine",
+        seed=4,
+        duration_us=200_000,
+        warm_up_us=50_000,
+        local_reads=True,
+        faults=("partition 0,1 at 10ms", "heal at 20ms"),
+    )
+    assert cell.name.startswith(
+        "archie-w3-1500.5tps-strong0.25-x2-n3-c8-fine-local-partition_0_1_at_10ms_heal_at_20ms_"
+    )
+    assert cell.name.endswith("-200ms-after50ms-s4")
+
+
+def test_names_are_short_where_all_is_usual() -> None:
+    assert cell_name(Experiment(load_tps=10_000)) == "creek-w5-10000tps-s0"
+
+
+def test_faults_that_read_alike_have_names_of_their_own() -> None:
+    faults = ["partition 0,1|2 at 1ms", "partition 0|1,2 at 1ms"]
+    names = {cell.name for cell in grid_of({"faults": faults}).cells}
+    assert len(names) == 2
+    assert all("/" not in name and " " not in name for name in names)
+
+
+def test_an_experiment_that_two_blocks_have_is_one_cell() -> None:
+    assert len(grid_of({"seed": [0, 1]}, {"seed": [1, 2]}).cells) == 3
+
+
+def test_a_number_of_transactions_stands_for_a_duration() -> None:
+    cells = grid_of({"transactions": 4000, "load_tps": [1000, 30_000, 400_000]}).cells
+    assert [each.experiment.duration_us for each in cells] == [4_000_000, 134_000, 100_000]
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_the_grids_of_ours_can_be_read_and_have_a_name_for_each_cell(name: str) -> None:
+    grid = load_grid(name)
+    assert len({cell.name for cell in grid.cells}) == len(grid.cells)
+    assert {"smr", "bayou", "archie", "creek"} == {each.experiment.scheme for each in grid.cells}
+    assert any(each.experiment.faults for each in grid.cells)
+
+
+def test_the_paper_s_grid_has_what_section_6_varies() -> None:
+    experiments = [cell.experiment for cell in load_grid("paper").cells]
+    assert {1, 5, 20} <= {each.warehouses for each in experiments}
+    assert {0.1, 0.43, 0.5} <= {each.strong_share for each in experiments}
+    assert {3, 5, 7} <= {each.replicas for each in experiments}
+    assert {8, 16, 32} <= {each.cores for each in experiments}
+    assert {1.0, 5.0} == {each.exec_scale for each in experiments}
+    assert {(1, "fine"), (5, "fine"), (20, "fine")} <= {
+        (each.warehouses, each.layout) for each in experiments
+    }
+    figure_1 = [each for each in experiments if each.scheme == "creek" and each.seed == 2]
+    assert max(each.load_tps for each in figure_1) == 44_000
+
+
+def test_toml_and_json_are_the_same_grid(tmp_path: Path) -> None:
+    toml, as_json = tmp_path / "mine.toml", tmp_path / "mine.json"
+    toml.write_text('[[block]]\nscheme = ["creek", "smr"]\nduration = "90ms"\n')
+    content = {"block": [{"scheme": ["creek", "smr"], "duration": "90ms"}]}
+    as_json.write_text(json.dumps(content))
+    assert load_grid(str(toml)).cells == load_grid(str(as_json)).cells
+
+
+@pytest.mark.parametrize(
+    ("block", "key", "complaint"),
+    [
+        ({"schem": "creek"}, "schem", "unknown key 'schem': known are scheme, warehouses"),
+        ({"scheme": ["creek", "best"]}, "scheme", "unknown scheme 'best': known are"),
+        ({"warehouses": 0}, "warehouses", "it must be at least 1"),
+        ({"warehouses": 10**9}, "warehouses", "there are from 1 to 100000 warehouses"),
+        ({"warehouses": "5"}, "warehouses", "Expected `int`, got `str`"),
+        ({"load_tps": [100, -1]}, "load_tps", "it must be above 0"),
+        ({"load_tps": float("nan")}, "load_tps", "it must be above 0"),
+        ({"strong_share": 2}, "strong_share", "it must be between 0 and 1"),
+        ({"exec_scale": 0}, "exec_scale", "it must be above 0"),
+        ({"replicas": 0}, "replicas", "it must be from 1 to 99"),
+        ({"cores": True}, "cores", "Expected `int`, got `bool`"),
+        ({"layout": "columns"}, "layout", "unknown layout 'columns'"),
+        ({"seed": -1}, "seed", "it must be at least 0"),
+        ({"seed": []}, "seed", "it has no values"),
+        ({"duration": 5}, "duration", "5 is not a text: write a number and its unit"),
+        ({"duration": "5"}, "duration", "'5' is not a duration"),
+        ({"duration": "1s", "warm_up": "2s"}, "warm_up", "less than duration_us"),
+        ({"duration": "1s", "transactions": 5}, "transactions", "it excludes 'duration'"),
+        ({"transactions": 0}, "transactions", "0 is not a whole number above 0"),
+        ({"transactions": 9, "load_tps": "x"}, "load_tps", "'x' is not a number above 0"),
+        ({"local_reads": 1}, "local_reads", "Expected `bool`"),
+        ({"faults": ["explode 1 at 1ms"]}, "faults", "unknown fault 'explode'"),
+        ({"faults": [["crash 1 at 1ms"]]}, "faults", "is not a text"),
+        ({"faults": "crash 4 at 1ms", "replicas": 3}, "faults", "replicas are 0 to 2"),
+    ],
+)
+def test_a_mistake_is_told_with_its_file_block_and_key(
+    block: dict[str, Any], key: str, complaint: str
+) -> None:
+    with pytest.raises(UsageError) as error:
+        grid_of({"seed": 1}, block)
+    text = str(error.value)
+    assert text.startswith(f"mine.toml, block 2, key '{key}': ")
+    assert complaint in text
+    assert "\n" not in text
+
+
+@pytest.mark.parametrize("content", [[], {}, {"block": []}, {"blok": [{}]}, {"block": {}}, 7])
+def test_what_is_not_a_list_of_blocks_is_no_grid(content: Any) -> None:
+    with pytest.raises(UsageError, match=r"^mine.toml is not a grid"):
+        parse("mine.toml", content)
+
+
+def test_a_block_that_is_no_table_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"^mine.toml, block 1: it is not a table"):
+        parse("mine.toml", {"block": [3]})
+
+
+def test_more_cells_than_anybody_simulates_are_refused() -> None:
+    with pytest.raises(UsageError, match="more than 100000 cells"):
+        grid_of({"seed": list(range(1000)), "load_tps": list(range(1, 1000))})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "complaint"),
+    [
+        ("a.toml", "[[block", "is not TOML"),
+        ("a.json", "{", "is not JSON"),
+        ("a.toml", "\udcff", "cannot read the grid"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(
+    tmp_path: Path, name: str, text: str, complaint: str
+) -> None:
+    file = tmp_path / name
+    file.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(UsageError, match=complaint) as error:
+        load_grid(str(file))
+    assert str(file) in str(error.value)
+
+
+def test_a_name_that_is_neither_a_grid_nor_a_file_is_refused() -> None:
+    with pytest.raises(UsageError, match="unknown grid 'papr': known are quick, paper, a TOML"):
+        load_grid("papr")

@@ -49,6 +49,7 @@ def pipeline() -> None:
       creek pipeline simulate --grid quick --out runs/quick
       creek pipeline measure runs/quick
       creek pipeline verify runs/quick
+      creek pipeline report runs/quick --open
       creek pipeline generate --warehouses 5 --out runs/population
     """
 

@@ -9,6 +9,7 @@ from benchmarks import (
     journal,
     memory,
     order,
+    pipeline,
     replica,
     simulator,
     tpcc,
@@ -33,5 +34,6 @@ BENCHMARKS: dict[str, Benchmark] = {
         simulator,
         tpcc_simulation,
         fuzzer,
+        pipeline,
     )
 }

@@ -19,7 +19,14 @@ from creek.protocol.probes import Probe
 ROLLED_BACK = {Probe.ROLLED_BACK, Probe.REEXECUTED}
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        # The one that starts Spark runs where all tests do that start it.
+        pytest.param(name, marks=pytest.mark.xdist_group("spark") if name == "pipeline" else ())
+        for name in BENCHMARKS
+    ],
+)
 def test_a_benchmark_gives_as_many_results_as_it_says(name: str) -> None:
     results = list(BENCHMARKS[name].measure(TINY))
 

@@ -131,8 +131,12 @@ def simulate(grid_name: str, out: Path, master: str, force: bool) -> int:
         from creek.pipeline.spark import session  # noqa: PLC0415
     grid = load_grid(grid_name)
     prepare(out, grid, force)
-    with session(master, f"creek: {grid_name}") as spark, watching() as watch:
-        failures = simulate_cells(spark, grid.cells, out, watch)
+    try:
+        with session(master, f"creek: {grid_name}") as spark, watching() as watch:
+            failures = simulate_cells(spark, grid.cells, out, watch)
+    except KeyboardInterrupt:
+        click.echo(f"what is done stays in {out}: the same command goes on from there", err=True)
+        raise
     done = len(grid.cells) - len(failures)
     show([Text(f"{done} of {counted(len(grid.cells), 'cell')} simulated, in {out}")])
     for failure in failures:

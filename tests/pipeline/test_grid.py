@@ -105,7 +105,7 @@ def test_the_paper_s_grid_has_what_section_6_varies() -> None:
     assert {(1, "fine"), (5, "fine"), (20, "fine")} <= {
         (each.warehouses, each.layout) for each in experiments
     }
-    figure_1 = [each for each in experiments if each.scheme == "creek" and each.seed == 2]
+    figure_1 = [each for each in experiments if (each.scheme, each.warehouses) == ("creek", 5)]
     assert max(each.load_tps for each in figure_1) == 44_000
 
 

@@ -15,14 +15,20 @@ unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check format fuzz mutants bench install clean
+.PHONY: help run reproduce story test check format fuzz mutants bench install clean
 
 help: ## Show this list
 	@echo 'make <target> [ARGS="…"]'
 	@echo
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: $(INSTALLED) ## Tell the story of five replicas, a partition and its healing
+run: $(INSTALLED) ## Some of the paper's experiments, through the pipeline on Spark, to a report
+	@$(BIN)/creek pipeline run --grid quick --force $(ARGS)
+
+reproduce: $(INSTALLED) ## All of the paper's experiments; goes on where it was interrupted
+	@$(BIN)/creek pipeline run --grid paper $(ARGS)
+
+story: $(INSTALLED) ## Tell the story of five replicas, a partition and its healing
 	@$(BIN)/creek simulate --story $(ARGS)
 
 test: check ## Check, then run the tests; ARGS go to pytest: make test ARGS="-k paxos"

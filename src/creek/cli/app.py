@@ -19,6 +19,7 @@ from creek.cli.exits import DISK, INTERRUPTED, PIPE_CLOSED, USAGE
 from creek.cli.fuzz import fuzz
 from creek.cli.pipeline import pipeline
 from creek.cli.pipeline_report import report
+from creek.cli.pipeline_run import run
 from creek.cli.pipeline_stages import measure, verify
 from creek.cli.serve import serve
 from creek.cli.simulate import simulate
@@ -40,6 +41,8 @@ def command(context: click.Context) -> None:
       creek simulate --random-faults --seed 7  one run, measured and checked
       creek fuzz --seeds 200                   look for a seed that breaks the protocol
       creek check runs/one                     check a run that was kept
+      creek pipeline run                       the paper's experiments, on Spark, as a page
+      creek serve --config replica.toml        one replica of a live cluster
       creek pipeline simulate --grid quick --out runs/quick    many runs, on Spark
 
     \b
@@ -55,7 +58,7 @@ command.add_command(simulate)
 command.add_command(fuzz)
 command.add_command(check)
 command.add_command(pipeline)
-for stage in (measure, verify, report):
+for stage in (measure, verify, report, run):
     pipeline.add_command(stage)
 command.add_command(serve)
 command.add_command(call)

@@ -3,7 +3,7 @@
 Spark and what comes with it are optional packages: they are imported when a command needs them.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
@@ -24,7 +24,7 @@ from creek.simulation.scenario import Scenario
 from creek.tpcc import on_population
 
 if TYPE_CHECKING:
-    from creek.pipeline.simulate import Progress
+    from creek.pipeline.simulate import Failure, Progress
 
 TELL_EVERY_S: Final = 10.0
 """How often, where nobody watches a bar, a line tells how far it is."""
@@ -46,6 +46,7 @@ def pipeline() -> None:
 
     \b
     Examples:
+      creek pipeline run                       all that follows, for a few experiments
       creek pipeline simulate --grid quick --out runs/quick
       creek pipeline measure runs/quick
       creek pipeline verify runs/quick
@@ -131,18 +132,27 @@ def simulate(grid_name: str, out: Path, master: str, force: bool) -> int:
         from creek.pipeline.spark import session  # noqa: PLC0415
     grid = load_grid(grid_name)
     prepare(out, grid, force)
+    with going_on_later(out), session(master, f"creek: {grid_name}") as spark, watching() as watch:
+        failures = simulate_cells(spark, grid.cells, out, watch)
+    tell_simulated(len(grid.cells), failures, out)
+    return ILLEGAL if failures else FINE
+
+
+@contextmanager
+def going_on_later(out: Path) -> Iterator[None]:
+    """Tells who interrupts it that nothing is lost."""
     try:
-        with session(master, f"creek: {grid_name}") as spark, watching() as watch:
-            failures = simulate_cells(spark, grid.cells, out, watch)
+        yield
     except KeyboardInterrupt:
         click.echo(f"what is done stays in {out}: the same command goes on from there", err=True)
         raise
-    done = len(grid.cells) - len(failures)
-    show([Text(f"{done} of {counted(len(grid.cells), 'cell')} simulated, in {out}")])
+
+
+def tell_simulated(cells: int, failures: Sequence["Failure"], out: Path) -> None:
+    show([Text(f"{cells - len(failures)} of {counted(cells, 'cell')} simulated, in {out}")])
     for failure in failures:
         show([Text(f"{failure.cell.name} failed: {failure.reason}", style="red")])
         show([Text(f"  replay it with: {failure.command}")])
-    return ILLEGAL if failures else FINE
 
 
 def loaded(folder: Path, scenario: Scenario) -> DataType:

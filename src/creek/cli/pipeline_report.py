@@ -18,8 +18,8 @@ def report(out: Path, is_opened: bool) -> int:
     """Make one page of what was measured and verified in OUT, with the paper's figures redrawn.
 
     The page, OUT/report.html, is a single file and needs no network. Pictures of the figures are
-    beside it, in OUT/figures. Needs what measure has left in OUT; what verify has left there is
-    shown if there is any.
+    beside it, in OUT/figures, and the paper's statements as a table in OUT/statements.md. It needs
+    what measure has left in OUT; what verify has left there is shown if there is any.
 
     \b
     Example:

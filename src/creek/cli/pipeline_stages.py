@@ -51,14 +51,11 @@ def measure(out: Path, master: str, strict: bool, as_json: bool) -> int:
         measured = measure_runs(spark, out, strict)
     measures = [row.asDict() for row in measured.measures]
     peaks = [row.asDict() for row in measured.peaks]
-    _tell_skipped(measured.skipped)
+    tell_skipped(measured.skipped)
     if as_json:
         show_json({"measures": measures, "peaks": peaks, "skipped": measured.skipped})
         return FINE
-    show_table(_systems(measures))
-    if peaks:
-        show_table(_peaks(peaks))
-    show([Text(f"{counted(len(measures), 'run')} measured: the tables are in {out}")])
+    tell_measured(measures, peaks, out)
     return FINE
 
 
@@ -85,20 +82,34 @@ def verify(out: Path, master: str, strict: bool, as_json: bool) -> int:
     with session(master, "creek: verify") as spark:
         verified = verify_runs(spark, out, strict)
     verdicts = [row.asDict() for row in verified.verdicts]
-    _tell_skipped(verified.skipped)
+    tell_skipped(verified.skipped)
     illegal = [each for each in verdicts if each["verdict"] == "illegal"]
     if as_json:
         show_json({"verdicts": verdicts, "skipped": verified.skipped})
     else:
-        show_table(_counts(verdicts))
-        show(_counterexamples(illegal))
-        runs = counted(len({each["run"] for each in verdicts}), "run")
-        told = f"{len(illegal)} illegal verdicts" if illegal else "nothing illegal"
-        show([Text(f"{runs} checked, {told}: the verdicts are in {out / 'verdicts'}")])
+        tell_verified(verdicts, out)
     return ILLEGAL if illegal else FINE
 
 
-def _tell_skipped(skipped: Sequence[str]) -> None:
+def tell_measured(
+    measures: Sequence[Mapping[str, Any]], peaks: Sequence[Mapping[str, Any]], out: Path
+) -> None:
+    show_table(_systems(measures))
+    if peaks:
+        show_table(_peaks(peaks))
+    show([Text(f"{counted(len(measures), 'run')} measured: the tables are in {out}")])
+
+
+def tell_verified(verdicts: Sequence[Mapping[str, Any]], out: Path) -> None:
+    illegal = [each for each in verdicts if each["verdict"] == "illegal"]
+    show_table(_counts(verdicts))
+    show(_counterexamples(illegal))
+    runs = counted(len({each["run"] for each in verdicts}), "run")
+    told = f"{len(illegal)} illegal verdicts" if illegal else "nothing illegal"
+    show([Text(f"{runs} checked, {told}: the verdicts are in {out / 'verdicts'}")])
+
+
+def tell_skipped(skipped: Sequence[str]) -> None:
     for reason in skipped:
         complaints().print(Text(f"left out: {reason}", style="yellow"), soft_wrap=True)
 

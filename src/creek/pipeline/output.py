@@ -38,7 +38,7 @@ FAILED: Final = "failed"
 ATTEMPTS: Final = ".attempts"
 """Where tasks write before they move what they wrote into place."""
 
-_NOT_SIMULATING: Final = ("cli", "pipeline", "checkers")
+_NOT_SIMULATING: Final = ("cli", "client", "cluster", "pipeline", "checkers")
 
 
 def code_hash() -> str:

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 import vl_convert
 
 from creek.errors import StorageFault
+from creek.pipeline.report import markdown
 from creek.pipeline.report.evidence import Evidence
 from creek.pipeline.report.figures import FIGURES
 from creek.pipeline.report.page import VEGA_LITE, page
@@ -14,6 +15,7 @@ from creek.pipeline.report.reading import read_tables
 from creek.pipeline.report.theme import of_picture
 
 PAGE: Final = "report.html"
+TABLE: Final = "statements.md"
 PICTURES: Final = "figures"
 SHARPNESS: Final = 2
 """Pixels of a PNG for each of the drawing."""
@@ -33,6 +35,7 @@ def write_report(out: Path) -> Report:
     beside = out / f".{PAGE}.partial"
     try:
         _write_pictures(evidence, out / PICTURES)
+        (out / TABLE).write_text(markdown.table(judged), encoding="utf-8")
         beside.write_text(page(evidence, judged), encoding="utf-8")
         beside.replace(target)
     except OSError as error:

@@ -1,0 +1,92 @@
+"""`creek pipeline run`: from a grid to a page, in one go."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeVar
+
+import click
+from rich.text import Text
+
+from creek.cli.exits import FINE, ILLEGAL
+from creek.cli.output import complaints, show
+from creek.cli.pipeline import (
+    going_on_later,
+    needed_packages,
+    tell_simulated,
+    watching,
+    with_master,
+)
+from creek.cli.pipeline_stages import tell_measured, tell_skipped, tell_verified
+from creek.cli.words import counted
+
+FOLDER: Final = "runs"
+
+Made = TypeVar("Made")
+
+
+@click.command(short_help="Simulate, measure, verify and report.")
+@click.option(
+    "--grid",
+    "grid_name",
+    default="quick",
+    show_default=True,
+    metavar="FILE|paper|quick",
+    help="Which experiments: those of the paper, a few of them, or a TOML or JSON file.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help=f"Where everything goes.  [default: {FOLDER}/NAME-OF-THE-GRID]",
+)
+@with_master
+@click.option("--force", is_flag=True, help="Replace what another grid left in the folder.")
+def run(grid_name: str, out: Path | None, master: str, force: bool) -> int:
+    """Simulate a grid of experiments, measure and verify all runs, and make one page of it.
+
+    What is there already is not simulated again: after an interruption, or with more cells in a
+    grid's file, the same command goes on. Exits with 1 when a cell failed or a verdict is illegal.
+
+    \b
+    Examples:
+      creek pipeline run                       a few of the paper's experiments
+      creek pipeline run --grid paper          all of them, in about half an hour
+      creek pipeline run --grid mine.toml --out runs/mine
+    """
+    with needed_packages():
+        from creek.pipeline.grid import load_grid  # noqa: PLC0415
+        from creek.pipeline.output import prepare  # noqa: PLC0415
+        from creek.pipeline.report import write_report  # noqa: PLC0415
+        from creek.pipeline.simulate import simulate  # noqa: PLC0415
+        from creek.pipeline.spark import session  # noqa: PLC0415
+        from creek.pipeline.stages import measure_runs, verify_runs  # noqa: PLC0415
+    grid = load_grid(grid_name)
+    folder = out or Path(FOLDER) / Path(grid_name).stem
+    prepare(folder, grid, force)
+    click.echo(f"{counted(len(grid.cells), 'experiment')}, on Spark at {master}, to {folder}")
+    with going_on_later(folder), session(master, f"creek: {grid_name}") as spark:
+        with watching() as watch:
+            failures = simulate(spark, grid.cells, folder, watch)
+        tell_simulated(len(grid.cells), failures, folder)
+        measured = _waiting("measuring", lambda: measure_runs(spark, folder))
+        tell_skipped(measured.skipped)
+        tell_measured(
+            [row.asDict() for row in measured.measures],
+            [row.asDict() for row in measured.peaks],
+            folder,
+        )
+        verified = _waiting("verifying", lambda: verify_runs(spark, folder))
+    verdicts = [row.asDict() for row in verified.verdicts]
+    tell_verified(verdicts, folder)
+    written = _waiting("drawing", lambda: write_report(folder))
+    show([Text(written.summary), Text.assemble("the report is ", (str(written.page), "bold"))])
+    illegal = any(each["verdict"] == "illegal" for each in verdicts)
+    return ILLEGAL if failures or illegal else FINE
+
+
+def _waiting(what: str, work: Callable[[], Made]) -> Made:
+    console = complaints()
+    if not console.is_terminal:
+        click.echo(f"{what} ...", err=True)
+        return work()
+    with console.status(what):
+        return work()

@@ -12,7 +12,7 @@ from creek.evaluation import simulation_of
 from creek.history import History, Installed
 from creek.pipeline.relations import CHECKERS as RELATIONS
 from creek.pipeline.relations import found
-from creek.pipeline.tables import of_history
+from creek.pipeline.tables import of_history, of_run
 from creek.simulation.plan import scenario_from_seed
 from tests.pipeline.broken import BREAKINGS
 from tests.pipeline.tabled import Row, frames
@@ -118,3 +118,11 @@ def test_every_rule_is_broken_and_kept_by_many_runs(judged: dict[str, Judged]) -
     for checker in NAMESAKES:
         assert kinds[checker, Illegal] >= 20
         assert kinds[checker, Ok] >= 20
+
+
+@pytest.mark.parametrize("scheme", SEEDS)
+def test_a_run_and_its_history_tell_of_the_same_orders(scheme: str) -> None:
+    for seed in SEEDS[scheme][:4]:
+        scenario = scenario_from_seed(seed, scheme)
+        run = simulation_of(scenario).run()
+        assert of_run("run", scenario, run).orders == of_history("run", run.history).orders

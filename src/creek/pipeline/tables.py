@@ -24,6 +24,7 @@ from creek.history import (
     Committed,
     Dot,
     History,
+    LoggedEvent,
     OperationRecord,
     Speculated,
     load,
@@ -285,13 +286,19 @@ def _speculated(history: History) -> dict[Dot, Speculation]:
 
 
 def _orders(history: History) -> list[list[tuple[int, Dot]]]:
-    """What the logs tell, and the finals; of a measured run the logs are empty."""
+    """What the logs tell, and the finals; of a measured run the logs are empty. What was done in
+    vain fills holes only: it may have come back inside a checkpoint."""
     orders: dict[int, list[tuple[int, Dot]]] = {member: [] for member in history.members}
     for log in history.logs:
-        events = (each.event for each in log.known_events)
-        orders[log.replica] += [
-            (event.index, event.id) for event in events if isinstance(event, Committed)
-        ]
+        orders[log.replica] += _commits(log.known_events)
     for final in history.finals:
-        orders[final.replica] += list(enumerate(final.committed, final.first))
+        orders[final.replica] += enumerate(final.committed, final.first)
+    known = {index for order in orders.values() for index, _ in order}
+    for log in history.logs:
+        orders[log.replica] += [each for each in _commits(log.vain_events) if each[0] not in known]
     return [orders[member] for member in sorted(orders)]
+
+
+def _commits(events: Iterable[LoggedEvent]) -> list[tuple[int, Dot]]:
+    found = (each.event for each in events)
+    return [(event.index, event.id) for event in found if isinstance(event, Committed)]

@@ -173,7 +173,7 @@ class Node:
 
     def _leave(self, effects: Effects) -> None:
         if effects.events:
-            self._recorder.became_known(self.index, len(effects.events))
+            self._recorder.became_known(self.index, effects.events)
         for send in effects.send:
             self._network.send(self.index, send.to, send.message)
         for response in effects.respond:

@@ -6,7 +6,7 @@ they reach the client. A run that is only measured can do without the events, wh
 but for what was committed: that is noted of every run.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from creek.execution.keys import place
@@ -81,6 +81,8 @@ class Recorder:
         "_order",
         "_orders",
         "_terms",
+        "_unknown",
+        "_vain",
         "_with_events",
         "speculated",
         "strays",
@@ -93,6 +95,9 @@ class Recorder:
         self._current: list[_OpenLog | None] = [None] * replicas
         self._order: list[tuple[_OpenLog, Dot]] = []
         self._orders: list[list[tuple[int, Dot]]] = [[] for _ in range(replicas)]
+        self._unknown: list[list[tuple[int, Dot]]] = [[] for _ in range(replicas)]
+        """Commits that nobody can learn of yet."""
+        self._vain: list[list[tuple[int, Dot]]] = [[] for _ in range(replicas)]
         self._terms = Terms()
         self.speculated: dict[Dot, Speculation] = {}
         """By request, where it was issued: what it would have answered, had it not waited."""
@@ -108,6 +113,8 @@ class Recorder:
     def crashed(self, replica: int) -> None:
         self._log_of(replica).crashed_us = self._heap.now
         self._current[replica] = None
+        self._vain[replica] += self._unknown[replica]
+        self._unknown[replica].clear()
 
     def logged(self, replica: int, events: Iterable[Event]) -> None:
         self._note(replica, events)
@@ -116,22 +123,31 @@ class Recorder:
             self._log_of(replica).events += [LoggedEvent(now, event) for event in events]
 
     def _note(self, replica: int, events: Iterable[Event]) -> None:
-        order = self._orders[replica]
         for event in events:
             if type(event) is Committed:
-                order.append((event.index, event.id))
+                self._unknown[replica].append((event.index, event.id))
             elif type(event) is Speculated and event.id.replica == replica:
                 self.speculated.setdefault(event.id, Speculation(self._heap.now, event.outcome))
 
     def orders(self) -> tuple[tuple[tuple[int, Dot], ...], ...]:
-        """By replica: every place that it gave to a request, in every incarnation."""
-        return tuple(tuple(order) for order in self._orders)
+        """By replica: every place that it gave to a request, in every incarnation. What it did in
+        vain fills holes only: it may have come back inside a checkpoint."""
+        known = {index for order in self._orders for index, _ in order}
+        vain = (
+            [each for each in (*lost, *unknown) if each[0] not in known]
+            for lost, unknown in zip(self._vain, self._unknown, strict=True)
+        )
+        return tuple((*order, *filling) for order, filling in zip(self._orders, vain, strict=True))
 
-    def became_known(self, replica: int, events: int) -> None:
-        """The next so many events of the log."""
-        if not self._with_events:
-            return
-        self._log_of(replica).known += events
+    def became_known(self, replica: int, events: Sequence[Event]) -> None:
+        """The next events of the log."""
+        commits = sum(type(event) is Committed for event in events)
+        if commits:
+            unknown = self._unknown[replica]
+            self._orders[replica] += unknown[:commits]
+            del unknown[:commits]
+        if self._with_events:
+            self._log_of(replica).known += len(events)
 
     def invoked(
         self, replica: int, session: int, id: Dot, operation: Operation, strong: bool

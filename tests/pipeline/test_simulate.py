@@ -60,7 +60,9 @@ def test_an_interrupted_grid_goes_on_with_what_is_missing(spark: SparkSession, o
     truncated = third / tables.FILES["operations"]
     truncated.write_bytes(truncated.read_bytes()[:-10])
     output.prepare(out, grid)
-    assert simulate(spark, grid.cells, out) == []
+    told: list[str] = []
+    assert simulate(spark, grid.cells, out, tell=told.append) == []
+    assert [str(truncated) in line for line in told] == [True]
     assert contents(out / "runs") == before
     assert (first / "config.json").stat().st_mtime_ns == kept
 

@@ -76,6 +76,8 @@ def test_the_rooms_keep_their_contracts(house: Path) -> None:
             "tpcc imports only execution and the request types of protocol",
         ),
         ("tpcc", "numpy", "Creek works without numpy, but for columns and the pipeline"),
+        ("evaluation", "pyspark", "Creek works without Spark and its company"),
+        ("cli", "pyarrow", "Creek works without Spark and its company"),
         ("simulation", "creek.cluster", "Rooms import downwards only"),
         ("cluster", "creek.simulation", "Rooms import downwards only"),
         ("datatypes", "creek.schemes", "Rooms import downwards only"),

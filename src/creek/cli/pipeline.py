@@ -133,7 +133,7 @@ def simulate(grid_name: str, out: Path, master: str, force: bool) -> int:
     grid = load_grid(grid_name)
     prepare(out, grid, force)
     with going_on_later(out), session(master, f"creek: {grid_name}") as spark, watching() as watch:
-        failures = simulate_cells(spark, grid.cells, out, watch)
+        failures = simulate_cells(spark, grid.cells, out, watch, complain)
     tell_simulated(len(grid.cells), failures, out)
     return ILLEGAL if failures else FINE
 
@@ -167,6 +167,10 @@ def loaded(folder: Path, scenario: Scenario) -> DataType:
             f"{population.seed}: add --warehouses {population.warehouses} --seed {population.seed}"
         )
     return on_population(population, layout)
+
+
+def complain(line: str) -> None:
+    click.echo(f"creek: {line}", err=True)
 
 
 @contextmanager

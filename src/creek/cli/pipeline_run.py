@@ -10,6 +10,7 @@ from rich.text import Text
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.output import complaints, show
 from creek.cli.pipeline import (
+    complain,
     going_on_later,
     needed_packages,
     tell_simulated,
@@ -65,7 +66,7 @@ def run(grid_name: str, out: Path | None, master: str, force: bool) -> int:
     click.echo(f"{counted(len(grid.cells), 'experiment')}, on Spark at {master}, to {folder}")
     with going_on_later(folder), session(master, f"creek: {grid_name}") as spark:
         with watching() as watch:
-            failures = simulate(spark, grid.cells, folder, watch)
+            failures = simulate(spark, grid.cells, folder, watch, complain)
         tell_simulated(len(grid.cells), failures, folder)
         measured = _waiting("measuring", lambda: measure_runs(spark, folder))
         tell_skipped(measured.skipped)

@@ -70,10 +70,11 @@ def simulate(
     cells: Sequence[Cell],
     out: Path,
     watch: Callable[[Progress], None] = lambda progress: None,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> list[Failure]:
     """Simulate the cells that are not yet in the folder, which was prepared. Those that failed."""
     for cell in cells:
-        _discard_if_damaged(out, cell)
+        _discard_if_damaged(out, cell, tell)
     missing = sorted((each for each in cells if not is_done(out, each)), key=cost, reverse=True)
     for cell in missing:
         (out / FAILED / f"{cell.name}.txt").unlink(missing_ok=True)
@@ -213,10 +214,11 @@ def make_run(cell: Cell, out: Path) -> None:
         shutil.rmtree(attempt)
 
 
-def _discard_if_damaged(out: Path, cell: Cell) -> None:
-    """A run that cannot be read is simulated again: it will be the same."""
+def _discard_if_damaged(out: Path, cell: Cell, tell: Callable[[str], None]) -> None:
+    """A run that cannot be read is simulated again: it will be what it was."""
     if is_done(out, cell):
         try:
             check(out / RUNS / cell.name)
-        except CreekError:
+        except CreekError as error:
+            tell(f"{error}: it is simulated again")
             shutil.rmtree(out / RUNS / cell.name)

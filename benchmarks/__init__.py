@@ -12,5 +12,5 @@ reported.
 - `network`: a cluster in one process, without a simulator, for whole runs
 - `shop`, `registers`: data types to execute
 - `order`, `replica`, `execution`, `versions`, `conflicts`, `memory`, `dots`, `heal`, `journal`,
-  `simulator`, `fuzzer`, `pipeline`: the benchmarks
+  `simulator`, `fuzzer`, `pipeline`, `pipeline_tables`: the benchmarks
 """

@@ -10,6 +10,7 @@ from benchmarks import (
     memory,
     order,
     pipeline,
+    pipeline_tables,
     replica,
     simulator,
     tpcc,
@@ -35,5 +36,6 @@ BENCHMARKS: dict[str, Benchmark] = {
         tpcc_simulation,
         fuzzer,
         pipeline,
+        pipeline_tables,
     )
 }

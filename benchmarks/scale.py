@@ -27,6 +27,8 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
     """Records of a journal that is opened."""
     simulated_us: int
     seeds: int
+    rows: int
+    """Operations in the tables of a pipeline."""
 
 
 FULL = Scale(
@@ -43,6 +45,7 @@ FULL = Scale(
     read_back=200_000,
     simulated_us=1_000_000,
     seeds=60,
+    rows=5_000_000,
 )
 QUICK = Scale(
     repeats=3,
@@ -58,6 +61,7 @@ QUICK = Scale(
     read_back=50_000,
     simulated_us=300_000,
     seeds=15,
+    rows=500_000,
 )
 TINY = Scale(
     repeats=1,
@@ -75,5 +79,6 @@ TINY = Scale(
     read_back=100,
     simulated_us=20_000,
     seeds=2,
+    rows=4_000,
 )
 """To see that everything runs; the numbers mean nothing."""

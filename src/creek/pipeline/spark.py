@@ -54,9 +54,12 @@ _EXCEPTION = re.compile(
 
 
 @contextmanager
-def session(master: str = LOCAL, name: str = "creek") -> Iterator["SparkSession"]:
+def session(
+    master: str = LOCAL, name: str = "creek", heap_mib: int | None = None
+) -> Iterator["SparkSession"]:
     """A session on `master`, which is stopped in the end. A process has one at a time: if there is
-    one already, it is that, and whoever began it stops it."""
+    one already, it is that, and whoever began it stops it. The heap of the driver is sized for the
+    machine, unless it is said how large it is."""
     try:
         from pyspark.sql import SparkSession  # noqa: PLC0415 - it is optional
     except ImportError as error:
@@ -74,7 +77,7 @@ def session(master: str = LOCAL, name: str = "creek") -> Iterator["SparkSession"
         if is_local(master) or "PYSPARK_PYTHON" not in os.environ:
             os.environ["PYSPARK_PYTHON"] = sys.executable
         builder = SparkSession.builder.master(_patient(master)).appName(name)
-        for key, value in _settings(master, scratch).items():
+        for key, value in _settings(master, scratch, heap_mib or _heap_mib()).items():
             builder = builder.config(key, value)
         try:
             with _chatter_to(chatter):
@@ -120,12 +123,12 @@ def _patient(master: str) -> str:
     return f"local[{match[1]},{RETRIES}]" if match else master
 
 
-def _settings(master: str, scratch: Path) -> dict[str, str]:
+def _settings(master: str, scratch: Path, heap_mib: int) -> dict[str, str]:
     logging = scratch / "log4j2.properties"
     logging.write_text(_LOGGING)
     return {
         **(_LOOPBACK if _is_here(master) else {}),
-        "spark.driver.memory": f"{_heap_mib()}m",
+        "spark.driver.memory": f"{heap_mib}m",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{logging}",
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.python.unix.domain.socket.dir": str(scratch),

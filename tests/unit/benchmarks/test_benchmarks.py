@@ -22,8 +22,8 @@ ROLLED_BACK = {Probe.ROLLED_BACK, Probe.REEXECUTED}
 @pytest.mark.parametrize(
     "name",
     [
-        # The one that starts Spark runs where all tests do that start it.
-        pytest.param(name, marks=pytest.mark.xdist_group("spark") if name == "pipeline" else ())
+        # Those that start Spark run where all tests do that start it.
+        pytest.param(name, marks=pytest.mark.xdist_group("spark") if "pipeline" in name else ())
         for name in BENCHMARKS
     ],
 )

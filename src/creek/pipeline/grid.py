@@ -29,6 +29,7 @@ import msgspec
 
 from creek.errors import BadValue, UnknownName, UsageError
 from creek.evaluation import Experiment
+from creek.schemes.registry import SCHEMES
 from creek.simulation.fault_text import duration_text, parse_duration_us
 
 GRIDS: Final = ("quick", "paper")
@@ -187,7 +188,8 @@ def _lasting(where: str, chosen: dict[str, Any]) -> int:
 def cell_name(experiment: Experiment) -> str:
     """Readable, and the same for the same experiment whatever grid it stands in."""
     usual = Experiment()
-    parts = [experiment.scheme, f"w{experiment.warehouses}", f"{_number(experiment.load_tps)}tps"]
+    scheme = experiment.scheme if experiment.scheme in SCHEMES else _slug(experiment.scheme)
+    parts = [scheme, f"w{experiment.warehouses}", f"{_number(experiment.load_tps)}tps"]
     if experiment.strong_share is not None:
         parts.append(f"strong{_number(experiment.strong_share)}")
     if experiment.exec_scale != usual.exec_scale:

@@ -1,9 +1,10 @@
 """The schemes by name: how drivers and commands make replicas without importing each scheme."""
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import TypeAlias
 
-from creek.errors import UnknownName
+from creek.errors import UnknownName, UsageError
 from creek.execution.datatype import DataType
 from creek.protocol.probes import Probe
 from creek.protocol.settings import Settings
@@ -74,10 +75,20 @@ _PROBES_OUT_OF_REACH: dict[str, tuple[Probe, ...]] = {
 
 
 def named(name: str) -> Scheme:
-    """The scheme of that name, or `UnknownName`."""
-    if name not in SCHEMES:
-        raise UnknownName("scheme", name, list(SCHEMES))
-    return SCHEMES[name]
+    """The scheme of that name, or yours as `package.module:Class`; or `UnknownName`."""
+    if name in SCHEMES:
+        return SCHEMES[name]
+    module, colon, variable = name.partition(":")
+    if not colon:
+        raise UnknownName("scheme", name, [*SCHEMES, "package.module:Class"])
+    try:
+        found = getattr(import_module(module), variable)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UsageError(f"scheme {name} cannot be imported: {error}") from error
+    if not callable(found):
+        raise UsageError(f"scheme {name} is no class of replicas, nor makes them")
+    scheme: Scheme = found
+    return scheme
 
 
 def probes(name: str) -> tuple[Probe, ...]:

@@ -12,7 +12,7 @@ HEAD = (
 def table(judged: list[Judged]) -> str:
     lines: list[str] = []
     for section, rows in grouped(judged):
-        lines += [f"**{section}**", "", *HEAD]
+        lines += [f"**Section {section}**", "", *HEAD]
         for row in rows:
             cells = (row[name] for name in ("what", "paper", "band", "measured", "seeds", "mark"))
             lines.append(f"| {' | '.join(map(_escaped, cells))} |")

@@ -1,0 +1,68 @@
+"""The tutorials do what they say, followed word for word."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from creek.cli import main
+from creek.pipeline.grid import parse
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def blocks(page: str, language: str) -> list[str]:
+    text = (DOCS / page).read_text()
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [content for name, content in found if name == language]
+
+
+@pytest.mark.xdist_group("spark")
+def test_a_scheme_of_ones_own_is_fuzzed_and_drawn(tmp_path: Path) -> None:
+    (code,), (grid,) = (
+        blocks("add-your-own-scheme.md", "python"),
+        blocks("add-your-own-scheme.md", "toml"),
+    )
+    (tmp_path / "mine.py").write_text(code)
+    (tmp_path / "mine.toml").write_text(grid)
+    for line in blocks("add-your-own-scheme.md", ""):
+        setting, creek, *words = shlex.split(line)
+        assert (setting, creek) == ("PYTHONPATH=.", "creek")
+        ran = subprocess.run(
+            [sys.executable, "-m", "creek", *words],
+            cwd=tmp_path,
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join((".", os.environ.get("PYTHONPATH", ""))),
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stderr
+    page = (tmp_path / "runs/mine/report.html").read_text()
+    assert "mine:OneAtATime" in page
+
+
+def test_the_grid_of_ones_own_is_a_grid() -> None:
+    (grid,) = blocks("rerun-the-paper.md", "toml")
+    assert len(parse("cores.toml", tomllib.loads(grid)).cells) == 2 * 2 * 4 * 3
+
+
+def test_the_commands_of_the_tutorial_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    for line in "".join(blocks("rerun-the-paper.md", "")).splitlines():
+        words = shlex.split(line, comments=True)
+        if words[0] == "make":
+            makefile = (DOCS.parent / "Makefile").read_text()
+            assert re.search(rf"^{words[1]}:", makefile, re.MULTILINE)
+            continue
+        assert words[0] == "creek"
+        names = [word for word in words[1:3] if re.fullmatch("[a-z]+", word)]
+        assert main([*names, "--help"]) == 0
+        shown = capsys.readouterr().out
+        assert all(word in shown for word in words if word.startswith("--"))

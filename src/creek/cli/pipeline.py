@@ -123,7 +123,7 @@ def simulate(grid_name: str, out: Path, master: str, force: bool) -> int:
       transactions = 4000          # or duration = "400ms"
     \b
     Other keys: warehouses, strong_share, exec_scale, replicas, cores, layout, warm_up, local_reads,
-    and faults ("partition 0,1 at 1s; heal at 2s").
+    recorded, and faults ("partition 0,1 at 1s; heal at 2s").
     """
     with needed_packages():
         from creek.pipeline.grid import load_grid  # noqa: PLC0415

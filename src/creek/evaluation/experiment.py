@@ -54,6 +54,9 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """With `creek`: is a weak operation that only reads executed by its replica alone?"""
     faults: tuple[str, ...] = ()
     """As `creek simulate --fault` takes them."""
+    recorded: bool = False
+    """Is everything that happens recorded, so that every checker has something to check? The run is
+    the same."""
 
     def __post_init__(self) -> None:
         """Raises `BadValue` or `UnknownName`, beginning with the name of the field."""
@@ -92,6 +95,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def scenario(self, kept: bool = False) -> Scenario:
         """`kept`: all that happens is recorded, not only what clients were answered. Otherwise
         messages are not copied; and writing costs nothing, unless a replica has to recover."""
+        kept = kept or self.recorded
         faults: tuple[Fault, ...] = parse_faults("; ".join(self.faults))
         crashes = any(isinstance(each, Crash | Die) for each in faults)
         settings = {"local_reads": int(self.local_reads)}
@@ -129,7 +133,9 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         usual = Experiment()
         words = ["creek simulate --workload tpcc", f"--scheme {self.scheme}"]
         for field, value in msgspec.structs.asdict(self).items():
-            if field != "scheme" and (value != getattr(usual, field) or field in _ALWAYS):
+            if field not in ("scheme", "recorded") and (
+                value != getattr(usual, field) or field in _ALWAYS
+            ):
                 words += _option(field, value)
         return " ".join(words)
 

@@ -202,6 +202,8 @@ def cell_name(experiment: Experiment) -> str:
         parts.append(experiment.layout)
     if experiment.local_reads:
         parts.append("local")
+    if experiment.recorded:
+        parts.append("recorded")
     if experiment.faults:
         parts.append(_slug("; ".join(experiment.faults)))
     if experiment.duration_us != usual.duration_us:

@@ -21,6 +21,7 @@ VARIED = (
         SHORT, local_reads=True, faults=("partition 0,1|2,3,4 at 10ms", "heal at 20ms")
     ),
     msgspec.structs.replace(SHORT, faults=("crash 1 at 10ms; restart 1 at 20ms",)),
+    msgspec.structs.replace(SHORT, recorded=True),
 )
 
 

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from creek.pipeline.spark import session
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):

@@ -8,6 +8,7 @@ import msgspec
 from rich.table import Table
 
 from creek.cli.exits import FINE, ILLEGAL
+from creek.cli.options import argument_of
 from creek.cli.output import show_json, show_table
 from creek.client import NotDone, OperationFailed, Unknown, connect
 
@@ -58,7 +59,7 @@ def call(
       creek call get lamp --strong
       creek call increment visits --at 127.0.0.1:7101 --final
     """
-    values = tuple(map(_value, arguments))
+    values = tuple(map(argument_of, arguments))
 
     async def ask() -> dict[str, Any]:
         async with connect(
@@ -135,13 +136,6 @@ def status_table(found: list[dict[str, Any]]) -> Table:
             each["disk"] or "fine",
         )
     return table
-
-
-def _value(text: str) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        return text
 
 
 def _what(error: Exception) -> str:

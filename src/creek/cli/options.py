@@ -89,7 +89,7 @@ def parse_call(text: str, datatype: DataType) -> Invocation:
         del words[0]
     match words:
         case [name, *arguments, "on", replica, "at", time] if replica.isdecimal():
-            operation = datatype.call(name, *map(_argument, arguments))
+            operation = datatype.call(name, *map(argument_of, arguments))
             return Invocation(parse_duration_us(time), int(replica), operation, strong)
         case [*_, "at", number, unit] if unit in UNITS_US:
             raise BadValue(f"call '{text}': write {number}{unit}, without a space")
@@ -97,7 +97,7 @@ def parse_call(text: str, datatype: DataType) -> Invocation:
             raise BadValue(f"'{text}' is not a call: write {CALL_FORM}")
 
 
-def _argument(text: str) -> Any:
+def argument_of(text: str) -> Any:
     """A JSON value where the word is one, else the word itself."""
     try:
         return msgspec.json.decode(text)

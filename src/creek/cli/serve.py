@@ -40,7 +40,6 @@ from creek.cluster.server import Server
 )
 @click.option("--scheme", help="The replication scheme.")
 @click.option("--tick-ms", type=int, help="How often it looks after what was forgotten.")
-@click.option("--record", help="A file to write down in what it does, for creek check.")
 def serve(path: Path | None, members: tuple[str, ...], **given: Any) -> int:
     """Run one replica, until it is interrupted.
 

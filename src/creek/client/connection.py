@@ -54,7 +54,6 @@ class Database:
         """Not sent yet: there are too many under way."""
         self._unanswered: dict[int, Call] = {}
         self._keeper: asyncio.Task[None] | None = None
-        self._lost = asyncio.Event()
         self._closing = False
         self.welcome: wire.Welcome | None = None
 
@@ -387,17 +386,10 @@ def connect(
     name = datatype.name if isinstance(datatype, DataType) else datatype
     secured = None if authority is None else ssl.create_default_context(cafile=authority)
     return Database(
-        map(_address, texts),
+        map(wire.address_of, texts),
         datatype=name,
         token=token,
         secured=secured,
         timeout=timeout,
         patience=patience,
     )
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal():
-        raise UsageError(f"'{text}' is not an address: write HOST:PORT")
-    return host.strip("[]") or "127.0.0.1", int(port)

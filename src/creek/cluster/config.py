@@ -23,6 +23,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from creek import datatypes, tpcc
+from creek.cluster.wire import address_of
 from creek.errors import BadValue, UnknownName, UsageError
 from creek.execution.datatype import DataType
 
@@ -53,12 +54,9 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     data: str = "creek-data"
     durability: Literal["disk", "memory"] = "disk"
     """What a tentative answer waits for; a stable one always waits for the disks of a majority."""
-    execution: Literal["inline", "threads"] = "inline"
     tick_ms: int = 20
     checkpoint_every: int = 20_000
     """Requests between two checkpoints, which shorten the journal."""
-    record: str = ""
-    """A file to write down in what the replica does, for checkers; empty: none."""
     security: Security = Security()
 
     def __post_init__(self) -> None:
@@ -88,13 +86,6 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     @property
     def peers(self) -> dict[int, tuple[str, int]]:
         return {replica: address_of(text) for replica, text in sorted(self.members.items())}
-
-
-def address_of(text: str) -> tuple[str, int]:
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65_535:
-        raise BadValue(f"'{text}' is not an address: write HOST:PORT")
-    return host.strip("[]") or "127.0.0.1", int(port)
 
 
 def is_loopback(host: str) -> bool:

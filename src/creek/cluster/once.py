@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from creek.execution.datatype import DataType
+from creek.execution.datatype import DataType, StandIn
 from creek.execution.keys import prefix_range
 from creek.execution.transaction import ABSENT, Execution, View
 from creek.protocol.request import Operation, Outcome, Request
@@ -40,25 +40,11 @@ def forget_clients(before_us: int) -> Operation:
     return Operation(FORGET, (before_us,))
 
 
-def called(operation: Operation) -> Operation:
-    """What a client asked for, whether or not it was wrapped."""
-    if operation.name != ONCE:
-        return operation
-    _, _, name, arguments = operation.arguments
-    return Operation(name, arguments)
-
-
-class Once(DataType):
+class Once(StandIn):
     """A data type whose operations can be called with a client's number as well."""
 
     def __init__(self, datatype: DataType) -> None:
-        super().__init__(
-            datatype.name,
-            steps=datatype.steps,
-            count_lines=datatype.count_lines,
-            base=datatype.base,
-        )
-        self._declared = datatype._declared
+        super().__init__(datatype)
         self._called = datatype
 
     def run(self, request: Request, view: View) -> Execution:

@@ -12,11 +12,10 @@ import asyncio
 import ssl
 from collections.abc import Callable
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from creek.cluster.wire import (
     PEER_FRAME_MAX,
-    WIRE_VERSION,
     Frames,
     PeerHello,
     frame_of,
@@ -248,9 +247,3 @@ class Listener(asyncio.Protocol):
             self.close()
             raise MalformedMessage(problem)
         self._sender = hello.replica
-
-
-def hello_of(
-    cluster: str, replica: int, members: tuple[int, ...], datatype: str, **more: Any
-) -> PeerHello:
-    return PeerHello(WIRE_VERSION, cluster, replica, members, datatype, **more)

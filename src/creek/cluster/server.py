@@ -1,7 +1,6 @@
 """One replica in one process: its journal, its driver, its peers and its clients."""
 
 import asyncio
-import contextlib
 import ssl
 import sys
 from collections import Counter
@@ -10,11 +9,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from creek.cluster.clients import Connection, Desk
-from creek.cluster.config import ServerConfig, address_of, load_datatype
+from creek.cluster.config import ServerConfig, load_datatype
 from creek.cluster.driver import Driver
 from creek.cluster.journal import Journal
 from creek.cluster.once import Once
-from creek.cluster.peers import Listener, Peers, hello_of
+from creek.cluster.peers import Listener, Peers
+from creek.cluster.wire import WIRE_VERSION, PeerHello, address_of
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Event, Installed, RbDelivered
 from creek.protocol.messages import Message
@@ -55,7 +55,9 @@ class Server:
             log=self._log,
         )
         records = self.journal.open()
-        hello = hello_of(config.cluster, config.replica, self._settings.members, datatype.name)
+        hello = PeerHello(
+            WIRE_VERSION, config.cluster, config.replica, self._settings.members, datatype.name
+        )
         self.peers = Peers(hello, config.peers, self._receive, self._count, self._dialling())
         self.desk = Desk(
             config.cluster,
@@ -213,14 +215,3 @@ class Server:
 
 def _by_token(tokens: dict[str, str]) -> dict[str, str]:
     return {token: name for name, token in tokens.items()}
-
-
-async def serve(config: ServerConfig, ready: Callable[[Server], None] | None = None) -> None:
-    """Until it is cancelled."""
-    server = Server(config)
-    await server.start()
-    if ready is not None:
-        ready(server)
-    with contextlib.suppress(asyncio.CancelledError):
-        await asyncio.Event().wait()
-    await server.stop()

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from creek.errors import MalformedMessage
+from creek.errors import BadValue, MalformedMessage
 from creek.protocol.dots import Dot
 from creek.protocol.values import frozen
 
@@ -64,6 +64,13 @@ class Frames:
             del buffer[:at]
 
 
+def address_of(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65_535:
+        raise BadValue(f"'{text}' is not an address: write HOST:PORT")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
 # --- between replicas -------------------------------------------------------------------------
 
 
@@ -100,8 +107,6 @@ class Call(msgspec.Struct, frozen=True, array_like=True, tag=11):
     session: int = 0
     after: tuple[Dot, ...] = ()
     """Only when the replica has these."""
-    deadline_ms: int = 0
-    """Do not begin later than that; 0: whenever."""
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "arguments", frozen(self.arguments))

@@ -167,6 +167,20 @@ class DataType:
         return declaration
 
 
+class StandIn(DataType):
+    """A data type in the place of another: of its name, with its operations, limits and initial
+    data. What it makes of running them is its own."""
+
+    def __init__(self, datatype: DataType, *, count_lines: bool = False) -> None:
+        super().__init__(
+            datatype.name,
+            steps=datatype.steps,
+            count_lines=count_lines or datatype.count_lines,
+            base=datatype.base,
+        )
+        self._declared = datatype._declared
+
+
 class Declaration:
     """One operation of a data type: the function and how it may be called."""
 

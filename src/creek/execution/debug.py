@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from creek.errors import NotDeterministic
-from creek.execution.datatype import DataType
+from creek.execution.datatype import DataType, StandIn
 from creek.execution.keys import Place
 from creek.execution.transaction import ABSENT, Execution, View
 from creek.protocol.request import Operation, Request
@@ -38,12 +38,11 @@ class Executed(msgspec.Struct, frozen=True, array_like=True):
     result: str
 
 
-class Debugged(DataType):
+class Debugged(StandIn):
     """A data type that does not trust its operations."""
 
     def __init__(self, datatype: DataType) -> None:
-        super().__init__(datatype.name, steps=datatype.steps, count_lines=True, base=datatype.base)
-        self._declared = datatype._declared
+        super().__init__(datatype, count_lines=True)
         self.journal: list[Executed] = []
         self._room = JOURNAL_LENGTH_MAX
 

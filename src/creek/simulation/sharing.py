@@ -14,7 +14,7 @@ point.
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from creek.execution.chains import Picks, Read
-from creek.execution.datatype import DataType
+from creek.execution.datatype import DataType, StandIn
 from creek.execution.transaction import Execution, View
 from creek.execution.versions import Snapshot
 from creek.protocol.dots import Dot
@@ -42,17 +42,11 @@ class Known(NamedTuple):
     execution: Execution
 
 
-class SharedExecutions(DataType):
+class SharedExecutions(StandIn):
     """A data type, for all replicas of one simulation."""
 
     def __init__(self, datatype: DataType) -> None:
-        super().__init__(
-            datatype.name,
-            steps=datatype.steps,
-            count_lines=datatype.count_lines,
-            base=datatype.base,
-        )
-        self._declared = datatype._declared
+        super().__init__(datatype)
         self._known: dict[Dot, list[Known]] = {}
         self.shared = 0
         """Executions that were not run."""

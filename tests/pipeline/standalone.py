@@ -21,8 +21,9 @@ READY_WITHIN_S = 120.0
 
 
 class Cluster:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, code: Path) -> None:
         self._folder = folder
+        self._code = code
         self._port, self._web_port = _free_port(), _free_port()
         self._processes: list[subprocess.Popen[bytes]] = []
         self.url = f"spark://127.0.0.1:{self._port}"
@@ -47,12 +48,13 @@ class Cluster:
             return None
 
     def executors(self) -> list[int]:
-        """The processes that run tasks for somebody: children of the workers."""
+        """The processes that run tasks for somebody: children of the workers, like some that only
+        help them to start one."""
         workers = {process.pid for process in self._processes}
         return [
             pid
             for pid in map(int, filter(str.isdecimal, os.listdir("/proc")))
-            if _parent(pid) in workers
+            if _parent(pid) in workers and "ExecutorBackend" in _command(pid)
         ]
 
     def stop(self) -> None:
@@ -73,8 +75,9 @@ class Cluster:
                     [str(spark_class), *arguments.split()],
                     cwd=self._folder,
                     env={
-                        # Not ours: what executors need of our code is sent to them.
-                        **{key: os.environ[key] for key in os.environ if key != "PYTHONPATH"},
+                        # Nothing of ours: what executors need of our code is sent to them.
+                        **os.environ,
+                        "PYTHONPATH": str(self._code),
                         "JAVA_HOME": str(java_home(self._folder)),
                         "PYSPARK_PYTHON": sys.executable,
                         "SPARK_LOCAL_IP": "127.0.0.1",
@@ -92,8 +95,9 @@ class Cluster:
 
 
 @contextmanager
-def cluster(folder: Path, workers: int) -> Iterator[Cluster]:
-    found = Cluster(folder)
+def cluster(folder: Path, workers: int, code: Path) -> Iterator[Cluster]:
+    """One whose executors find, beside what is sent to them, the modules of the folder `code`."""
+    found = Cluster(folder, code)
     try:
         found.start(workers)
         yield found
@@ -114,3 +118,10 @@ def _parent(pid: int) -> int | None:
     except OSError:
         return None
     return int(stat.rpartition(")")[2].split()[1])
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""

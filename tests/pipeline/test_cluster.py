@@ -12,7 +12,7 @@ import pytest
 from creek.pipeline import output
 from creek.pipeline.grid import load_grid
 from creek.pipeline.simulate import make_run
-from tests.pipeline.standalone import Cluster, cluster
+from tests.pipeline.standalone import cluster
 
 pytestmark = [
     pytest.mark.xdist_group("spark"),
@@ -21,12 +21,33 @@ pytestmark = [
 
 GRID = """
 [[block]]
-scheme = "creek"
+scheme = "held:Held"
 warehouses = 1
 load_tps = 2500
 duration = "250ms"
 seed = [0, 1, 2, 3, 4, 5]
 """
+
+# As soon as one run is done, whoever begins another says so and waits until it is let go.
+HELD = """
+import os
+import time
+from pathlib import Path
+
+from creek.schemes.creek import CreekReplica
+
+HERE = Path(__file__).parent
+
+
+class Held(CreekReplica):
+    def __init__(self, index, settings, datatype):
+        super().__init__(index, settings, datatype)
+        if any((HERE / "out" / "runs").glob("*")):
+            (HERE / f"waiting-{os.getpid()}").touch()
+            while not (HERE / "let-go").exists():
+                time.sleep(0.02)
+"""
+EXECUTORS = 2
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -34,33 +55,31 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(each.relative_to(folder)): each.read_bytes() for each in found}
 
 
-def kill_an_executor_at_work(spark: Cluster, out: Path, command: subprocess.Popen[str]) -> None:
-    """As soon as both have begun, and there is something done and something left to do."""
-    while command.poll() is None:
-        executors = spark.executors()
-        if len(executors) == 2 and any((out / "runs").glob("*")):
-            os.kill(executors[0], signal.SIGKILL)
-            return
-        time.sleep(0.05)
-
-
-def test_a_cluster_that_loses_an_executor_gives_the_same_runs(tmp_path: Path) -> None:
+def test_a_cluster_that_loses_an_executor_gives_the_same_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "grid.toml").write_text(GRID)
-    out, alone = tmp_path / "cluster", tmp_path / "alone"
+    (tmp_path / "held.py").write_text(HELD)
+    monkeypatch.syspath_prepend(tmp_path)
+    out, alone = tmp_path / "out", tmp_path / "alone"
     (tmp_path / "spark").mkdir()
-    with cluster(tmp_path / "spark", workers=2) as spark:
+    with cluster(tmp_path / "spark", EXECUTORS, code=tmp_path) as spark:
         arguments = ["--grid", tmp_path / "grid.toml", "--out", out, "--master", spark.url]
         command = subprocess.Popen(
             [sys.executable, "-m", "creek", "pipeline", "simulate", *map(str, arguments)],
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
-        kill_an_executor_at_work(spark, out, command)
-        killed = command.poll() is None
+        while len(list(tmp_path.glob("waiting-*"))) < EXECUTORS and command.poll() is None:
+            time.sleep(0.05)
+        executors = spark.executors()
+        os.kill(executors[0], signal.SIGKILL)
+        (tmp_path / "let-go").touch()
         told, _ = command.communicate()
     assert command.returncode == 0, told
-    assert killed
+    assert len(executors) == EXECUTORS
     assert "6 of 6 cells simulated" in told
     grid = load_grid(str(tmp_path / "grid.toml"))
     output.prepare(alone, grid)

@@ -4,6 +4,7 @@ Everything that reads a run takes these names from here and needs nothing else o
 """
 
 from creek.history.folder import SCHEMA_VERSION, load, load_config, save, save_verdicts
+from creek.history.gathering import LIVE, gather
 from creek.history.records import (
     NOOP,
     AcceptedValue,
@@ -36,6 +37,7 @@ from creek.history.records import (
 )
 
 __all__ = [
+    "LIVE",
     "NOOP",
     "SCHEMA_VERSION",
     "AcceptedValue",
@@ -65,6 +67,7 @@ __all__ = [
     "Speculated",
     "Terms",
     "Voted",
+    "gather",
     "load",
     "load_config",
     "save",

@@ -17,35 +17,21 @@ import shutil
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, assert_never
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
 from creek.errors import BadValue, StorageFault, UsageError
 from creek.history.records import (
-    AcceptedValue,
-    Ballot,
-    Batch,
-    CabDelivered,
-    Cast,
-    Committed,
     Dot,
-    Dots,
     FinalState,
     History,
-    Installed,
     Key,
-    LoggedEvent,
     OperationRecord,
-    Outcome,
-    Promised,
-    RbDelivered,
     ReplicaLog,
-    Request,
-    Speculated,
     Terms,
-    Voted,
 )
+from creek.history.stored import Stored, logged, stored
 from creek.protocol.values import frozen
 
 SCHEMA_VERSION = 3
@@ -135,70 +121,10 @@ def _write(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-# --- the stored form: as the records, but with a tag on each event, and equal states once --------
-
-
-class _Cast(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    at_us: int
-    request: Request
-
-
-class _RbDelivered(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    at_us: int
-    id: Dot
-
-
-class _CabDelivered(msgspec.Struct, frozen=True, array_like=True, tag=3):
-    at_us: int
-    id: Dot
-    instance: int
-
-
-class _Committed(msgspec.Struct, frozen=True, array_like=True, tag=4):
-    at_us: int
-    id: Dot
-    index: int
-
-
-class _Installed(msgspec.Struct, frozen=True, array_like=True, tag=5):
-    at_us: int
-    instance: int
-    length: int
-    ids: Dots
-
-
-class _Promised(msgspec.Struct, frozen=True, array_like=True, tag=6):
-    at_us: int
-    ballot: Ballot
-    first: int
-    decided: int
-    accepted: tuple[AcceptedValue, ...]
-
-
-class _Voted(msgspec.Struct, frozen=True, array_like=True, tag=7):
-    at_us: int
-    ballot: Ballot
-    instance: int
-    batch: Batch
-
-
-class _Speculated(msgspec.Struct, frozen=True, array_like=True, tag=8):
-    at_us: int
-    id: Dot
-    outcome: Outcome
+# --- the stored form: as the records, but equal states once -------------------------------------
 
 
 _State: TypeAlias = tuple[tuple[Key, Any], ...]
-_Stored: TypeAlias = (
-    _Cast
-    | _RbDelivered
-    | _CabDelivered
-    | _Committed
-    | _Installed
-    | _Promised
-    | _Voted
-    | _Speculated
-)
 
 
 class _Log(msgspec.Struct, frozen=True, kw_only=True):
@@ -206,7 +132,7 @@ class _Log(msgspec.Struct, frozen=True, kw_only=True):
     incarnation: int
     started_us: int
     crashed_us: int | None
-    events: tuple[_Stored, ...]
+    events: tuple[Stored, ...]
     known: int | None
 
 
@@ -248,7 +174,7 @@ def _encoded(history: History) -> bytes:
                 incarnation=log.incarnation,
                 started_us=log.started_us,
                 crashed_us=log.crashed_us,
-                events=tuple(_stored(each) for each in log.events),
+                events=tuple(stored(each.at_us, each.event) for each in log.events),
                 known=log.known,
             )
             for log in history.logs
@@ -288,7 +214,7 @@ def _decoded(config: dict[str, Any], data: bytes) -> History:
                 incarnation=log.incarnation,
                 started_us=log.started_us,
                 crashed_us=log.crashed_us,
-                events=tuple(_logged(each) for each in log.events),
+                events=tuple(logged(each) for each in log.events),
                 known=log.known,
             )
             for log in body.logs
@@ -304,50 +230,3 @@ def _decoded(config: dict[str, Any], data: bytes) -> History:
             for final in body.finals
         ),
     )
-
-
-def _stored(logged: LoggedEvent) -> _Stored:
-    at_us, event = logged.at_us, logged.event
-    match event:
-        case Cast():
-            return _Cast(at_us, event.request)
-        case RbDelivered():
-            return _RbDelivered(at_us, event.id)
-        case CabDelivered():
-            return _CabDelivered(at_us, event.id, event.instance)
-        case Committed():
-            return _Committed(at_us, event.id, event.index)
-        case Installed():
-            return _Installed(at_us, event.instance, event.length, event.ids)
-        case Promised():
-            return _Promised(at_us, event.ballot, event.first, event.decided, event.accepted)
-        case Voted():
-            return _Voted(at_us, event.ballot, event.instance, event.batch)
-        case Speculated():
-            return _Speculated(at_us, event.id, event.outcome)
-        case _:
-            assert_never(event)
-
-
-def _logged(stored: _Stored) -> LoggedEvent:
-    match stored:
-        case _Cast():
-            return LoggedEvent(stored.at_us, Cast(stored.request))
-        case _RbDelivered():
-            return LoggedEvent(stored.at_us, RbDelivered(stored.id))
-        case _CabDelivered():
-            return LoggedEvent(stored.at_us, CabDelivered(stored.id, stored.instance))
-        case _Committed():
-            return LoggedEvent(stored.at_us, Committed(stored.id, stored.index))
-        case _Installed():
-            installed = Installed(stored.instance, stored.length, stored.ids)
-            return LoggedEvent(stored.at_us, installed)
-        case _Promised():
-            promised = Promised(stored.ballot, stored.first, stored.decided, stored.accepted)
-            return LoggedEvent(stored.at_us, promised)
-        case _Voted():
-            return LoggedEvent(stored.at_us, Voted(stored.ballot, stored.instance, stored.batch))
-        case _Speculated():
-            return LoggedEvent(stored.at_us, Speculated(stored.id, stored.outcome))
-        case _:
-            assert_never(stored)

@@ -21,6 +21,12 @@ def free_port() -> int:
     return port
 
 
+def is_settled(statuses: list[dict[str, Any]]) -> bool:
+    return len({each["committed"] for each in statuses}) == 1 and not any(
+        each["tentative"] or each["backlog"] for each in statuses
+    )
+
+
 class House:
     def __init__(self, folder: Path, replicas: int = 3, **settings: Any) -> None:
         self._folder = folder
@@ -59,9 +65,9 @@ class House:
                     await asyncio.sleep(0.01)
 
     async def until_settled(self) -> None:
-        """Until nothing is tentative anywhere."""
+        """Until nothing is tentative anywhere, and everywhere is committed as much."""
         async with asyncio.timeout(PATIENCE_S):
-            while any(server.status()["tentative"] for server in self.servers.values()):
+            while not is_settled([server.status() for server in self.servers.values()]):
                 await asyncio.sleep(0.01)
 
 

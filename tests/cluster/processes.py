@@ -1,5 +1,6 @@
 """A cluster of real processes, which can be killed."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -8,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from creek.client import Database, connect
-from tests.cluster.house import PATIENCE_S, free_port
+from tests.cluster.house import PATIENCE_S, free_port, is_settled
 
 
 class Processes:
@@ -53,6 +54,20 @@ class Processes:
         process = self._running.pop(replica)
         process.send_signal(signal.SIGINT)
         return process.wait(PATIENCE_S)
+
+    async def until_settled(self) -> None:
+        """Until nothing is tentative anywhere, and everywhere is committed as much."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not is_settled(await self.statuses()):
+                await asyncio.sleep(0.02)
+
+    async def statuses(self) -> list[dict[str, Any]]:
+        """What all say of themselves, once they can be reached."""
+        return list(await asyncio.gather(*map(self._status, range(len(self._members)))))
+
+    async def _status(self, replica: int) -> dict[str, Any]:
+        async with self.client(replica) as db:
+            return await db.status()
 
     def client(self, *replicas: int, **more: Any) -> Database:
         which = replicas or range(len(self._clients))

@@ -17,6 +17,7 @@ from creek.cli.call import call, status
 from creek.cli.check import check
 from creek.cli.exits import DISK, INTERRUPTED, PIPE_CLOSED, USAGE
 from creek.cli.fuzz import fuzz
+from creek.cli.gather import gather
 from creek.cli.pipeline import pipeline
 from creek.cli.pipeline_report import report
 from creek.cli.pipeline_run import run
@@ -57,6 +58,7 @@ def command(context: click.Context) -> None:
 command.add_command(simulate)
 command.add_command(fuzz)
 command.add_command(check)
+command.add_command(gather)
 command.add_command(pipeline)
 for stage in (measure, verify, report, run):
     pipeline.add_command(stage)

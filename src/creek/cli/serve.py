@@ -39,6 +39,10 @@ from creek.cluster.server import Server
     help="What a tentative answer waits for. A stable one waits for a majority's disks.",
 )
 @click.option("--scheme", help="The replication scheme.")
+@click.option("--record", metavar="DIR", help="Write down there what it does: see 'creek gather'.")
+@click.option(
+    "--record-orders", is_flag=True, default=None, help="And what answers were computed on: slow."
+)
 @click.option("--tick-ms", type=int, help="How often it looks after what was forgotten.")
 def serve(path: Path | None, members: tuple[str, ...], **given: Any) -> int:
     """Run one replica, until it is interrupted.

@@ -57,6 +57,10 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     tick_ms: int = 20
     checkpoint_every: int = 20_000
     """Requests between two checkpoints, which shorten the journal."""
+    record: str = ""
+    """A folder, for what it does to be written down: 'creek gather' makes a run of it."""
+    record_orders: bool = False
+    """Also on which order each tentative answer was computed: slow, and for tests."""
     security: Security = Security()
 
     def __post_init__(self) -> None:
@@ -65,6 +69,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         if self.replica not in self.members:
             known = ", ".join(map(str, sorted(self.members)))
             raise BadValue(f"replica is {self.replica}: members are {known}")
+        if self.record_orders and not self.record:
+            raise BadValue("record_orders needs record: name a folder to record into")
         if self.tick_ms < 1:
             raise BadValue(f"tick_ms is {self.tick_ms}: it must be at least 1")
         secured = (self.security.authority, self.security.certificate, self.security.key)

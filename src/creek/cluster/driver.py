@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 
+from creek.cluster.recorder import Recorder, steady_us
 from creek.errors import StorageFault
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Effects, Event, Kind, Response, Send, Task
@@ -53,14 +54,16 @@ class Driver:
         respond: Callable[[Response], None],
         observe: Callable[[tuple[Event, ...]], None],
         tentative_at_once: bool = False,
+        recorder: Recorder | None = None,
     ) -> None:
-        """`observe` sees every event before anybody else can know of it."""
+        """`observe` and `recorder` see everything before anybody else can know of it."""
         self.replica = replica
         self._journal = journal
         self._send = send
         self._respond = respond
         self._observe = observe
         self._tentative_at_once = tentative_at_once
+        self._recorder = recorder
         self._end = journal.durable
         """The position behind the last record."""
         self._held: deque[_Held] = deque()
@@ -76,7 +79,10 @@ class Driver:
         self._carry_out()
 
     def invoke(self, operation: Operation, strong: bool, session: int) -> Dot:
+        at_us = steady_us()
         id = self.replica.invoke(operation, strong, session, now_us())
+        if self._recorder is not None:
+            self._recorder.invoked(at_us, id, operation, strong, session)
         self._carry_out()
         return id
 
@@ -98,11 +104,15 @@ class Driver:
     # --- effects ------------------------------------------------------------------------------
 
     def _carry_out(self) -> None:
-        effects = self.replica.take_effects()
+        effects, recorder = self.replica.take_effects(), self._recorder
         if effects.events:
+            if recorder is not None:
+                recorder.happened(effects.events)
             self._observe(effects.events)
         if effects.persist:
             self._end = self._journal.append(effects.persist)
+        if recorder is not None and effects.events:
+            recorder.until(self._end)
         if effects.send or effects.respond:
             self._let_go(effects)
         if effects.tasks:
@@ -114,9 +124,8 @@ class Driver:
     def _let_go(self, effects: Effects) -> None:
         respond = effects.respond
         if self._tentative_at_once and respond:
-            for response in respond:
-                if response.kind is Kind.TENTATIVE:
-                    self._respond(response)
+            at_once = tuple([each for each in respond if each.kind is Kind.TENTATIVE])
+            self._answer(at_once)
             respond = tuple([each for each in respond if each.kind is not Kind.TENTATIVE])
         if self._end <= self._journal.durable:
             self._leave(effects.send, respond)
@@ -126,14 +135,24 @@ class Driver:
     def release(self) -> None:
         """More has become durable."""
         held, durable = self._held, self._journal.durable
+        if self._recorder is not None:
+            self._recorder.durable(durable)
         while held and held[0].position <= durable:
             batch = held.popleft()
             self._leave(batch.send, batch.respond)
 
     def _leave(self, send: tuple[Send, ...], respond: tuple[Response, ...]) -> None:
+        if self._recorder is not None:
+            self._recorder.durable(self._journal.durable)
         for each in send:
             self._send(each.to, each.message)
-        for response in respond:
+        if respond:
+            self._answer(respond)
+
+    def _answer(self, responses: tuple[Response, ...]) -> None:
+        if self._recorder is not None:
+            self._recorder.answered(responses)
+        for response in responses:
             self._respond(response)
 
     # --- execution ----------------------------------------------------------------------------

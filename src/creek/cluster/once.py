@@ -35,6 +35,11 @@ def call_once(client: str, number: int, operation: Operation) -> Operation:
     return Operation(ONCE, (client, number, operation.name, operation.arguments))
 
 
+def called(operation: Operation) -> Operation:
+    """What a client called, if it was a client."""
+    return Operation(*operation.arguments[2:]) if operation.name == ONCE else operation
+
+
 def forget_clients(before_us: int) -> Operation:
     """Forget the clients that have not called since."""
     return Operation(FORGET, (before_us,))

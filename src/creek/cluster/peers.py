@@ -51,6 +51,8 @@ class Peers:
             if replica != hello.replica
         }
         self.heard: set[Listener] = set()
+        self.sent_bytes = 0
+        self.sent_messages = 0
 
     def start(self) -> None:
         for link in self.links.values():
@@ -64,6 +66,8 @@ class Peers:
 
     def send(self, to: tuple[int, ...], message: Message) -> None:
         frame = framed(encode(message))
+        self.sent_bytes += len(frame) * len(to)
+        self.sent_messages += len(to)
         for replica in to:
             self.links[replica].send(frame)
 

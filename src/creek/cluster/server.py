@@ -14,16 +14,20 @@ from creek.cluster.driver import Driver
 from creek.cluster.journal import Journal
 from creek.cluster.once import Once
 from creek.cluster.peers import Listener, Peers
+from creek.cluster.recorder import Recorder
 from creek.cluster.wire import WIRE_VERSION, PeerHello, address_of
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Event, Installed, RbDelivered
 from creek.protocol.messages import Message
 from creek.protocol.request import Operation
 from creek.protocol.settings import Settings
+from creek.protocol.terms import Terms
 from creek.schemes import registry
 
 BACKLOG_MAX: Final = 20_000
 """Tasks and batches that wait: beyond that, clients are told that it is busy."""
+SAMPLE_S: Final = 0.25
+"""Between two samples of its counters, where they are recorded."""
 RETRY_S: Final = 1.0
 """Between two looks whether a failed disk works again."""
 
@@ -38,7 +42,11 @@ class Server:
         self.refused: Counter[str] = Counter()
         self._observer = observe
         members = tuple(sorted(config.members))
-        self._settings = Settings(members=members, checkpoint_every=config.checkpoint_every)
+        self._settings = Settings(
+            members=members,
+            checkpoint_every=config.checkpoint_every,
+            record_orders=int(config.record_orders),
+        )
         self._datatype = load_datatype(config.datatype)
         self._servers: list[asyncio.Server] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -55,6 +63,7 @@ class Server:
             log=self._log,
         )
         records = self.journal.open()
+        self._recorder = self._recording(replica.terms) if config.record else None
         hello = PeerHello(
             WIRE_VERSION, config.cluster, config.replica, self._settings.members, datatype.name
         )
@@ -77,10 +86,14 @@ class Server:
             respond=self.desk.respond,
             observe=self._observe,
             tentative_at_once=config.durability == "memory",
+            recorder=self._recorder,
         )
         if records:
             self.driver.recover(records)
         del records
+        if self._recorder is not None:
+            self._recorder.begin()
+            self._spawn(self._sample(self._recorder))
         await self._listen()
         self.peers.start()
         self._spawn(self._tick())
@@ -98,6 +111,10 @@ class Server:
             connection.close()
         await self.peers.stop()
         self.journal.close()
+        if self._recorder is not None:
+            self._recorder.durable(self.journal.durable)
+            self._take_sample(self._recorder)
+            self._recorder.end(self.driver.replica)
 
     def status(self) -> dict[str, Any]:
         replica = self.driver.replica
@@ -120,6 +137,21 @@ class Server:
             "clocks_ahead_us": {str(peer): us for peer, us in sorted(replica.drift_us.items())},
             "disk": None if failed is None else str(failed),
         }
+
+    def _recording(self, terms: Terms) -> Recorder:
+        config = self.config
+        return Recorder(
+            Path(config.record),
+            cluster=config.cluster,
+            replica=config.replica,
+            members=self._settings.members,
+            datatype=self._datatype.name,
+            imported=config.datatype,
+            scheme=config.scheme,
+            durability=config.durability,
+            terms=terms,
+            log=self._log,
+        )
 
     # --- listening ----------------------------------------------------------------------------
 
@@ -208,6 +240,20 @@ class Server:
             await asyncio.sleep(RETRY_S)
             if self.journal.failed is not None:
                 self.journal.retry()
+
+    async def _sample(self, recorder: Recorder) -> None:
+        while True:
+            self._take_sample(recorder)
+            await asyncio.sleep(SAMPLE_S)
+
+    def _take_sample(self, recorder: Recorder) -> None:
+        recorder.sampled(
+            self.driver.replica,
+            backlog=self.driver.backlog,
+            executions=self.driver.executions,
+            bytes=self.peers.sent_bytes,
+            messages=self.peers.sent_messages,
+        )
 
     def _spawn(self, work: Any) -> None:
         self._tasks.append(asyncio.get_running_loop().create_task(work))

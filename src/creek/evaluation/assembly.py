@@ -5,9 +5,11 @@ that a scenario, or a history of it, is enough to build the same again.
 """
 
 from creek import datatypes, tpcc
-from creek.errors import UnknownName
+from creek.cluster.config import load_datatype
+from creek.cluster.once import Once
+from creek.errors import UnknownName, UsageError
 from creek.execution.datatype import DataType
-from creek.history import History
+from creek.history import LIVE, History
 from creek.schemes import registry
 from creek.simulation.cluster import Simulation
 from creek.simulation.scenario import Scenario
@@ -25,10 +27,13 @@ def datatype_named(name: str) -> DataType:
 
 
 def datatype_of(history: History) -> DataType | None:
-    """What was replicated, or None when it is none of ours."""
+    """What was replicated, or None when it cannot be found here. On a live cluster, what clients
+    call is wrapped, so that it is executed once."""
     try:
+        if history.config.get("source") == LIVE:
+            return Once(load_datatype(str(history.config["imported"])))
         return datatype_named(history.datatype)
-    except UnknownName:
+    except (UnknownName, UsageError):
         return None
 
 

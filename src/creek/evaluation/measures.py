@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from creek.checkers import Verdict, rows
+from creek.cluster.once import called
 from creek.history import Dot, OperationRecord
 from creek.protocol.values import same
 from creek.simulation.cluster import Run
@@ -279,7 +280,7 @@ def right(
         first, last = record.tentative.outcome, stable.outcome
     else:
         return None
-    name = record.operation.name
+    name = called(record.operation).name
     return first.error == last.error and same(
         compared(name, first.value), compared(name, last.value)
     )

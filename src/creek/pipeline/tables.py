@@ -19,8 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from creek import tpcc
+from creek.cluster.once import called
 from creek.evaluation import measures
 from creek.history import (
+    LIVE,
     Committed,
     Dot,
     History,
@@ -61,7 +63,6 @@ COUNTED: Final = (
 _MODELS: Final = {"clients", "cpu", "network"}
 """What the configuration of a simulation has, and that of a live cluster has not."""
 
-LIVE: Final = "live"
 SIMULATED: Final = "simulated"
 
 
@@ -103,14 +104,14 @@ def of_history(name: str, history: History) -> Tables:
     """Of a run that was kept, simulated or live."""
     row = {
         "run": name,
-        **_of_config(history),
         **dict.fromkeys(COUNTED),
+        **_of_config(history),
         "trace_hash": "",
         "unsettled": None if history.quiescent else "it was not at rest when it ended",
         "violated": "",
         "command": "",
     }
-    return _tables(row, history, _speculated(history), _orders(history), ())
+    return _tables(row, history, _speculated(history), _orders(history), _samples(history))
 
 
 def write(tables: Tables, folder: Path) -> None:
@@ -182,7 +183,7 @@ def _operation_table(
             each.incarnation,
             each.id.event,
             each.session,
-            each.operation.name,
+            called(each.operation).name,
             each.strong,
             each.invoked_us,
             each.tentative.at_us if each.tentative else None,
@@ -272,7 +273,43 @@ def _live(history: History) -> dict[str, Any]:
         "begin_us": 0,
         "end_us": last_us,
     }
-    return {name: history.config.get(name, usual) for name, usual in known.items()}
+    known = {name: history.config.get(name, usual) for name, usual in known.items()}
+    return {**known, **_counted(history, known)}
+
+
+def _counted(history: History, known: Mapping[str, Any]) -> dict[str, int]:
+    """What live replicas counted of themselves, if they recorded that. What the network could
+    carry, nobody knows."""
+    begin_us, end_us = known["begin_us"], known["end_us"]
+    executions = busy_us = sent_bytes = messages = 0
+    samples: Sequence[Mapping[str, int]] = history.config.get("samples", ())
+    if not samples:
+        return {}
+    for member in history.members:
+        mine = [each for each in samples if each["replica"] == member]
+        if not mine:
+            continue
+        executions += mine[-1]["executions"]
+        first = next((each for each in reversed(mine) if each["at_us"] <= begin_us), mine[0])
+        last = next((each for each in mine if each["at_us"] >= end_us), mine[-1])
+        busy_us += last["busy_us"] - first["busy_us"]
+        sent_bytes += last["bytes"] - first["bytes"]
+        messages += last["messages"] - first["messages"]
+    return {
+        "executions": executions,
+        "to_execute": sum(each.first + len(each.committed) for each in history.finals)
+        + sum(each.local for each in history.operations),
+        "busy_us": busy_us,
+        "core_us": known["cores"] * (end_us - begin_us),
+        "bytes": sent_bytes,
+        "messages": messages,
+    }
+
+
+def _samples(history: History) -> list[ReplicaSample]:
+    names = ReplicaSample.__struct_fields__
+    rows: Sequence[Mapping[str, int]] = history.config.get("samples", ())
+    return [ReplicaSample(**{name: each[name] for name in names}) for each in rows]
 
 
 def _speculated(history: History) -> dict[Dot, Speculation]:

@@ -1,0 +1,154 @@
+"""What live replicas record of themselves, as a run that every checker and the pipeline take."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from creek.checkers import Ok, check_all
+from creek.cli.app import main
+from creek.client import Unknown
+from creek.errors import UsageError
+from creek.evaluation import datatype_of
+from creek.history import History, gather
+from creek.history.recording import LENGTH, SUFFIX
+from creek.pipeline import tables
+from tests.cluster.house import house
+from tests.cluster.processes import Processes
+
+
+def judge(history: History) -> None:
+    told = check_all(history, datatype_of(history))
+    assert all(isinstance(each, Ok) for each in told), [each.describe() for each in told]
+
+
+def record(folder: Path) -> History:
+    """Two clients on two replicas, weak and strong, and a replica that is stopped for a while."""
+
+    async def story() -> None:
+        recorded = str(folder / "recorded")
+        async with house(folder / "data", record=recorded, record_orders=True) as built:
+            async with built.client(0) as one, built.client(1) as other:
+                for number in range(20):
+                    await asyncio.gather(
+                        one.weak.increment("total"),
+                        other.weak.put("last", number),
+                        other.strong.increment("total"),
+                        one.weak.get("total"),
+                    )
+                await built.stop(2)
+                await one.strong.put("without", 2)
+                await built.start(2)
+                await one.strong.put("with", 2)
+            await built.until_settled()
+
+    asyncio.run(story())
+    return gather(folder / "recorded")
+
+
+def test_a_recorded_run_passes_every_checker(tmp_path: Path) -> None:
+    history = record(tmp_path)
+    assert history.quiescent
+    assert len(history.operations) == 82
+    assert [(log.replica, log.incarnation) for log in history.logs] == [
+        (0, 0),
+        (1, 0),
+        (2, 0),
+        (2, 1),
+    ]
+    assert all(each.answers for each in history.operations)
+    judge(history)
+
+
+def test_tables_tell_what_clients_called(tmp_path: Path) -> None:
+    history = record(tmp_path)
+    made = tables.of_history("live", history)
+    kinds = set(made.operations["kind"].to_pylist())
+    assert kinds == {"increment", "put", "get"}
+    (row,) = made.runs.to_pylist()
+    assert row["source"] == "live"
+    assert row["scheme"] == "creek"
+    assert row["executions"] >= row["to_execute"] > 80
+    assert row["busy_us"] > 0
+    assert row["core_us"] > 0
+    assert row["bytes"] > 0
+    assert row["messages"] > 0
+    assert set(made.samples["replica"].to_pylist()) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("victims", [(0,), (0, 1, 2)])
+def test_nothing_is_missing_from_what_replicas_recorded_before_a_kill(
+    victims: tuple[int, ...], tmp_path: Path
+) -> None:
+    recorded = tmp_path / "recorded"
+
+    async def story(processes: Processes) -> int:
+        told = 0
+        over = asyncio.Event()
+
+        async def go_on(strong: bool) -> None:
+            nonlocal told
+            async with processes.client() as db:
+                while not over.is_set():
+                    try:
+                        await (db.strong if strong else db.weak).increment("total")
+                        told += 1
+                    except Unknown:
+                        pass
+
+        clients = [asyncio.create_task(go_on(strong)) for strong in (False, True, True)]
+        for _ in range(2):
+            before = told
+            while told < before + 50:
+                await asyncio.sleep(0.005)
+            await processes.statuses()
+            processes.kill(*victims)
+            processes.start(*victims)
+        before = told
+        while told < before + 50:
+            await asyncio.sleep(0.005)
+        over.set()
+        await asyncio.gather(*clients)
+        await processes.until_settled()
+        return told
+
+    with Processes(tmp_path, 3, "--record", str(recorded), "--record-orders") as processes:
+        told = asyncio.run(story(processes))
+        for replica in range(3):
+            assert processes.stop(replica) == 0
+    history = gather(recorded)
+    assert history.quiescent
+    assert len(history.logs) == 3 + 2 * len(victims)
+    assert sum(bool(each.answers) for each in history.operations) >= told
+    judge(history)
+
+
+def test_recordings_that_break_off_are_read_up_to_there(tmp_path: Path) -> None:
+    whole = record(tmp_path)
+    file = tmp_path / "recorded" / f"1-0{SUFFIX}"
+    body = file.read_bytes()
+    file.write_bytes(body[: len(body) // 2])
+    cut = gather(tmp_path / "recorded")
+    assert len(cut.operations) < len(whole.operations)
+    assert {final.replica for final in cut.finals} == {0, 2}
+    end = LENGTH.size + LENGTH.unpack_from(body)[0]
+    file.write_bytes(body[:end] + b"\0" * 100)  # as a replica leaves it that was killed
+    assert all(each.replica != 1 for each in gather(tmp_path / "recorded").operations)
+    file.write_bytes(b"")
+    assert {log.replica for log in gather(tmp_path / "recorded").logs} == {0, 2}
+
+
+def test_a_folder_without_recordings_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--record"):
+        gather(tmp_path)
+    garbage = tmp_path / f"0-0{SUFFIX}"
+    garbage.write_bytes(LENGTH.pack(1) + b"\xc0")
+    assert main(["gather", str(tmp_path), "--out", str(tmp_path / "run")]) == 3
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_is_gathered_and_checked_by_commands(tmp_path: Path) -> None:
+    record(tmp_path)
+    run = str(tmp_path / "run")
+    assert main(["gather", str(tmp_path / "recorded"), "--out", run]) == 0
+    assert main(["check", run]) == 0

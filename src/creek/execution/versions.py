@@ -50,6 +50,7 @@ from creek.execution.chains import (
     readers_after,
     united_items,
 )
+from creek.execution.digest import StateDigest
 from creek.execution.keys import Place, place
 from creek.execution.ranges import Ranges, united
 from creek.execution.transaction import ABSENT, Execution
@@ -153,8 +154,10 @@ class Snapshot:
 
 
 class VersionStore:
-    def __init__(self, base: Base | None = None) -> None:
+    def __init__(self, base: Base | None = None, digest: StateDigest | None = None) -> None:
+        """`digest` is kept up with what is settled."""
         self._base = base or Nothing()
+        self._digest = digest
         self._settled: dict[Key, Any] = {}
         """What settled requests left in the registers that were ever written to."""
         self._chains: dict[Key, Version | Chain] = {}
@@ -315,6 +318,8 @@ class VersionStore:
                 chain.settle(version)
                 if chain.is_bare:
                     del chains[key]
+            if self._digest is not None:
+                self._digest.replace(key, self._ground(key), version.value)
             settled[key] = version.value
             version.writer = None
             if version.readers is not None:
@@ -430,6 +435,10 @@ class VersionStore:
         """Start anew from a checkpoint's state: every entry of before is void."""
         self.changes += 1
         self._settled = dict(state)
+        if self._digest is not None:
+            self._digest.value = 0
+            for key, value in state:
+                self._digest.replace(key, self._base.read(key), value)
         self._chains = {}
         self._readers = {}
         self._adders = {}

@@ -120,6 +120,16 @@ class Speculated(msgspec.Struct, frozen=True):
     outcome: Outcome
 
 
+class Digest(msgspec.Struct, frozen=True):
+    """What the state came to after the first `length` requests of `committed`: the same at every
+    replica, unless an operation is not deterministic."""
+
+    length: int
+    value: int
+    requests: tuple[Request, ...]
+    """Those since the digest before this one."""
+
+
 Event: TypeAlias = (
     Cast | RbDelivered | CabDelivered | Committed | Installed | Promised | Voted | Speculated
 )
@@ -137,6 +147,8 @@ class Effects(msgspec.Struct, frozen=True):
     """To run at once, whether or not `persist` is done yet."""
     events: tuple[Event, ...] = ()
     """In the order they happened; to ignore or to record."""
+    digests: tuple[Digest, ...] = ()
+    """Where `digest_every` asks for them: to be compared with those of other replicas."""
 
 
 NO_EFFECTS = Effects()
@@ -145,7 +157,7 @@ NO_EFFECTS = Effects()
 class Outbox:
     """Where the machines of one replica leave their effects until the driver takes them."""
 
-    __slots__ = ("events", "records", "responses", "sends", "tasks")
+    __slots__ = ("digests", "events", "records", "responses", "sends", "tasks")
 
     def __init__(self) -> None:
         self.records: list[Record] = []
@@ -153,9 +165,17 @@ class Outbox:
         self.responses: list[Response] = []
         self.tasks: list[Task] = []
         self.events: list[Event] = []
+        self.digests: list[Digest] = []
 
     def take(self) -> Effects:
-        if not (self.records or self.sends or self.responses or self.tasks or self.events):
+        if not (
+            self.records
+            or self.sends
+            or self.responses
+            or self.tasks
+            or self.events
+            or self.digests
+        ):
             return NO_EFFECTS
         effects = Effects(
             tuple(self.records),
@@ -163,7 +183,8 @@ class Outbox:
             tuple(self.responses),
             tuple(self.tasks),
             tuple(self.events),
+            tuple(self.digests),
         )
         self.records, self.sends, self.responses = [], [], []
-        self.tasks, self.events = [], []
+        self.tasks, self.events, self.digests = [], [], []
         return effects

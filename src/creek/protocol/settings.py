@@ -8,7 +8,7 @@ import msgspec
 
 from creek.errors import BadValue
 
-MAY_BE_NONE: Final = ("members", "acceptors", "local_reads", "record_orders")
+MAY_BE_NONE: Final = ("members", "acceptors", "digest_every", "local_reads", "record_orders")
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -54,6 +54,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Committed requests between two checkpoints."""
     drift_limit_us: int = 500_000
     """How far ahead of the local clock a request may be stamped before it is reported."""
+    digest_every: int = 0
+    """Settled requests between two digests of the state, for replicas to compare; 0: none. There
+    are others in between, with each instance, and in schemes without a version store none."""
     record_orders: int = 0
     """1: tell with each tentative answer which serialization it was computed on. Costs a walk over
     everything that is not settled: for tests."""

@@ -70,6 +70,8 @@ class CreekReplica(VersionedReplica):
         that it is not merged and taken apart over and over."""
         self._merge_pause = 0
         """Completed executions until the next try."""
+        self._within_stretch = False
+        """Was the last request that was settled one of a stretch, and not its last?"""
         self._stretch_length = max(2, min(STRETCH_MAX, settings.kept_apart // 2))
 
     # --- inputs -------------------------------------------------------------------------------
@@ -335,11 +337,15 @@ class CreekReplica(VersionedReplica):
             return self._settle_in_stretch(entry)
         return super()._settle_request(request)
 
+    def _digest(self) -> int | None:
+        return None if self._within_stretch else super()._digest()
+
     def _settle_in_stretch(self, entry: Entry) -> Outcome:
         del self._entries[entry.request.id]
         self._merged -= 1
         assert entry.stretch is not None
-        if entry is entry.stretch.members[-1]:
+        self._within_stretch = entry is not entry.stretch.members[-1]
+        if not self._within_stretch:
             self._store.settle(entry.stretch)
             entry.stretch.members.clear()
         assert entry.outcome is not None
@@ -362,6 +368,7 @@ class CreekReplica(VersionedReplica):
         self._holds.clear()
         self._to_execute.clear()
         self._merged, self._merged_to = 0, None
+        self._within_stretch = False
         self._merge_above, self._merge_pause = self._settings.kept_apart, 0
         self._last_of_session.clear()
         for request in self._order.tentative():

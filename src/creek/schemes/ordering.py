@@ -25,6 +25,7 @@ from creek.protocol.effects import (
     CabDelivered,
     Cast,
     Committed,
+    Digest,
     Effects,
     Installed,
     Kind,
@@ -42,6 +43,8 @@ from creek.protocol.values import Key
 
 UNTOLD_LIMIT = 4096
 """Outcomes kept for a replica that may not compute them itself any more."""
+UNDIGESTED_LIMIT = 4096
+"""Requests that are remembered until there is a digest."""
 NOOP_PATIENCE = 4
 """How many times longer than the leader another replica waits before it issues a no-op."""
 SUM_UP_AT_LEAST = 64
@@ -101,6 +104,9 @@ class OrderingReplica(ABC):
             peer: deque() for peer in settings.peers(index)
         }
 
+        self._undigested: list[Request] = []
+        """What was settled since the last digest."""
+
         self._ticks = 0
         self._unstable: deque[tuple[int, Dot]] = deque()
         """Weak requests with the tick of their arrival, oldest first."""
@@ -148,6 +154,10 @@ class OrderingReplica(ABC):
     def _load(self, state: tuple[tuple[Key, Any], ...]) -> None:
         """Start anew from these registers, `ABSENT` where one was deleted: nothing of what is
         ordered counts as executed."""
+
+    def _digest(self) -> int | None:
+        """Of the state that the settled requests left; None if there is none just now."""
+        return None
 
     # --- inputs -------------------------------------------------------------------------------
 
@@ -248,6 +258,8 @@ class OrderingReplica(ABC):
         self._settled = Boundary(checkpoint.instance, checkpoint.length)
         self._settled_timestamp = max(self._settled_timestamp, checkpoint.timestamp)
         self._image_length = checkpoint.length
+        self._undigested = []
+        self._note_digest(checkpoint.length)
         self._answer_from(checkpoint)
 
     # --- Algorithm 1 --------------------------------------------------------------------------
@@ -312,8 +324,13 @@ class OrderingReplica(ABC):
     def _settle(self, boundary: Boundary) -> None:
         first = self._order.first
         settled = self._order.committed[self._settled.length - first : boundary.length - first]
-        for request in settled:
+        every = self._settings.digest_every
+        for length, request in enumerate(settled, self._settled.length + 1):
             outcome = self._settle_request(request)
+            if every:
+                self._undigested.append(request)
+                if length % every == 0 or length == boundary.length:
+                    self._note_digest(length)
             self._settled_timestamp = max(self._settled_timestamp, request.timestamp)
             if request.id.replica == self.index:
                 self._answer_finally(request.id, outcome)
@@ -325,6 +342,14 @@ class OrderingReplica(ABC):
         if spare >= SUM_UP_AT_LEAST and spare * 2 >= len(self._order.committed):
             self._sum_up(boundary.length)
             self._order.sum_up(boundary.length)
+
+    def _note_digest(self, length: int) -> None:
+        digest = self._digest()
+        if digest is not None:
+            requests, self._undigested = tuple(self._undigested), []
+            self._outbox.digests.append(Digest(length, digest, requests))
+        elif len(self._undigested) > UNDIGESTED_LIMIT:
+            self._undigested = []
 
     # --- answers for those who were away ------------------------------------------------------
 

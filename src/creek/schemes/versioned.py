@@ -17,6 +17,7 @@ import msgspec
 from creek.execution.base import changes
 from creek.execution.chains import Entry, Phase, committed_position
 from creek.execution.datatype import DataType
+from creek.execution.digest import StateDigest
 from creek.execution.scheduler import Scheduler
 from creek.execution.transaction import Execution
 from creek.execution.versions import VersionStore
@@ -33,7 +34,8 @@ class VersionedReplica(OrderingReplica):
     def __init__(self, index: int, settings: Settings, datatype: DataType) -> None:
         super().__init__(index, settings)
         self._datatype = datatype
-        self._store = VersionStore(datatype.base)
+        self._state_digest = StateDigest() if settings.digest_every else None
+        self._store = VersionStore(datatype.base, self._state_digest)
         self._scheduler = Scheduler(settings.parallelism)
         self._entries: dict[Dot, Entry] = {}
         self._readonly = frozenset(
@@ -133,6 +135,9 @@ class VersionedReplica(OrderingReplica):
         self._store.settle(entry)
         assert entry.outcome is not None
         return entry.outcome
+
+    def _digest(self) -> int | None:
+        return None if self._state_digest is None else self._state_digest.value
 
     def _sum_up(self, length: int) -> None:
         self._done -= length - self._order.first

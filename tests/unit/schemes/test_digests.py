@@ -1,0 +1,120 @@
+"""Digests of the state: kept up write by write, and the same wherever the same was committed."""
+
+import msgspec
+import pytest
+
+from creek import datatypes
+from creek.datatypes import SAMPLES
+from creek.execution.digest import StateDigest
+from creek.execution.transaction import ABSENT
+from creek.protocol.effects import Digest, Effects
+from creek.protocol.settings import Settings
+from creek.schemes.archie import ArchieReplica
+from creek.schemes.creek import CreekReplica
+from creek.schemes.versioned import VersionedReplica
+from creek.simulation import Scenario, Simulation, parse_faults
+
+FAULTS = "partition 0|1,2 at 100ms; heal at 400ms; crash 1 at 500ms; restart 1 at 700ms"
+
+
+class Watched(CreekReplica):
+    """Keeps what it tells."""
+
+    told: dict[int, list[Digest]]
+
+    def take_effects(self) -> Effects:
+        effects = super().take_effects()
+        self.told.setdefault(self.index, []).extend(effects.digests)
+        return effects
+
+
+class WatchedArchie(ArchieReplica):
+    told: dict[int, list[Digest]]
+
+    def take_effects(self) -> Effects:
+        effects = super().take_effects()
+        self.told.setdefault(self.index, []).extend(effects.digests)
+        return effects
+
+
+def recomputed(replica: VersionedReplica) -> int:
+    digest = StateDigest()
+    for key, value in replica._settled_state():
+        digest.replace(key, replica._datatype.base.read(key), value)
+    return digest.value
+
+
+@pytest.mark.parametrize(
+    ("scheme", "datatype", "kept_apart"),
+    [(Watched, "kv", 4), (Watched, "list", 65_536), (WatchedArchie, "bank", 65_536)],
+)
+def test_replicas_have_the_same_digest_at_every_length_they_share(
+    scheme: type[Watched] | type[WatchedArchie], datatype: str, kept_apart: int
+) -> None:
+    scenario = Scenario(
+        datatype=datatype, replicas=3, seed=5, duration_us=800_000, faults=parse_faults(FAULTS)
+    )
+    settings = msgspec.structs.replace(
+        scenario.protocol_settings(),
+        digest_every=4,
+        kept_apart=kept_apart,
+        checkpoint_every=50,
+    )
+    told: dict[int, list[Digest]] = {}
+    made: dict[int, Watched | WatchedArchie] = {}
+
+    def make(index: int) -> Watched | WatchedArchie:
+        replica = scheme(index, settings, datatypes.named(datatype))
+        replica.told = told
+        made[index] = replica
+        return replica
+
+    Simulation(scenario, make, SAMPLES[datatype]).run()
+    by_length: dict[int, set[int]] = {}
+    for digests in told.values():
+        for digest in digests:
+            by_length.setdefault(digest.length, set()).add(digest.value)
+    assert len(by_length) > 10
+    assert all(len(values) == 1 for values in by_length.values())
+    assert len({value for values in by_length.values() for value in values}) > 5
+    for index, replica in made.items():
+        assert recomputed(replica) == told[index][-1].value
+        assert replica._settled.length == told[index][-1].length
+
+
+def test_requests_are_told_with_the_digest_that_they_led_to() -> None:
+    replica = CreekReplica(0, Settings(members=(0,), digest_every=2), datatypes.named("kv"))
+    replica.tick(0)
+    digests: list[Digest] = []
+    for number in range(5):
+        replica.invoke(datatypes.named("kv").call("put", "a", number), True, 0, number)
+        while (effects := replica.take_effects()) != Effects():
+            digests += effects.digests
+            for task in effects.tasks:
+                replica.completed(task, replica.run(task), number)
+    assert [digest.length for digest in digests] == [1, 2, 3, 4, 5]
+    names = [[each.operation.arguments for each in digest.requests] for digest in digests]
+    assert names == [[("a", number)] for number in range(5)]
+
+
+def test_a_digest_does_not_depend_on_the_way_to_the_state() -> None:
+    one, other = StateDigest(), StateDigest()
+    one.replace("a", ABSENT, 1)
+    one.replace("b", ABSENT, (2, 3))
+    other.replace("b", ABSENT, 5)
+    other.replace("b", 5, (2, 3))
+    other.replace("a", ABSENT, 1)
+    assert one.value == other.value
+    other.replace("a", 1, True)
+    assert one.value != other.value, "1 and True are two values"
+    other.replace("a", True, ABSENT)
+    other.replace("b", (2, 3), ABSENT)
+    assert other.value == 0
+
+
+def test_values_that_changed_places_make_another_digest() -> None:
+    one, other = StateDigest(), StateDigest()
+    for digest, (left, right) in ((one, ("x", "y")), (other, ("y", "x"))):
+        digest.replace("left", ABSENT, left)
+        digest.replace("right", ABSENT, right)
+    assert one.value != other.value

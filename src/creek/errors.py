@@ -13,6 +13,12 @@
 An operation that raises is none of these: its error is its answer (`protocol.request.Outcome`).
 """
 
+from difflib import get_close_matches
+from typing import Final
+
+LIKELY: Final = 0.7
+"""From which likeness on, between 0 and 1, another name is worth a suggestion."""
+
 
 class CreekError(Exception):
     """The root of the tree."""
@@ -26,7 +32,9 @@ class UnknownName(UsageError):
     """A name that does not exist."""
 
     def __init__(self, what: str, name: str, known: list[str] | tuple[str, ...]) -> None:
-        super().__init__(f"unknown {what} '{name}': known are {', '.join(known) or 'none'}")
+        likely = get_close_matches(name, known, n=1, cutoff=LIKELY)
+        meant = f"; did you mean '{likely[0]}'?" if likely else ""
+        super().__init__(f"unknown {what} '{name}': known are {', '.join(known) or 'none'}{meant}")
 
 
 class BadValue(UsageError):

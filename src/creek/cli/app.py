@@ -24,7 +24,7 @@ from creek.cli.pipeline_run import run
 from creek.cli.pipeline_stages import measure, verify
 from creek.cli.serve import serve
 from creek.cli.simulate import simulate
-from creek.errors import StorageFault, UsageError
+from creek.errors import LIKELY, StorageFault, UsageError
 
 
 @click.group(
@@ -96,10 +96,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code if isinstance(code, int) else 0
 
 
-SIMILAR = 0.7
-"""From which likeness on, between 0 and 1, another name is worth a suggestion."""
-
-
 def _message(error: click.UsageError) -> str:
     """The message; of an unknown name with the one that was probably meant, if there is one."""
     name = getattr(error, "option_name", None) or getattr(error, "command_name", None)
@@ -107,7 +103,7 @@ def _message(error: click.UsageError) -> str:
     if not name or known is None:
         return error.format_message()
     bare = {each.lstrip("-"): each for each in known}
-    likely = get_close_matches(name.lstrip("-"), bare, n=1, cutoff=SIMILAR)
+    likely = get_close_matches(name.lstrip("-"), bare, n=1, cutoff=LIKELY)
     return f"{error.message} Did you mean '{bare[likely[0]]}'?" if likely else error.message
 
 

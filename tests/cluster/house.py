@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,10 @@ from creek.cluster.config import ServerConfig
 from creek.cluster.server import Server
 
 PATIENCE_S = 20.0
+
+
+def run(story: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(story)
 
 
 def free_port() -> int:
@@ -56,7 +60,7 @@ class House:
         return [self._clients[each] for each in replicas or tuple(self._clients)]
 
     def client(self, *replicas: int, **more: Any) -> Database:
-        return connect(self.addresses(*replicas), timeout=PATIENCE_S, **more)
+        return connect(self.addresses(*replicas), **{"timeout": PATIENCE_S, **more})
 
     async def until_connected(self) -> None:
         async with asyncio.timeout(PATIENCE_S):

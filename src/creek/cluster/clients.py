@@ -5,7 +5,8 @@ that cannot be carried out is refused with the reason, and then it was certainly
 was issued is answered, tentatively, stably, finally, as answers come.
 
 What clients may have under way is bounded, for each and for all: beyond that they are told that the
-replica is busy.
+replica is busy. So is what waits to be sent to one of them: a client that does not read is not
+listened to, and then left alone.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from creek.cluster.once import CALLS_KEPT, call_once
+from creek.cluster.waiting import WaitingRoom
 from creek.cluster.wire import (
     CLIENT_FRAME_MAX,
     WIRE_VERSION,
@@ -36,7 +38,7 @@ from creek.cluster.wire import (
     frame_of,
     from_client,
 )
-from creek.errors import MalformedMessage, UnknownName, UsageError
+from creek.errors import BadValue, MalformedMessage, UnknownName, UsageError
 from creek.execution.datatype import DataType
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Kind, Response
@@ -47,6 +49,12 @@ UNDER_WAY_MAX: Final = 65_536
 TOLD_MAX: Final = 16_384
 """Weak calls of a client that were answered and are to be told how they ended."""
 CLIENT_LENGTH_MAX: Final = 64
+AFTER_MAX: Final = 64
+"""Requests that a call may come after."""
+UNREAD_MAX: Final = 16 * 1024 * 1024
+"""Bytes for a client that does not read them."""
+HELLO_S: Final = 10.0
+"""How long a connection may be silent before it says hello."""
 INTERNAL: Final = "creek."
 """Operations with such names are not for clients."""
 
@@ -82,8 +90,7 @@ class Desk:
         self._asked: dict[Dot, tuple[Connection, int]] = {}
         self.under_way = 0
         """Calls that wait for an answer."""
-        self._waiting: dict[Dot, list[tuple[Connection, Call]]] = {}
-        """Calls that come after a request that is not here yet, by one that is missing."""
+        self.waiting: WaitingRoom[tuple[Connection, int]] = WaitingRoom(_again, _too_late)
         self._sessions = 0
 
     def next_session(self) -> int:
@@ -91,10 +98,6 @@ class Desk:
         return self._sessions
 
     def call(self, connection: "Connection", call: Call) -> None:
-        missing = next((dot for dot in call.after if not self.knows(dot)), None)
-        if missing is not None:
-            self._waiting.setdefault(missing, []).append((connection, call))
-            return
         try:
             operation = self._operation(connection, call)
         except UnknownName as error:
@@ -102,6 +105,10 @@ class Desk:
             return
         except UsageError as error:
             connection.refuse(call, "bad_arguments", str(error))
+            return
+        missing = next((dot for dot in call.after if not self.knows(dot)), None)
+        if missing is not None:
+            self._wait(connection, call, missing)
             return
         refusal = self.refusal()
         if refusal is None and self.under_way >= UNDER_WAY_MAX:
@@ -113,16 +120,21 @@ class Desk:
         self._asked[id] = connection, call.number
         connection.issued(call.number, id)
 
+    def _wait(self, connection: "Connection", call: Call, missing: Dot) -> None:
+        if self.waiting.is_full:
+            what = f"{len(self.waiting)} calls wait for requests that are not here"
+            connection.refuse(call, "busy", f"{what}: try again later")
+        else:
+            self.waiting.enter((connection, call.number), missing, call.wait_ms)
+
     def arrived(self, id: Dot) -> None:
         """A request is here now."""
-        for connection, call in self._waiting.pop(id, ()):
-            if connection in self.connections:
-                self.call(connection, call)
+        self.waiting.arrived(id)
 
     def arrived_all(self) -> None:
         """A checkpoint brought more than can be listed."""
-        for id in [each for each in self._waiting if self.knows(each)]:
-            self.arrived(id)
+        for id in filter(self.knows, self.waiting.missing()):
+            self.waiting.arrived(id)
 
     def respond(self, response: Response) -> None:
         found = self._asked.get(response.id)
@@ -136,9 +148,11 @@ class Desk:
 
     def _operation(self, connection: "Connection", call: Call) -> Operation:
         name = call.operation
-        if name.startswith(INTERNAL) or name not in self.datatype.operations:
-            names = tuple(each for each in self.datatype.operations)
-            raise UnknownName(f"operation of {self.datatype.name}", name, names)
+        if name.startswith(INTERNAL):
+            known = self.datatype.operations
+            raise UnknownName(f"operation of {self.datatype.name}", name, known)
+        if len(call.after) > AFTER_MAX:
+            raise BadValue(f"after {len(call.after)} requests: at most {AFTER_MAX} can be named")
         operation = self.datatype.call(name, *call.arguments)
         if self.datatype.is_readonly(name):
             return operation
@@ -158,6 +172,7 @@ class Connection(asyncio.Protocol):
         """Of those that were issued, and to which more may be said."""
         self._sessions: dict[int, int] = {}
         self.client = ""
+        self._silence = self._loop.call_later(HELLO_S, self._deny_silence)
 
     # --- asyncio ------------------------------------------------------------------------------
 
@@ -167,16 +182,28 @@ class Connection(asyncio.Protocol):
         self._desk.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._silence.cancel()
         self._desk.connections.discard(self)
         self._desk.forget(self._ids.values())
-        self._desk.under_way -= len(self._calls)
         self._ids.clear()
-        self._calls.clear()
+        for number in tuple(self._calls):
+            self._done(number)
+
+    def pause_writing(self) -> None:
+        """It does not read what it was told: hear no more of it until it does."""
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self._transport is not None:
+            self._transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
         try:
             for payload in self._frames.feed(data):
                 self._hear(from_client(payload))
+                if self._transport is None or self._transport.is_closing():
+                    return
         except FrameTooLong as error:
             self._deny("too_large", str(error))
         except MalformedMessage as error:
@@ -200,6 +227,8 @@ class Connection(asyncio.Protocol):
 
     def _greet(self, hello: Hello) -> None:
         desk = self._desk
+        if self.client:
+            raise MalformedMessage("a client says hello once")
         if hello.version != WIRE_VERSION:
             self._deny("version", f"this replica speaks version {WIRE_VERSION}")
         elif desk.tokens is not None and not _is_known(hello.token, desk.tokens):
@@ -210,6 +239,7 @@ class Connection(asyncio.Protocol):
             raise MalformedMessage("a client has a name")
         else:
             self.client = hello.client
+            self._silence.cancel()
             names = desk.datatype.operations
             operations = tuple((name, desk.datatype.is_readonly(name)) for name in names)
             self._say(
@@ -225,6 +255,14 @@ class Connection(asyncio.Protocol):
         self._calls[call.number] = call
         self._desk.under_way += 1
         self._desk.call(self, call)
+
+    def again(self, number: int) -> None:
+        """What the call waited for is here."""
+        self._desk.call(self, self._calls[number])
+
+    def too_late(self, number: int, missing: Dot) -> None:
+        what = f"it comes after request {missing}, which did not arrive here in time"
+        self.refuse(self._calls[number], "deadline", what)
 
     # --- what it is told ----------------------------------------------------------------------
 
@@ -260,6 +298,7 @@ class Connection(asyncio.Protocol):
         """It has what it asked for, or will not get it."""
         if self._calls.pop(number, None) is not None:
             self._desk.under_way -= 1
+            self._desk.waiting.leave((self, number))
 
     def _over(self, number: int) -> None:
         """Nothing more will be said."""
@@ -278,6 +317,9 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
+    def _deny_silence(self) -> None:
+        self._deny("malformed", f"nothing was said in {HELLO_S:g} s")
+
     def _deny(self, reason: str, message: str) -> None:
         self._desk.count(reason)
         self._say(Denied(reason, message))
@@ -290,14 +332,37 @@ class Connection(asyncio.Protocol):
             frame = frame_of(message)
         except (msgspec.EncodeError, OverflowError, ValueError) as error:
             raise AssertionError("an answer that cannot be sent was let through") from error
+        if len(frame) > CLIENT_FRAME_MAX and isinstance(message, Answer):
+            self._desk.count("answer too large")
+            frame = frame_of(_without_value(message, len(frame)))
         if not self._out:
             self._loop.call_soon(self._flush)
         self._out.append(frame)
 
     def _flush(self) -> None:
         out, self._out = self._out, []
-        if out and self._transport is not None and not self._transport.is_closing():
-            self._transport.write(b"".join(out))
+        if not out or self._transport is None or self._transport.is_closing():
+            return
+        self._transport.write(b"".join(out))
+        if self._transport.get_write_buffer_size() > UNREAD_MAX:
+            self._desk.count("slow client")
+            self._transport.abort()
+
+
+def _again(call: tuple[Connection, int]) -> None:
+    connection, number = call
+    connection.again(number)
+
+
+def _too_late(call: tuple[Connection, int], missing: Dot) -> None:
+    connection, number = call
+    connection.too_late(number, missing)
+
+
+def _without_value(answer: Answer, size: int) -> Answer:
+    """It was carried out all the same."""
+    error = f"TooLarge: it was done, and its answer of {size} bytes is too long to be sent"
+    return msgspec.structs.replace(answer, value=None, error=error)
 
 
 def _is_known(token: str, tokens: Mapping[str, str]) -> bool:

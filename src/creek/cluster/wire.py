@@ -107,6 +107,8 @@ class Call(msgspec.Struct, frozen=True, array_like=True, tag=11):
     session: int = 0
     after: tuple[Dot, ...] = ()
     """Only when the replica has these."""
+    wait_ms: int = 0
+    """For how long it may wait for them; 0: as long as the replica lets it."""
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "arguments", frozen(self.arguments))

@@ -1,0 +1,162 @@
+"""What comes from elsewhere and is wrong: told to whoever sent it, counted, and nothing changes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from creek.cluster import clients, waiting, wire
+from creek.protocol.dots import Dot
+from tests.cluster.house import House, house, run
+
+
+class Wire:
+    """A client that says whatever a test wants, and reads only when asked to."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._frames = wire.Frames(wire.CLIENT_FRAME_MAX)
+        self._heard: list[wire.ToClient] = []
+
+    def say(self, *messages: wire.FromClient) -> None:
+        self._writer.write(b"".join(map(wire.frame_of, messages)))
+
+    async def hear(self) -> wire.ToClient:
+        while not self._heard:
+            data = await asyncio.wait_for(self._reader.read(65536), 20)
+            if not data:
+                raise ConnectionResetError
+            self._heard += map(wire.to_client, self._frames.feed(data))
+        return self._heard.pop(0)
+
+    async def refusal(self) -> wire.Refused:
+        message = await self.hear()
+        assert isinstance(message, wire.Refused)
+        return message
+
+
+@asynccontextmanager
+async def dialled(cluster: House) -> AsyncIterator[Wire]:
+    host, _, port = cluster.addresses(0)[0].partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    line = Wire(reader, writer)
+    line.say(wire.Hello(wire.WIRE_VERSION, "me"))
+    assert isinstance(await line.hear(), wire.Welcome)
+    try:
+        yield line
+    finally:
+        writer.transport.abort()
+
+
+@pytest.mark.parametrize(
+    ("call", "reason", "says"),
+    [
+        (wire.Call(1, "putt", ("a", 1)), "unknown_operation", "did you mean 'put'?"),
+        (wire.Call(1, "creek.forget", (9**9,)), "unknown_operation", "creek.forget"),
+        (wire.Call(1, "put", ("a",)), "bad_arguments", "cannot take 1 argument"),
+        (wire.Call(1, "put", ("a", float("nan"))), "bad_arguments", "cannot be sent"),
+        (wire.Call(1, "put", ("a", 1), after=(Dot(0, 9),) * 65), "bad_arguments", "at most 64"),
+        (wire.Call(1, "put", ("a", 1), after=(Dot(0, 9),), wait_ms=1), "deadline", "request 0.9"),
+    ],
+)
+def test_a_call_that_cannot_be_is_refused_for_its_own_reason(
+    call: wire.Call, reason: str, says: str, tmp_path: Path
+) -> None:
+    async def story() -> None:
+        async with house(tmp_path, replicas=1) as cluster, dialled(cluster) as line:
+            line.say(call)
+            refused = await line.refusal()
+            assert (refused.reason, refused.certain) == (reason, True)
+            assert says in refused.message
+            status = cluster.servers[0].status()
+            assert status["refused"] == {reason: 1}
+            assert (status["committed"], status["tentative"], status["under_way"]) == (0, 0, 0)
+            line.say(wire.Call(2, "get", ("a",)))  # the connection is as good as before
+            assert isinstance(await line.hear(), wire.Issued)
+
+    run(story())
+
+
+def test_calls_that_wait_for_others_are_bounded_in_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "WAITING_MAX", 3)
+
+    async def story() -> None:
+        async with house(tmp_path, replicas=1) as cluster, dialled(cluster) as line:
+            for number in range(1, 5):
+                line.say(wire.Call(number, "put", ("a", 1), after=(Dot(0, 9),)))
+            refused = await line.refusal()
+            assert (refused.number, refused.reason) == (4, "busy")
+            desk = cluster.servers[0].desk
+            assert (len(desk.waiting), desk.under_way) == (3, 3)
+            line.say(wire.Enough(2))
+            line.say(wire.StatusRequest(9))
+            await line.hear()
+            assert (len(desk.waiting), desk.under_way) == (2, 2)
+
+    run(story())
+
+
+def test_a_client_that_does_not_read_is_left_alone_after_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients, "UNREAD_MAX", 1_000_000)
+
+    async def story() -> None:
+        async with house(tmp_path, replicas=1) as cluster, cluster.client() as db:
+            await db.weak.put("a", b"x" * 3_000_000)
+            server = cluster.servers[0]
+            async with dialled(cluster) as line:
+                line.say(*(wire.Call(number, "get", ("a",)) for number in range(1, 30)))
+                async with asyncio.timeout(20):
+                    while not server.refused["slow client"]:
+                        await asyncio.sleep(0.01)
+                assert len(server.desk.connections) == 1
+                assert server.desk.under_way == 0
+            assert await db.weak.get("b") is None
+
+    run(story())
+
+
+def test_a_client_that_reads_slowly_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with house(tmp_path, replicas=1) as cluster, cluster.client() as db:
+            await db.weak.put("a", b"x" * 300_000)
+            async with dialled(cluster) as line:
+                line.say(*(wire.Call(number, "get", ("a",)) for number in range(1, 30)))
+                await db.strong.noop()
+                line.say(wire.Call(30, "get", ("b",)))  # heard when the rest was read
+                numbers: set[int] = set()
+                while len(numbers) < 30:
+                    message = await line.hear()
+                    if isinstance(message, wire.Answer):
+                        numbers.add(message.number)
+            assert not cluster.servers[0].refused
+
+    run(story())
+
+
+def test_who_connects_and_says_nothing_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients, "HELLO_S", 0.05)
+
+    async def story() -> None:
+        async with house(tmp_path, replicas=1) as cluster:
+            host, _, port = cluster.addresses(0)[0].partition(":")
+            reader, writer = await asyncio.open_connection(host, int(port))
+            heard = await asyncio.wait_for(reader.read(), 20)
+            (payload,) = wire.Frames(wire.CLIENT_FRAME_MAX).feed(heard)
+            denied = wire.to_client(payload)
+            assert isinstance(denied, wire.Denied)
+            assert "nothing was said" in denied.message
+            assert cluster.servers[0].refused["malformed"] == 1
+            writer.close()
+
+    run(story())

@@ -1,0 +1,110 @@
+"""Frames: whole payloads out, wherever the bytes were cut, and nothing but our own errors."""
+
+import struct
+from contextlib import suppress
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creek.cluster import wire
+from creek.errors import MalformedMessage
+from creek.protocol.dots import Dot
+
+MOST = 1000
+DECODERS = (wire.peer_hello, wire.from_client, wire.to_client)
+
+SAID = (
+    wire.PeerHello(1, "creek", 0, (0, 1, 2), "kv"),
+    wire.Hello(1, "me", "secret", "kv"),
+    wire.Call(7, "put", ("a", {"b": (1, 2.5, None, b"x")}), True, 3, (Dot(0, 1), Dot(2, 9)), 50),
+    wire.Enough(7),
+    wire.StatusRequest(8),
+    wire.Welcome(1, "creek", 2, "kv", (("get", True), ("put", False))),
+    wire.Issued(7, Dot(2, 10)),
+    wire.Answer(7, "final", ("a", 1), None, True),
+    wire.Refused(7, "busy", "later", False),
+    wire.Status(8, {"committed": 3, "refused": {"busy": 1}}),
+    wire.Denied("token", "none that is known"),
+)
+
+
+def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
+    places = [0, *sorted(each % (len(data) + 1) for each in cuts), len(data)]
+    return [data[start:end] for start, end in pairwise(places)]
+
+
+def fed(data: bytes, cuts: list[int]) -> list[bytes]:
+    frames = wire.Frames(MOST)
+    return [payload for piece in pieces(data, cuts) for payload in frames.feed(piece)]
+
+
+@given(st.lists(st.binary(max_size=50), max_size=10), st.lists(st.integers(0, 1000), max_size=10))
+def test_payloads_come_out_as_they_went_in_wherever_they_were_cut(
+    payloads: list[bytes], cuts: list[int]
+) -> None:
+    assert fed(b"".join(map(wire.framed, payloads)), cuts) == payloads
+
+
+@given(st.binary(max_size=200), st.lists(st.integers(0, 1000), max_size=5))
+def test_arbitrary_bytes_raise_nothing_but_malformed(data: bytes, cuts: list[int]) -> None:
+    with suppress(MalformedMessage):
+        for payload in fed(data, cuts):
+            for decode in DECODERS:
+                with suppress(MalformedMessage):
+                    decode(payload)
+
+
+@given(st.binary(max_size=200))
+def test_an_arbitrary_payload_is_a_message_or_malformed(payload: bytes) -> None:
+    for decode in DECODERS:
+        with suppress(MalformedMessage):
+            decode(payload)
+
+
+@given(
+    st.sampled_from(SAID),
+    st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 255)), min_size=1, max_size=4),
+    st.integers(0, 3),
+)
+def test_a_message_that_was_damaged_is_another_one_or_malformed(
+    message: wire.PeerHello | wire.FromClient | wire.ToClient,
+    damage: list[tuple[int, int]],
+    cut: int,
+) -> None:
+    data = bytearray(wire.frame_of(message)[4:])
+    for place, value in damage:
+        data[place % len(data)] = value
+    for decode in DECODERS:
+        with suppress(MalformedMessage):
+            decode(bytes(data[: len(data) - cut]))
+
+
+@pytest.mark.parametrize("message", SAID, ids=lambda each: type(each).__name__)
+def test_every_message_is_the_same_after_a_journey(
+    message: wire.PeerHello | wire.FromClient | wire.ToClient,
+) -> None:
+    read = []
+    for decode in DECODERS:
+        with suppress(MalformedMessage):
+            read.append(decode(wire.frame_of(message)[4:]))
+    assert read == [message]
+
+
+@given(st.integers(MOST + 1, 2**32 - 1))
+def test_a_frame_that_is_too_long_is_refused_by_its_length_alone(length: int) -> None:
+    frames = wire.Frames(MOST)
+    with pytest.raises(wire.FrameTooLong, match=str(length)):
+        list(frames.feed(struct.pack(">I", length)))
+
+
+def test_a_deeply_nested_value_is_malformed() -> None:
+    nested = b"\x95\x0b\x01\xa3put" + b"\x91" * 100_000
+    with pytest.raises(MalformedMessage):
+        wire.from_client(nested)
+
+
+def test_a_tag_of_another_kind_of_message_is_malformed() -> None:
+    with pytest.raises(MalformedMessage):
+        wire.from_client(wire.frame_of(wire.Enough(1))[4:].replace(b"\x0c", b"\x63"))

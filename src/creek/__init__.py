@@ -15,6 +15,7 @@ The public names. Everything else may change without notice.
 
 from importlib.metadata import version as _version
 
+from creek.client import CallFailed, NotDone, OperationFailed, Unknown, connect
 from creek.errors import (
     BadValue,
     CreekError,
@@ -33,17 +34,22 @@ __version__ = _version("creek")
 
 __all__ = [
     "BadValue",
+    "CallFailed",
     "CreekError",
     "DataType",
     "MalformedMessage",
+    "NotDone",
     "Operation",
+    "OperationFailed",
     "OperationRaised",
     "Outcome",
     "PeerFault",
     "Sequential",
     "StorageFault",
     "Transaction",
+    "Unknown",
     "UnknownName",
     "UsageError",
     "__version__",
+    "connect",
 ]

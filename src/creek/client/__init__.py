@@ -1,16 +1,22 @@
-"""Talking to a cluster from Python: with asyncio (`connect`), or without (`blocking.connect`).
+"""Talking to a cluster from Python, with asyncio or without.
 
-    async with creek.connect("127.0.0.1:7101", bank) as db:
+    async with creek.connect("127.0.0.1:7100", bank) as db:
         balance = await db.weak.withdraw("alice", 5)         # tentative, at once
         call = db.strong.withdraw("alice", 50)
         await call.tentative                                 # speculative
         await call.stable                                    # linearizable
         outcome = await db.weak.withdraw("alice", 5).final   # how it ended; .changed
 
+    with creek.connect("127.0.0.1:7100", bank) as db:
+        balance = db.weak.withdraw("alice", 5)
+        call = db.strong.begin.withdraw("alice", 50)         # .tentative, .stable, .final
+
 A call that meets a broken connection is asked for again, at another replica if need be, and is
 executed once all the same.
 """
 
+from creek.client.blocking import Blocking as Blocking
+from creek.client.blocking import BlockingCall as BlockingCall
 from creek.client.calls import Call as Call
 from creek.client.calls import Final as Final
 from creek.client.connection import Database as Database
@@ -19,3 +25,4 @@ from creek.client.errors import CallFailed as CallFailed
 from creek.client.errors import NotDone as NotDone
 from creek.client.errors import OperationFailed as OperationFailed
 from creek.client.errors import Unknown as Unknown
+from creek.cluster.wire import Answer as Answer

@@ -5,7 +5,9 @@ from collections.abc import AsyncIterator, Coroutine, Generator
 from typing import Any, NamedTuple
 
 from creek.client.errors import CallFailed, OperationFailed, Unknown
-from creek.cluster import wire
+from creek.cluster.wire import Answer
+from creek.cluster.wire import Call as CallMessage
+from creek.errors import UsageError
 from creek.protocol.dots import Dot
 
 TENTATIVE, STABLE, FINAL = "tentative", "stable", "final"
@@ -24,15 +26,17 @@ class Call:
     stable one. `tentative`, `stable` and `final` wait for just that; iterated over, it gives all
     answers as they come."""
 
-    def __init__(self, message: wire.Call, timeout: float | None) -> None:
+    def __init__(self, message: CallMessage, timeout: float | None) -> None:
         self.message = message
         self.id: Dot | None = None
         """Once a replica has issued it: for calls that are to come `after` this one."""
-        self.sent = False
-        self._answers: list[wire.Answer] = []
+        self.asked = 0
+        """At how many replicas it may have been done."""
+        self.timer: asyncio.TimerHandle | None = None
+        self._answers: list[Answer] = []
         self._failure: CallFailed | None = None
         self._waiting: list[asyncio.Future[None]] = []
-        self._timeout = timeout
+        self.timeout = timeout
 
     def __await__(self) -> Generator[Any, None, Any]:
         return (self.stable if self.message.strong else self.tentative).__await__()
@@ -44,38 +48,60 @@ class Call:
 
     @property
     def stable(self) -> Coroutine[Any, Any, Any]:
+        """The answer that does not change any more."""
         return self._value_of(STABLE, FINAL)
 
     @property
     def final(self) -> Coroutine[Any, Any, Final]:
+        """The same, with whether it is another than the first one."""
         return self._final()
+
+    @property
+    def was_local(self) -> bool:
+        """Did it only read, weakly? Then there is one answer and no more."""
+        return self.id is not None and self.id.event < 0
+
+    @property
+    def is_answered(self) -> bool:
+        """Is there what was asked for?"""
+        return bool(self._answers) and (
+            not self.message.strong or self._answers[-1].kind in (STABLE, FINAL)
+        )
 
     @property
     def is_over(self) -> bool:
         """Will no more answers come?"""
         if self._failure is not None:
             return True
-        return bool(self._answers) and self._answers[-1].kind in (STABLE, FINAL)
+        if not self._answers:
+            return False
+        return self.was_local or self._answers[-1].kind in (STABLE, FINAL)
 
-    async def __aiter__(self) -> AsyncIterator[wire.Answer]:
+    async def __aiter__(self) -> AsyncIterator[Answer]:
         told = 0
         while True:
             while told < len(self._answers):
                 told += 1
                 yield self._answers[told - 1]
+            if self._failure is not None:
+                raise self._failure
             if self.is_over:
                 return
             await self._more()
 
     # --- what the connection tells it -----------------------------------------------------------
 
-    def answered(self, answer: wire.Answer) -> None:
+    def answered(self, answer: Answer) -> None:
         self._answers.append(answer)
+        if self.timer is not None and self.is_answered:
+            self.timer.cancel()
         self._wake()
 
     def failed(self, failure: CallFailed) -> None:
         if not self.is_over:
             self._failure = failure
+            if self.timer is not None:
+                self.timer.cancel()
             self._wake()
 
     # --- inside ---------------------------------------------------------------------------------
@@ -92,18 +118,26 @@ class Call:
             raise OperationFailed(answer.error)
         return Final(answer.value, answer.changed)
 
-    async def _first(self, kinds: tuple[str, ...]) -> wire.Answer:
+    async def _first(self, kinds: tuple[str, ...]) -> Answer:
+        """For the answer that was asked for, the connection decides when it is too late. Whoever
+        wants to know how a weak call ended, waits as long for that, from now on."""
+        is_more = TENTATIVE not in kinds and not self.message.strong
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(self.timeout if is_more else None):
                 while True:
                     for answer in self._answers:
                         if answer.kind in kinds:
                             return answer
                     if self._failure is not None:
                         raise self._failure
+                    if self.is_over:
+                        raise UsageError(
+                            f"{self.message.operation} only reads: called weakly it has one "
+                            f"answer, and none that is {kinds[0]}; call it strongly for that"
+                        )
                     await self._more()
         except TimeoutError:
-            what = f"{self.message.operation} had no {kinds[0]} answer in {self._timeout:g} s"
+            what = f"{self.message.operation} had no {kinds[0]} answer in {self.timeout:g} s"
             raise Unknown(what) from None
 
     async def _more(self) -> None:

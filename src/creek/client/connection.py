@@ -1,28 +1,42 @@
-"""A client's connection to a cluster: to one replica, and to another when that is gone."""
+"""A client's connection to a cluster: to one replica, and to another when that is gone.
+
+Rules it keeps:
+
+- A call that was sent and not answered is asked for again at the next replica, under its number: it
+  is executed once. Numbers of such calls stay close together, since replicas remember so many.
+- A session goes on at another replica only when that has seen all that the session did elsewhere.
+- "Certainly not done" is said only of calls that were never sent, or that were refused by the only
+  replica that they were sent to.
+"""
 
 import asyncio
 import ssl
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
 
+from creek.client.blocking import Blocking
+from creek.client.callers import Caller, How, Issued
 from creek.client.calls import Call
 from creek.client.errors import NotDone, Unknown
+from creek.client.line import Line, dial
 from creek.cluster import wire
-from creek.errors import MalformedMessage, UsageError
+from creek.errors import BadValue, MalformedMessage, UnknownName, UsageError
+from creek.execution.carriable import refuse_uncarriable
 from creek.execution.datatype import DataType
 from creek.protocol.dots import Dot
 
 UNDER_WAY_MAX: Final = 512
 """Calls at once that are not answered: replicas remember more than that of a client, and refuse
 more than that of a connection."""
+TIMEOUT_S: Final = 60.0
 PATIENCE_S: Final = 10.0
-"""How long replicas are looked for before a call is given up."""
 PAUSE_S: Final = 0.05
-SESSION_REMEMBERED: Final = 64
+NEVER_DONE: Final = ("unknown_operation", "bad_arguments", "too_large")
+"""Reasons that hold at every replica."""
 
 
 class Database:
@@ -32,254 +46,311 @@ class Database:
         self,
         addresses: Iterable[tuple[str, int]],
         *,
-        datatype: str = "",
+        datatype: DataType | str = "",
         token: str = "",
         secured: ssl.SSLContext | None = None,
-        timeout: float | None = None,
+        timeout: float | None = TIMEOUT_S,
         patience: float = PATIENCE_S,
     ) -> None:
         self._addresses = tuple(addresses)
-        self._hello = wire.Hello(wire.WIRE_VERSION, uuid.uuid4().hex, token, datatype)
+        self._datatype = datatype if isinstance(datatype, DataType) else None
+        name = datatype.name if isinstance(datatype, DataType) else datatype
+        self._hello = wire.Hello(wire.WIRE_VERSION, uuid.uuid4().hex, token, name)
         self._secured = secured
         self._timeout = timeout
         self._patience = patience
-        self._line: _Line | None = None
+        self._line: Line | None = None
         self._at = 0
         self._number = 0
         self._calls: dict[int, Call] = {}
-        self._issued: dict[int, list[Dot]] = {}
-        """By session: what it did last, which another replica must have before it goes on there."""
-        self._sessions = 0
-        self._queue: deque[Call] = deque()
-        """Not sent yet: there are too many under way."""
+        """To which more may be said."""
         self._unanswered: dict[int, Call] = {}
+        """Of these: sent, and to be asked for again if the replica goes away."""
+        self._queue: deque[Call] = deque()
+        """Not sent yet: there are too many under way, or no replica is at hand."""
+        self._seen: dict[int, dict[int, int]] = {}
+        """By session and replica: the last request that it issued there. Whoever has that one has
+        those before it, for requests of a replica are delivered in order."""
+        self._sessions = 0
         self._keeper: asyncio.Task[None] | None = None
-        self._closing = False
+        self._blocking: Blocking | None = None
+        self._is_open = False
         self.welcome: wire.Welcome | None = None
+        self._operations: dict[str, bool] = {}
 
     # --- for people -----------------------------------------------------------------------------
 
     async def __aenter__(self) -> "Database":
         await self._reach()
+        self._is_open = True
         self._keeper = asyncio.get_running_loop().create_task(self._keep_up())
+        self._send()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._closing = True
+        self._is_open = False
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)
         if self._line is not None:
             self._line.close()
-        for call in self._calls.values():
-            call.failed(Unknown("the connection was closed before there was an answer"))
+        self._give_up("closed", "the connection was closed before there was an answer")
+
+    def __enter__(self) -> Blocking:
+        """Without asyncio."""
+        self._blocking = Blocking(self)
+        self._blocking.open()
+        return self._blocking
+
+    def __exit__(self, *_: object) -> None:
+        if self._blocking is not None:
+            self._blocking.close()
 
     @property
-    def weak(self) -> "Caller":
-        return Caller(self, strong=False)
+    def weak(self) -> Caller[Call]:
+        return Caller(self.ask, How(strong=False))
 
     @property
-    def strong(self) -> "Caller":
-        return Caller(self, strong=True)
+    def strong(self) -> Caller[Call]:
+        return Caller(self.ask, How(strong=True))
 
     def session(self) -> "Session":
         """Others than this one need not see what it did; it sees all that it did itself."""
-        self._sessions += 1
-        return Session(self, self._sessions)
+        return Session(self, self.new_session())
 
     async def status(self) -> dict[str, Any]:
         """Of the replica that one is connected to."""
         line = self._line or await self._reach()
         self._number += 1
-        return await line.status(self._number)
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await line.status(self._number)
+        except TimeoutError:
+            message = f"the replica did not say how it is in {self._timeout:g} s"
+            raise NotDone("deadline", message) from None
 
     @property
     def replica(self) -> int | None:
+        """The one that one is connected to, or was last."""
         return None if self.welcome is None else self.welcome.replica
 
     # --- calls ----------------------------------------------------------------------------------
 
-    def call(
-        self,
-        name: str,
-        arguments: tuple[Any, ...],
-        strong: bool,
-        *,
-        session: int = 0,
-        after: Iterable[Call | Dot] = (),
-        timeout: float | None = None,
-    ) -> Call:
+    def new_session(self) -> int:
+        self._sessions += 1
+        return self._sessions
+
+    def ask(self, how: How, name: str, arguments: tuple[Any, ...]) -> Call:
         self._number += 1
-        dots = [dot for each in after if (dot := each.id if isinstance(each, Call) else each)]
-        message = wire.Call(self._number, name, arguments, strong, session, tuple(dots))
-        call = Call(message, self._timeout if timeout is None else timeout)
+        timeout = self._timeout if how.timeout is None else how.timeout
+        after = tuple(dot for each in how.after if (dot := _issued(each)).event > 0)
+        message = wire.Call(self._number, name, arguments, how.strong, how.session, after)
+        call = Call(message, timeout)
+        failure = self._failure_of(message)
+        if failure is not None:
+            call.failed(failure)
+            return call
         self._calls[message.number] = call
+        if timeout is not None:
+            call.timer = asyncio.get_running_loop().call_later(timeout, self._too_late, call)
         self._queue.append(call)
         self._send()
         return call
 
+    def _failure_of(self, message: wire.Call) -> NotDone | None:
+        """Why it cannot work, as far as that can be told from here."""
+        if not self._is_open:
+            return NotDone(
+                "closed", "not connected: calls are made inside 'with connect(…) as db:'"
+            )
+        try:
+            if self._datatype is not None:
+                self._datatype.call(message.operation, *message.arguments)
+            else:
+                self._check(message)
+        except UnknownName as error:
+            return NotDone("unknown_operation", str(error))
+        except UsageError as error:
+            return NotDone("bad_arguments", str(error))
+        return None
+
+    def _check(self, message: wire.Call) -> None:
+        """By what the replica has told."""
+        assert self.welcome is not None
+        if message.operation not in self._operations:
+            what = f"operation of {self.welcome.datatype}"
+            raise UnknownName(what, message.operation, tuple(self._operations))
+        for position, argument in enumerate(message.arguments, 1):
+            refuse_uncarriable(argument, f"argument {position} of {message.operation}")
+
     def _send(self) -> None:
-        """Whatever may be sent now. Numbers of calls that are not answered stay close together."""
-        line, unanswered = self._line, self._unanswered
-        while line is not None and self._queue:
-            oldest = next(iter(unanswered), self._queue[0].message.number)
-            if self._queue[0].message.number - oldest >= UNDER_WAY_MAX:
+        """Whatever may be sent now."""
+        line, queue, unanswered = self._line, self._queue, self._unanswered
+        while line is not None and queue:
+            call = queue[0]
+            number = call.message.number
+            oldest = next(iter(unanswered), number)
+            if number - oldest >= UNDER_WAY_MAX:
                 return
-            call = self._queue.popleft()
-            call.sent = True
-            unanswered[call.message.number] = call
-            line.write(self._in_session(call.message))
-
-    def _in_session(self, message: wire.Call) -> wire.Call:
-        """Only when this replica has what the session did at others."""
-        issued = self._issued.get(message.session, ())
-        elsewhere = [dot for dot in issued if dot.replica != self.replica]
-        if not elsewhere:
-            return message
-        return msgspec.structs.replace(message, after=(*message.after, *elsewhere))
-
-    def _send_again(self) -> None:
-        """At another replica."""
-        for number in [each for each in self._calls if each not in self._unanswered]:
-            call = self._calls[number]
-            if call.sent:  # it was answered: only how it ended is not known any more
+            queue.popleft()
+            if call.is_over:
+                continue
+            frame = wire.frame_of(self._as_it_is_now(call))
+            if len(frame) > wire.CLIENT_FRAME_MAX:
                 del self._calls[number]
-                call.failed(Unknown("the replica that would have told how it ended is gone"))
-        self._queue.extendleft(reversed(self._unanswered.values()))
-        self._unanswered.clear()
-        self._send()
+                size = f"{len(frame)} bytes; at most {wire.CLIENT_FRAME_MAX} can be sent"
+                call.failed(NotDone("too_large", f"{call.message.operation} would take {size}"))
+                continue
+            call.asked += 1
+            unanswered[number] = call
+            line.write(frame)
 
-    def _answered(self, number: int) -> None:
-        if self._unanswered.pop(number, None) is not None and self._queue:
+    def _as_it_is_now(self, call: Call) -> wire.Call:
+        """Only when this replica has what the session did at others, and while somebody waits."""
+        message = call.message
+        seen = self._seen.get(message.session, {})
+        elsewhere = [Dot(each, event) for each, event in seen.items() if each != self.replica]
+        after = (*message.after, *elsewhere)
+        if not after:
+            return message
+        wait_ms = 0
+        if call.timer is not None:
+            left = call.timer.when() - asyncio.get_running_loop().time()
+            wait_ms = max(1, int(left * 1000))
+        return msgspec.structs.replace(message, after=after, wait_ms=wait_ms)
+
+    def _too_late(self, call: Call) -> None:
+        """It has no answer, and none is waited for any more."""
+        number = call.message.number
+        self._calls.pop(number, None)
+        kind = "stable" if call.message.strong else "tentative"
+        what = f"{call.message.operation} had no {kind} answer in {call.timeout:g} s"
+        if call.asked:
+            call.failed(Unknown(what))
+        else:
+            call.failed(NotDone("deadline", f"{what}, and no replica took it up"))
+        if self._unanswered.pop(number, None) is not None and self._line is not None:
+            self._line.write(wire.frame_of(wire.Enough(number)))
             self._send()
 
-    def heard(self, message: wire.ToClient) -> None:
+    def _give_up(self, reason: str, message: str) -> None:
+        """On all calls."""
+        for call in self._calls.values():
+            call.failed(Unknown(message) if call.asked else NotDone(reason, message))
+        self._calls.clear()
+        self._unanswered.clear()
+        self._queue.clear()
+
+    # --- what is heard ----------------------------------------------------------------------------
+
+    def _heard(self, message: wire.ToClient) -> None:
         match message:
             case wire.Issued(number=number, id=id):
                 call = self._calls.get(number)
                 if call is not None:
                     call.id = id
                     if id.event > 0:
-                        issued = self._issued.setdefault(call.message.session, [])
-                        if issued and issued[-1].replica != id.replica:
-                            issued.clear()  # this one had them all
-                        issued.append(id)
-                        del issued[:-SESSION_REMEMBERED]
+                        self._seen.setdefault(call.message.session, {})[id.replica] = id.event
             case wire.Answer(number=number):
                 call = self._calls.get(number)
                 if call is not None:
                     call.answered(message)
-                    if not call.message.strong or call.is_over:
+                    if call.is_answered:
                         self._answered(number)
-                    if call.is_over or (call.id is not None and call.id.event < 0):
+                    if call.is_over:
                         del self._calls[number]
-            case wire.Refused(number=number, reason=reason, message=text):
-                call = self._calls.pop(number, None)
-                self._answered(number)
+            case wire.Refused(number=number):
+                call = self._calls.get(number)
                 if call is not None:
-                    call.failed(NotDone(reason, text) if message.certain else Unknown(text))
+                    self._refused(call, message)
             case _:
                 raise MalformedMessage(f"unexpected: {type(message).__name__}")
+
+    def _answered(self, number: int) -> None:
+        if self._unanswered.pop(number, None) is not None and self._queue:
+            self._send()
+
+    def _refused(self, call: Call, refused: wire.Refused) -> None:
+        if refused.reason == "stopping" and len(self._addresses) > 1:
+            call.asked -= 1
+            return  # the connection is closed next, and another replica asked
+        del self._calls[refused.number]
+        certain = refused.certain and (call.asked == 1 or refused.reason in NEVER_DONE)
+        text = refused.message
+        call.failed(NotDone(refused.reason, text) if certain else Unknown(text))
+        self._answered(refused.number)
 
     # --- keeping a replica at hand ----------------------------------------------------------------
 
     async def _keep_up(self) -> None:
-        while not self._closing:
-            assert self._line is not None
-            await self._line.closed
+        while self._line is not None:
+            await self._until_gone(self._line)
             self._line = None
+            await self._reach_some_time()
+            self._send_again()
+
+    async def _reach_some_time(self) -> None:
+        while True:
             try:
                 await self._reach()
-            except NotDone as error:
-                for call in self._calls.values():
-                    call.failed(Unknown(str(error)) if call.sent else error)
-                self._calls.clear()
-                self._unanswered.clear()
-                self._queue.clear()
+            except (NotDone, UsageError) as error:
+                self._give_up("unreachable", str(error))
                 await asyncio.sleep(PAUSE_S)
             else:
-                self._send_again()
+                return
 
-    async def _reach(self) -> "_Line":
+    async def _until_gone(self, line: Line) -> None:
+        """Until it is closed, or has been silent for long although asked how it is."""
+        while not line.closed.done():
+            pieces = line.pieces
+            await asyncio.wait([line.closed], timeout=self._patience / 2)
+            if self._calls and line.pieces == pieces and not line.closed.done():
+                self._number += 1
+                asked = line.status(self._number)
+                await asyncio.wait([asked], timeout=self._patience / 2)
+                if line.pieces == pieces:
+                    line.abort()
+                    await line.closed
+                asked.cancel()
+
+    def _send_again(self) -> None:
+        """At another replica."""
+        for number in [each for each in self._calls if each not in self._unanswered]:
+            call = self._calls[number]
+            if call.is_answered:
+                del self._calls[number]
+                call.failed(Unknown("the replica that would have told how it ended is gone"))
+        self._queue.extendleft(reversed(self._unanswered.values()))
+        self._unanswered.clear()
+        self._send()
+
+    async def _reach(self) -> Line:
         """The next replica that answers."""
         loop = asyncio.get_running_loop()
         until = loop.time() + self._patience
-        why = "no replica was named"
+        why = "no address was given"
         while True:
+            denied: UsageError | None = None
             for _ in self._addresses:
-                host, port = self._addresses[self._at % len(self._addresses)]
+                address = self._addresses[self._at % len(self._addresses)]
                 self._at += 1
                 try:
-                    line = await self._dial(host, port)
+                    line, self.welcome = await dial(
+                        address, self._hello, self._heard, self._secured, self._patience
+                    )
+                except UsageError as error:
+                    denied = error
                 except (OSError, TimeoutError, MalformedMessage) as error:
-                    why = f"{host}:{port}: {str(error) or type(error).__name__}"
+                    why = f"{address[0]}:{address[1]}: {str(error) or type(error).__name__}"
                 else:
                     self._line = line
+                    self._operations = dict(self.welcome.operations)
                     return line
+            if denied is not None:
+                raise denied
             if loop.time() >= until:
                 raise NotDone("unreachable", f"no replica can be reached; the last was {why}")
             await asyncio.sleep(PAUSE_S)
-
-    async def _dial(self, host: str, port: int) -> "_Line":
-        loop = asyncio.get_running_loop()
-        _, line = await loop.create_connection(
-            lambda: _Line(self._hello, self.heard), host, port, ssl=self._secured
-        )
-        try:
-            first = await asyncio.wait_for(line.first, self._patience)
-        except BaseException:
-            line.close()
-            raise
-        if isinstance(first, wire.Denied):
-            line.close()
-            raise UsageError(f"{host}:{port} refuses: {first.message}")
-        assert isinstance(first, wire.Welcome)
-        self.welcome = first
-        return line
-
-
-class Caller:
-    """`caller.name(…)` calls the operation of that name."""
-
-    def __init__(
-        self,
-        database: Database,
-        strong: bool,
-        session: int = 0,
-        after: tuple[Call | Dot, ...] = (),
-        timeout: float | None = None,
-    ) -> None:
-        self._database = database
-        self._strong = strong
-        self._session = session
-        self._after = after
-        self._timeout = timeout
-
-    def __getattr__(self, name: str) -> Callable[..., Call]:
-        if name.startswith("__"):
-            raise AttributeError(name)
-
-        def call(*arguments: Any) -> Call:
-            return self._database.call(
-                name,
-                arguments,
-                self._strong,
-                session=self._session,
-                after=self._after,
-                timeout=self._timeout,
-            )
-
-        return call
-
-    def after(self, *calls: Call | Dot) -> "Caller":
-        """Only where these have been seen (the paper's remark on ESDS in Section 2)."""
-        return Caller(
-            self._database, self._strong, self._session, (*self._after, *calls), self._timeout
-        )
-
-    def within(self, timeout: float) -> "Caller":
-        """Wait for an answer so many seconds, and no longer."""
-        return Caller(self._database, self._strong, self._session, self._after, timeout)
 
 
 class Session:
@@ -288,84 +359,19 @@ class Session:
         self._number = number
 
     @property
-    def weak(self) -> Caller:
-        return Caller(self._database, strong=False, session=self._number)
+    def weak(self) -> Caller[Call]:
+        return Caller(self._database.ask, How(strong=False, session=self._number))
 
     @property
-    def strong(self) -> Caller:
-        return Caller(self._database, strong=True, session=self._number)
+    def strong(self) -> Caller[Call]:
+        return Caller(self._database.ask, How(strong=True, session=self._number))
 
 
-class _Line(asyncio.Protocol):
-    """One connection to one replica."""
-
-    def __init__(self, hello: wire.Hello, heard: Callable[[wire.ToClient], None]) -> None:
-        self._loop = asyncio.get_running_loop()
-        self.first: asyncio.Future[wire.Welcome | wire.Denied] = self._loop.create_future()
-        self.closed: asyncio.Future[None] = self._loop.create_future()
-        self._hello = hello
-        self._heard = heard
-        self._frames = wire.Frames(wire.CLIENT_FRAME_MAX)
-        self._transport: asyncio.Transport | None = None
-        self._out: list[bytes] = []
-        self._asked: dict[int, asyncio.Future[dict[str, Any]]] = {}
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        transport.write(wire.frame_of(self._hello))
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        lost = exc or ConnectionResetError("the replica closed the connection")
-        if not self.first.done():
-            self.first.set_exception(lost)
-        for asked in self._asked.values():
-            if not asked.done():
-                asked.set_exception(NotDone("unreachable", str(lost)))
-        if not self.closed.done():
-            self.closed.set_result(None)
-
-    def data_received(self, data: bytes) -> None:
-        try:
-            for payload in self._frames.feed(data):
-                self._hear(wire.to_client(payload))
-        except MalformedMessage as error:
-            if not self.first.done():
-                self.first.set_exception(error)
-            self.close()
-
-    def write(self, message: wire.FromClient) -> None:
-        """With all else that is written in this turn."""
-        if not self._out:
-            self._loop.call_soon(self._flush)
-        self._out.append(wire.frame_of(message))
-
-    async def status(self, number: int) -> dict[str, Any]:
-        asked: asyncio.Future[dict[str, Any]] = self._loop.create_future()
-        self._asked[number] = asked
-        self.write(wire.StatusRequest(number))
-        return await asked
-
-    def close(self) -> None:
-        if self._transport is not None:
-            self._transport.close()
-
-    def _hear(self, message: wire.ToClient) -> None:
-        if not self.first.done():
-            if not isinstance(message, wire.Welcome | wire.Denied):
-                raise MalformedMessage("a replica says first who it is")
-            self.first.set_result(message)
-        elif isinstance(message, wire.Status):
-            asked = self._asked.pop(message.number, None)
-            if asked is not None and not asked.done():
-                asked.set_result(message.status)
-        else:
-            self._heard(message)
-
-    def _flush(self) -> None:
-        out, self._out = self._out, []
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(b"".join(out))
+def _issued(call: Issued | Dot) -> Dot:
+    id = call if isinstance(call, Dot) else call.id
+    if id is None:
+        raise BadValue("a call can only come after one that was issued: wait for its answer first")
+    return id
 
 
 def connect(
@@ -374,20 +380,30 @@ def connect(
     *,
     token: str = "",
     authority: str | None = None,
-    timeout: float | None = None,
+    timeout: float | None = TIMEOUT_S,
     patience: float = PATIENCE_S,
 ) -> Database:
-    """A cluster, by the addresses (`HOST:PORT`) of one or more of its replicas, for `async with`.
+    """A cluster, by the addresses (`HOST:PORT`) of one or more of its replicas: for `async with`,
+    or for `with`, where calls give their answers without `await`.
 
-    `datatype`: what one expects to find there. `authority`: a file with the certificates that are
-    trusted; then the connection is encrypted. `timeout`: seconds that an answer is waited for.
+    `datatype`: what one expects to find there; given as such and not by its name, calls are checked
+    before they are sent. `authority`: a file with the certificates that are trusted; then the
+    connection is encrypted. `timeout`: seconds that a call waits for its answer; None: for ever.
+    `patience`: seconds for which replicas are looked for before calls are given up.
     """
-    texts = (addresses,) if isinstance(addresses, str) else tuple(addresses)
-    name = datatype.name if isinstance(datatype, DataType) else datatype
-    secured = None if authority is None else ssl.create_default_context(cafile=authority)
+    texts = addresses.split(",") if isinstance(addresses, str) else list(addresses)
+    if not isinstance(getattr(datatype, "name", datatype), str):
+        what = f"{type(datatype).__name__} {datatype!r}"
+        raise BadValue(f"datatype is a creek.DataType or its name, not {what}")
+    if not texts:
+        raise BadValue("no address was given: name at least one replica as HOST:PORT")
+    try:
+        secured = None if authority is None else ssl.create_default_context(cafile=authority)
+    except OSError as error:
+        raise UsageError(f"authority {authority}: {error.strerror or error}") from error
     return Database(
-        map(wire.address_of, texts),
-        datatype=name,
+        [wire.address_of(text.strip()) for text in texts],
+        datatype=datatype,
         token=token,
         secured=secured,
         timeout=timeout,

@@ -18,7 +18,7 @@ class OperationFailed(CallFailed):
 
 
 class NotDone(CallFailed):
-    """`reason` is one of `creek.cluster.wire.REASONS`, or `unreachable`."""
+    """`reason` is one of `creek.cluster.wire.REASONS`, or `unreachable`, or `closed`."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -26,4 +26,8 @@ class NotDone(CallFailed):
 
 
 class Unknown(CallFailed):
-    """No answer came in time. The call keeps its number: asked again, it is the same call."""
+    """No answer came in time, or none can come any more. It is not asked for again."""
+
+
+def not_connected() -> NotDone:
+    return NotDone("closed", "not connected: calls are made inside 'with connect(…) as db:'")

@@ -1,0 +1,154 @@
+"""The same for programs without asyncio: calls give their answers, and wait for them.
+
+A thread of its own keeps the connection; any number of other threads may call.
+"""
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from creek.client.callers import Caller, How
+from creek.client.calls import Call, Final
+from creek.client.errors import not_connected
+from creek.cluster.wire import Answer
+from creek.protocol.dots import Dot
+
+if TYPE_CHECKING:
+    from creek.client.connection import Database
+
+_Given = TypeVar("_Given")
+
+
+class Blocking:
+    """What `with connect(…) as db:` gives."""
+
+    def __init__(self, database: "Database") -> None:
+        self._database = database
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="creek", daemon=True)
+
+    def open(self) -> None:
+        self._thread.start()
+        try:
+            self.wait_for(self._database.__aenter__())
+        except BaseException:
+            self._end()
+            raise
+
+    def close(self) -> None:
+        self.wait_for(self._database.__aexit__())
+        self._end()
+
+    @property
+    def weak(self) -> "BlockingCaller":
+        return BlockingCaller(self, How(strong=False))
+
+    @property
+    def strong(self) -> "BlockingCaller":
+        return BlockingCaller(self, How(strong=True))
+
+    def session(self) -> "BlockingSession":
+        """Others than this one need not see what it did; it sees all that it did itself."""
+        return BlockingSession(self, self._database.new_session())
+
+    def status(self) -> dict[str, Any]:
+        """Of the replica that one is connected to."""
+        return self.wait_for(self._database.status())
+
+    @property
+    def replica(self) -> int | None:
+        """The one that one is connected to, or was last."""
+        return self._database.replica
+
+    def call(self, how: How, name: str, arguments: tuple[Any, ...]) -> Any:
+        async def answer() -> Any:
+            return await self._database.ask(how, name, arguments)
+
+        return self.wait_for(answer())
+
+    def begin(self, how: How, name: str, arguments: tuple[Any, ...]) -> "BlockingCall":
+        async def begun() -> Call:
+            return self._database.ask(how, name, arguments)
+
+        return BlockingCall(self, self.wait_for(begun()))
+
+    def wait_for(self, work: Coroutine[Any, Any, _Given]) -> _Given:
+        if not self._thread.is_alive():
+            work.close()
+            raise not_connected()
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def _end(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class BlockingCaller(Caller[Any]):
+    """`caller.name(…)` carries out the operation and gives its answer; `caller.begin.name(…)` does
+    not wait, and gives the call."""
+
+    def __init__(self, blocking: Blocking, how: How) -> None:
+        super().__init__(blocking.call, how)
+        self._blocking = blocking
+
+    @property
+    def begin(self) -> "Caller[BlockingCall]":
+        return Caller(self._blocking.begin, self._how)
+
+
+class BlockingSession:
+    def __init__(self, blocking: Blocking, number: int) -> None:
+        self._blocking = blocking
+        self._number = number
+
+    @property
+    def weak(self) -> BlockingCaller:
+        return BlockingCaller(self._blocking, How(strong=False, session=self._number))
+
+    @property
+    def strong(self) -> BlockingCaller:
+        return BlockingCaller(self._blocking, How(strong=True, session=self._number))
+
+
+class BlockingCall:
+    """A call that was begun. `tentative`, `stable` and `final` wait for just that; iterated over,
+    it gives all answers as they come."""
+
+    def __init__(self, blocking: Blocking, call: Call) -> None:
+        self._blocking = blocking
+        self._call = call
+
+    @property
+    def id(self) -> Dot | None:
+        return self._call.id
+
+    @property
+    def tentative(self) -> Any:
+        """The first answer, of whatever kind."""
+        return self._blocking.wait_for(self._call.tentative)
+
+    @property
+    def stable(self) -> Any:
+        """The answer that does not change any more."""
+        return self._blocking.wait_for(self._call.stable)
+
+    @property
+    def final(self) -> Final:
+        """The same, with whether it is another than the first one."""
+        return self._blocking.wait_for(self._call.final)
+
+    def __iter__(self) -> Iterator[Answer]:
+        answers = aiter(self._call)
+
+        async def following() -> Answer | None:
+            return await anext(answers, None)
+
+        while (answer := self._blocking.wait_for(following())) is not None:
+            yield answer

@@ -1,0 +1,54 @@
+"""`db.weak.name(…)`: how a call is put into words."""
+
+import copy
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+
+from creek.protocol.dots import Dot
+
+Result = TypeVar("Result")
+
+
+class Issued(Protocol):
+    @property
+    def id(self) -> Dot | None: ...
+
+
+class How(NamedTuple):
+    """How something is to be called."""
+
+    strong: bool
+    session: int = 0
+    after: tuple[Issued | Dot, ...] = ()
+    timeout: float | None = None
+
+
+class Caller(Generic[Result]):
+    """`caller.name(…)` calls the operation of that name; `caller("name", …)` is the same, for names
+    that are not Python's or that mean something here."""
+
+    def __init__(self, ask: Callable[[How, str, tuple[Any, ...]], Result], how: How) -> None:
+        self._ask = ask
+        self._how = how
+
+    def __call__(self, name: str, /, *arguments: Any) -> Result:
+        return self._ask(self._how, name, arguments)
+
+    def __getattr__(self, name: str) -> Callable[..., Result]:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return partial(self, name)
+
+    def after(self, *calls: Issued | Dot) -> Self:
+        """Only where these have been seen (the paper's remark on ESDS in Section 2)."""
+        return self._with(self._how._replace(after=(*self._how.after, *calls)))
+
+    def within(self, timeout: float) -> Self:
+        """Wait for the answer so many seconds, and no longer."""
+        return self._with(self._how._replace(timeout=timeout))
+
+    def _with(self, how: How) -> Self:
+        other = copy.copy(self)
+        other._how = how
+        return other

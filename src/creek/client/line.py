@@ -1,0 +1,132 @@
+"""One connection of a client to one replica."""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from typing import Any
+
+from creek.client.errors import NotDone
+from creek.cluster import wire
+from creek.errors import MalformedMessage, UsageError
+
+
+class Line(asyncio.Protocol):
+    def __init__(self, hello: wire.Hello, heard: Callable[[wire.ToClient], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.first: asyncio.Future[wire.Welcome | wire.Denied] = self._loop.create_future()
+        self.closed: asyncio.Future[None] = self._loop.create_future()
+        self.pieces = 0
+        """How often something was heard."""
+        self._hello = hello
+        self._heard = heard
+        self._frames = wire.Frames(wire.CLIENT_FRAME_MAX)
+        self._transport: asyncio.Transport | None = None
+        self._out: list[bytes] = []
+        self._asked: dict[int, asyncio.Future[dict[str, Any]]] = {}
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.write(wire.frame_of(self._hello))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        lost = exc or ConnectionResetError("the replica closed the connection")
+        if not self.first.done():
+            self.first.set_exception(lost)
+        for asked in self._asked.values():
+            if not asked.done():
+                asked.set_exception(NotDone("unreachable", str(lost)))
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+    def data_received(self, data: bytes) -> None:
+        self.pieces += 1
+        try:
+            for payload in self._frames.feed(data):
+                self._hear(wire.to_client(payload))
+        except MalformedMessage as error:
+            if not self.first.done():
+                self.first.set_exception(error)
+            self.close()
+
+    def write(self, frame: bytes) -> None:
+        """With all else that is written in this turn."""
+        if not self._out:
+            self._loop.call_soon(self._flush)
+        self._out.append(frame)
+
+    def status(self, number: int) -> "asyncio.Future[dict[str, Any]]":
+        asked: asyncio.Future[dict[str, Any]] = self._loop.create_future()
+        self._asked[number] = asked
+        asked.add_done_callback(lambda _: self._asked.pop(number, None))
+        if self.closed.done():
+            asked.set_exception(NotDone("unreachable", "the connection is closed"))
+        else:
+            self.write(wire.frame_of(wire.StatusRequest(number)))
+        return asked
+
+    def close(self) -> None:
+        """What was written leaves before."""
+        self._flush()
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _hear(self, message: wire.ToClient) -> None:
+        if not self.first.done():
+            if not isinstance(message, wire.Welcome | wire.Denied):
+                raise MalformedMessage("a replica says first who it is")
+            self.first.set_result(message)
+        elif isinstance(message, wire.Status):
+            asked = self._asked.get(message.number)
+            if asked is not None and not asked.done():
+                asked.set_result(message.status)
+        elif isinstance(message, wire.Denied):
+            raise MalformedMessage(message.message)
+        else:
+            self._heard(message)
+
+    def _flush(self) -> None:
+        out, self._out = self._out, []
+        if out and self._transport is not None and not self._transport.is_closing():
+            self._transport.write(b"".join(out))
+
+
+async def dial(
+    address: tuple[str, int],
+    hello: wire.Hello,
+    heard: Callable[[wire.ToClient], None],
+    secured: ssl.SSLContext | None,
+    patience: float,
+) -> tuple[Line, wire.Welcome]:
+    """A replica that is willing. Raises `UsageError` if it never will be, `OSError`, `TimeoutError`
+    or `MalformedMessage` if it is not now."""
+    host, port = address
+    try:
+        async with asyncio.timeout(patience):
+            _, line = await asyncio.get_running_loop().create_connection(
+                lambda: Line(hello, heard), host, port, ssl=secured
+            )
+            try:
+                first = await line.first
+            except BaseException:
+                line.abort()
+                raise
+    except ssl.SSLCertVerificationError as error:
+        raise UsageError(
+            f"{host}:{port} shows a certificate that is not trusted: {error.verify_message}"
+        ) from error
+    except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
+        raise  # it went away in the middle
+    except ssl.SSLError as error:
+        raise UsageError(
+            f"{host}:{port} cannot be talked to with TLS ({error.reason or error}): "
+            "if it does not encrypt, leave out the authority"
+        ) from error
+    if isinstance(first, wire.Denied):
+        line.close()
+        raise UsageError(f"{host}:{port} refuses: {first.message}")
+    return line, first

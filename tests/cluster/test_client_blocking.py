@@ -1,0 +1,70 @@
+"""The client without asyncio."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import creek
+from creek import NotDone, OperationFailed, UsageError
+from tests.cluster.house import House
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[House]:
+    """Of which the replicas live in a thread of their own."""
+    house, loop = House(tmp_path), asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    asyncio.run_coroutine_threadsafe(house.start(), loop).result()
+    asyncio.run_coroutine_threadsafe(house.until_connected(), loop).result()
+    yield house
+    asyncio.run_coroutine_threadsafe(house.stop(), loop).result()
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+def test_calls_give_their_answers(cluster: House) -> None:
+    with creek.connect(cluster.addresses()) as db:
+        assert db.weak.put("lamp", 3) is None
+        assert db.weak.get("lamp") == 3
+        assert db.strong.put("lamp", 2) == 3
+        call = db.strong.begin.put("lamp", 1)
+        assert (call.tentative, call.stable) == (2, 2)
+        assert db.weak.begin.increment("visits").final == (1, False)
+        assert [answer.kind for answer in db.strong.begin.put("lamp", 0)][-1] == "stable"
+        assert db.status()["replica"] == db.replica
+        with pytest.raises(OperationFailed, match="can only add an int"):
+            db.weak.increment("lamp", "many")
+        with pytest.raises(NotDone, match="did you mean 'put'"):
+            db.weak.putt("lamp", 3)
+    with pytest.raises(NotDone, match="not connected"):
+        db.weak.get("lamp")
+
+
+def test_sessions_deadlines_and_what_a_call_comes_after(cluster: House) -> None:
+    with creek.connect(cluster.addresses(0)) as ann, creek.connect(cluster.addresses(1)) as bob:
+        session = ann.session()
+        call = session.weak.begin.put("a", 1)
+        assert call.tentative is None
+        assert session.strong.within(20).get("a") == 1
+        assert bob.weak.after(call).within(20).get("a") == 1
+
+
+def test_many_threads_share_a_connection(cluster: House) -> None:
+    with creek.connect(cluster.addresses()) as db, ThreadPoolExecutor(8) as threads:
+        told = list(threads.map(lambda _: db.weak.increment("n"), range(200)))
+        assert sorted(told) == list(range(1, 201))
+
+
+def test_a_connection_that_cannot_be_made_leaves_no_thread(cluster: House) -> None:
+    before = threading.active_count()
+    with pytest.raises(UsageError, match="'kv' is replicated, not 'bank'"):
+        creek.connect(cluster.addresses(), "bank").__enter__()
+    with pytest.raises(NotDone, match="no replica can be reached"):
+        creek.connect("127.0.0.1:1", patience=0.1).__enter__()
+    assert threading.active_count() == before

@@ -1,0 +1,165 @@
+"""A client whose replica goes away: its session goes on, and what it is told stays true."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from creek import NotDone, Unknown
+from creek.cluster import wire
+from tests.cluster.house import house, run
+
+
+def test_a_session_reads_its_writes_at_any_replica_however_many_they_were(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with house(tmp_path) as cluster, cluster.client() as db:
+            session = db.session()
+            writes = 0
+            for _ in range(6):  # there and back again: what was done at the first counts, too
+                for _ in range(100):
+                    writes += 1
+                    await session.weak.increment("n")
+                assert db._line is not None
+                db._line.abort()
+                assert await session.weak.get("n") == writes
+            assert all(len(seen) <= 3 for seen in db._seen.values())
+
+    run(story())
+
+
+class Stub:
+    """A replica that says what a test wants."""
+
+    def __init__(self, say: Callable[["Stub", wire.FromClient], None]) -> None:
+        self._say = say
+        self.heard: list[wire.Call] = []
+        self._server: asyncio.Server | None = None
+        self._writer: asyncio.StreamWriter | None = None
+
+    async def __aenter__(self) -> "Stub":
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._server is not None
+        self._server.close()
+        if self._writer is not None:
+            self._writer.close()
+
+    @property
+    def address(self) -> str:
+        assert self._server is not None
+        return f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    def say(self, message: wire.ToClient) -> None:
+        assert self._writer is not None
+        self._writer.write(wire.frame_of(message))
+
+    def hang_up(self) -> None:
+        assert self._writer is not None
+        self._writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        frames = wire.Frames(wire.CLIENT_FRAME_MAX)
+        while data := await reader.read(65536):
+            for payload in frames.feed(data):
+                message = wire.from_client(payload)
+                if isinstance(message, wire.Hello):
+                    self.say(wire.Welcome(1, "creek", 0, "kv", (("put", False),)))
+                else:
+                    if isinstance(message, wire.Call):
+                        self.heard.append(message)
+                    self._say(self, message)
+
+
+def hang_up(stub: Stub, message: wire.FromClient) -> None:
+    stub.hang_up()
+
+
+def busy(stub: Stub, message: wire.FromClient) -> None:
+    assert isinstance(message, wire.Call)
+    stub.say(wire.Refused(message.number, "busy", "try later"))
+
+
+def stopping(stub: Stub, message: wire.FromClient) -> None:
+    assert isinstance(message, wire.Call)
+    stub.say(wire.Refused(message.number, "stopping", "being stopped"))
+    stub.hang_up()
+
+
+def silent(stub: Stub, message: wire.FromClient) -> None:
+    pass
+
+
+def answering(stub: Stub, message: wire.FromClient) -> None:
+    assert isinstance(message, wire.Call)
+    stub.say(wire.Answer(message.number, "tentative", "done"))
+
+
+def asked(first: Any, second: Any) -> tuple[Any, Stub, Stub]:
+    """What comes of a call that meets the one, and then perhaps the other."""
+    from creek import connect  # noqa: PLC0415
+
+    async def story() -> tuple[Any, Stub, Stub]:
+        async with Stub(first) as one, Stub(second) as other:
+            async with connect((one.address, other.address), patience=0.5) as db:
+                try:
+                    came = await db.weak.put("a", 1)
+                except (NotDone, Unknown) as error:
+                    came = error
+            return came, one, other
+
+    return asyncio.run(story())
+
+
+def test_a_call_that_was_sent_is_asked_for_again_under_its_number() -> None:
+    came, one, other = asked(hang_up, answering)
+    assert came == "done"
+    assert [call.number for call in one.heard] == [call.number for call in other.heard]
+
+
+def test_what_is_refused_by_the_only_replica_that_heard_it_was_not_done() -> None:
+    came, _, other = asked(busy, answering)
+    assert isinstance(came, NotDone)
+    assert came.reason == "busy"
+    assert not other.heard
+
+
+def test_what_is_refused_by_a_second_replica_may_have_been_done_by_the_first() -> None:
+    came, _, _ = asked(hang_up, busy)
+    assert isinstance(came, Unknown)
+
+
+def test_a_replica_that_is_being_stopped_sends_clients_to_another() -> None:
+    came, _, _ = asked(stopping, answering)
+    assert came == "done"
+    came, _, _ = asked(stopping, busy)
+    assert isinstance(came, NotDone)  # neither has done it
+
+
+def test_a_replica_that_falls_silent_is_left() -> None:
+    came, one, other = asked(silent, answering)
+    assert came == "done"
+    assert len(one.heard) == len(other.heard) == 1
+
+
+@pytest.mark.parametrize("said", [wire.framed(b"\xc1"), b"\xff\xff\xff\xff", b"HTTP/1.1 400 no"])
+def test_a_server_that_speaks_another_language_is_named(said: bytes) -> None:
+    from creek import connect  # noqa: PLC0415
+
+    async def story() -> None:
+        async def talk(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(said)
+            writer.close()
+
+        server = await asyncio.start_server(talk, "127.0.0.1", 0)
+        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        with pytest.raises(NotDone, match=address):
+            async with connect(address, patience=0.1):
+                pass
+        server.close()
+
+    asyncio.run(story())

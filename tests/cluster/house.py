@@ -39,14 +39,14 @@ class House:
         self._clients = {each: f"127.0.0.1:{free_port()}" for each in range(replicas)}
         self.servers: dict[int, Server] = {}
 
-    async def start(self, *replicas: int) -> None:
+    async def start(self, *replicas: int, **more: Any) -> None:
         for replica in replicas or tuple(self._members):
             config = ServerConfig(
                 replica=replica,
                 members=self._members,
                 clients=self._clients[replica],
                 data=str(self._folder / str(replica)),
-                **self._settings,
+                **{**self._settings, **more},
             )
             server = Server(config)
             await server.start()

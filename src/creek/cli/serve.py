@@ -76,9 +76,10 @@ async def _serve(config: ServerConfig) -> None:
     host = config.clients.rpartition(":")[0] or "127.0.0.1"
     click.echo(f"replica {config.replica} of {config.cluster}: clients at {host}:", nl=False)
     click.echo(f"{server.client_port}, journal in {config.data}")
-    over = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, over.set)
-    await over.wait()
+        loop.add_signal_handler(number, server.over.set)
+    await server.over.wait()
     await server.stop()
+    if server.failure is not None:
+        raise server.failure

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, Protocol
 from creek.cluster.recorder import Recorder, steady_us
 from creek.errors import StorageFault
 from creek.protocol.dots import Dot
-from creek.protocol.effects import Effects, Event, Kind, Response, Send, Task
+from creek.protocol.effects import Digest, Effects, Event, Kind, Response, Send, Task
 from creek.protocol.messages import Message, Record
 from creek.protocol.request import Operation
 from creek.schemes.contract import Replica
@@ -53,15 +53,18 @@ class Driver:
         send: Callable[[tuple[int, ...], Message], None],
         respond: Callable[[Response], None],
         observe: Callable[[tuple[Event, ...]], None],
+        compare: Callable[[Digest], None],
         tentative_at_once: bool = False,
         recorder: Recorder | None = None,
     ) -> None:
-        """`observe` and `recorder` see everything before anybody else can know of it."""
+        """`observe` and `recorder` see everything before anybody else can know of it; `compare`
+        gets the digests of the state."""
         self.replica = replica
         self._journal = journal
         self._send = send
         self._respond = respond
         self._observe = observe
+        self._compare = compare
         self._tentative_at_once = tentative_at_once
         self._recorder = recorder
         self._end = journal.durable
@@ -69,6 +72,7 @@ class Driver:
         self._held: deque[_Held] = deque()
         self._tasks: deque[Task] = deque()
         self._working = False
+        self._halted = False
         self._loop = asyncio.get_running_loop()
         self.executions = 0
 
@@ -87,14 +91,20 @@ class Driver:
         return id
 
     def receive(self, message: Message, sender: int) -> None:
-        if self._journal.failed is None:
+        if self._journal.failed is None and not self._halted:
             self.replica.receive(message, sender, now_us())
             self._carry_out()
 
     def tick(self) -> None:
-        if self._journal.failed is None:
+        if self._journal.failed is None and not self._halted:
             self.replica.tick(now_us())
             self._carry_out()
+
+    def halt(self) -> None:
+        """Take no further part, and let nothing leave any more."""
+        self._halted = True
+        self._held.clear()
+        self._tasks.clear()
 
     @property
     def backlog(self) -> int:
@@ -113,6 +123,8 @@ class Driver:
             self._end = self._journal.append(effects.persist)
         if recorder is not None and effects.events:
             recorder.until(self._end)
+        for digest in effects.digests:
+            self._compare(digest)
         if effects.send or effects.respond:
             self._let_go(effects)
         if effects.tasks:

@@ -28,6 +28,8 @@ CALLS_KEPT: Final = 1024
 ANSWER_KEPT_MAX: Final = 4096
 """Bytes; a longer answer is given once."""
 
+DESCRIBED_MAX: Final = 200
+
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -35,9 +37,18 @@ def call_once(client: str, number: int, operation: Operation) -> Operation:
     return Operation(ONCE, (client, number, operation.name, operation.arguments))
 
 
+def described(operation: Operation) -> str:
+    """What a client called, for people."""
+    operation = called(operation)
+    text = f"{operation.name}({', '.join(map(repr, operation.arguments))})"
+    return text if len(text) <= DESCRIBED_MAX else f"{text[:DESCRIBED_MAX]}…"
+
+
 def called(operation: Operation) -> Operation:
     """What a client called, if it was a client."""
-    return Operation(*operation.arguments[2:]) if operation.name == ONCE else operation
+    if operation.name != ONCE or tuple(map(type, operation.arguments)) != (str, int, str, tuple):
+        return operation
+    return Operation(*operation.arguments[2:])
 
 
 def forget_clients(before_us: int) -> Operation:

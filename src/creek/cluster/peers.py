@@ -10,20 +10,20 @@ survives that, like any loss.
 
 import asyncio
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Final
 
 from creek.cluster.wire import (
     PEER_FRAME_MAX,
     Frames,
+    FromPeer,
     PeerHello,
     frame_of,
-    framed,
+    from_peer,
     peer_hello,
 )
 from creek.errors import MalformedMessage
-from creek.protocol.messages import Message, decode_message, encode
 
 WAITING_MAX: Final = 64 * 1024 * 1024
 """Bytes for one peer."""
@@ -38,7 +38,7 @@ class Peers:
         self,
         hello: PeerHello,
         addresses: dict[int, tuple[str, int]],
-        receive: Callable[[Message, int], None],
+        receive: Callable[[FromPeer, int], None],
         count: Callable[[str], None],
         secured: ssl.SSLContext | None = None,
     ) -> None:
@@ -64,11 +64,11 @@ class Peers:
         for listener in tuple(self.heard):
             listener.close()
 
-    def send(self, to: tuple[int, ...], message: Message) -> None:
-        frame = framed(encode(message))
-        self.sent_bytes += len(frame) * len(to)
-        self.sent_messages += len(to)
+    def send(self, to: Iterable[int], message: FromPeer) -> None:
+        frame = frame_of(message)
         for replica in to:
+            self.sent_bytes += len(frame)
+            self.sent_messages += 1
             self.links[replica].send(frame)
 
     def connected(self) -> list[int]:
@@ -232,7 +232,7 @@ class Listener(asyncio.Protocol):
                 if self._sender is None:
                     self._greet(peer_hello(payload))
                 else:
-                    self._peers.receive(decode_message(payload), self._sender)
+                    self._peers.receive(from_peer(payload), self._sender)
         except MalformedMessage:
             self._peers.count("malformed")
             self.close()

@@ -10,15 +10,15 @@ from typing import Any, Final
 
 from creek.cluster.clients import Connection, Desk
 from creek.cluster.config import ServerConfig, load_datatype
+from creek.cluster.digests import DIGEST_EVERY, Digests
 from creek.cluster.driver import Driver
 from creek.cluster.journal import Journal
 from creek.cluster.once import Once
 from creek.cluster.peers import Listener, Peers
 from creek.cluster.recorder import Recorder
-from creek.cluster.wire import WIRE_VERSION, PeerHello, address_of
+from creek.cluster.wire import WIRE_VERSION, FromPeer, PeerHello, Told, address_of
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Event, Installed, RbDelivered
-from creek.protocol.messages import Message
 from creek.protocol.request import Operation
 from creek.protocol.settings import Settings
 from creek.protocol.terms import Terms
@@ -28,6 +28,8 @@ BACKLOG_MAX: Final = 20_000
 """Tasks and batches that wait: beyond that, clients are told that it is busy."""
 SAMPLE_S: Final = 0.25
 """Between two samples of its counters, where they are recorded."""
+DIGEST_S: Final = 0.25
+"""Between two messages with digests of the state."""
 RETRY_S: Final = 1.0
 """Between two looks whether a failed disk works again."""
 
@@ -46,12 +48,18 @@ class Server:
             members=members,
             checkpoint_every=config.checkpoint_every,
             record_orders=int(config.record_orders),
+            digest_every=DIGEST_EVERY,
         )
+        self.digests = Digests(config.replica, members)
         self._datatype = load_datatype(config.datatype)
         self._servers: list[asyncio.Server] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = False
         self.client_port = 0
+        self.failure: Exception | None = None
+        """Why this replica cannot go on."""
+        self.over = asyncio.Event()
+        """It is time to stop: somebody says so, or there is a failure."""
 
     async def start(self) -> None:
         config, datatype = self.config, self._datatype
@@ -85,6 +93,7 @@ class Server:
             send=self.peers.send,
             respond=self.desk.respond,
             observe=self._observe,
+            compare=self.digests.note,
             tentative_at_once=config.durability == "memory",
             recorder=self._recorder,
         )
@@ -98,6 +107,7 @@ class Server:
         self.peers.start()
         self._spawn(self._tick())
         self._spawn(self._mend_disk())
+        self._spawn(self._compare_digests())
 
     async def stop(self) -> None:
         """Nothing new is begun; what is durable stays, and what is not was not answered."""
@@ -115,6 +125,15 @@ class Server:
             self._recorder.durable(self.journal.durable)
             self._take_sample(self._recorder)
             self._recorder.end(self.driver.replica)
+
+    def fail(self, error: Exception) -> None:
+        """Take no further part. What is on disk stays there."""
+        if self.failure is None:
+            self.failure = error
+            self._stopping = True
+            self.driver.halt()
+            self._log(f"stops: {error}")
+            self.over.set()
 
     def status(self) -> dict[str, Any]:
         replica = self.driver.replica
@@ -136,6 +155,8 @@ class Server:
             "refused": dict(sorted((self.refused + Counter(replica.refused)).items())),
             "clocks_ahead_us": {str(peer): us for peer, us in sorted(replica.drift_us.items())},
             "disk": None if failed is None else str(failed),
+            "digests": self.digests.status(),
+            "failure": None if self.failure is None else str(self.failure),
         }
 
     def _recording(self, terms: Terms) -> Recorder:
@@ -193,8 +214,11 @@ class Server:
     def _invoke(self, operation: Operation, strong: bool, session: int) -> Dot:
         return self.driver.invoke(operation, strong, session)
 
-    def _receive(self, message: Message, sender: int) -> None:
-        self.driver.receive(message, sender)
+    def _receive(self, message: FromPeer, sender: int) -> None:
+        if isinstance(message, Told):
+            self.digests.receive(message, sender)
+        else:
+            self.driver.receive(message, sender)
 
     def _observe(self, events: tuple[Event, ...]) -> None:
         if self._observer is not None:
@@ -209,6 +233,8 @@ class Server:
         self.driver.release()
 
     def _refusal(self) -> tuple[str, str] | None:
+        if self.failure is not None:
+            return "stopping", f"this replica had to stop, ask another one: {self.failure}"
         if self._stopping:
             return "stopping", "this replica is being stopped: ask another one"
         if self.journal.failed is not None:
@@ -240,6 +266,22 @@ class Server:
             await asyncio.sleep(RETRY_S)
             if self.journal.failed is not None:
                 self.journal.retry()
+
+    async def _compare_digests(self) -> None:
+        loop = asyncio.get_running_loop()
+        differing: list[int] = []
+        while True:
+            await asyncio.sleep(DIGEST_S)
+            self.peers.send(self.peers.connected(), self.digests.take_told())
+            verdict = self.digests.verdict(loop.time())
+            if verdict is not None:
+                self.fail(verdict)
+                return
+            found = self.digests.differing()
+            for peer in found:
+                if peer not in differing:
+                    self._log(f"replica {peer} has come to another state than this one")
+            differing = found
 
     async def _sample(self, recorder: Recorder) -> None:
         while True:

@@ -2,8 +2,8 @@
 
 A frame is its length in four bytes, and then one message in msgpack. On every connection both sides
 first say who they are; whoever speaks another version, or belongs to another cluster, is told so
-and left alone. Between replicas, what follows are the protocol's own messages; between a client and
-a replica, those below.
+and left alone. Between replicas, what follows are the protocol's own messages, and digests of the
+state; between a client and a replica, those below.
 
 Nothing here runs code that came over the wire: a client names an operation that the replica knows.
 """
@@ -16,6 +16,7 @@ import msgspec
 
 from creek.errors import BadValue, MalformedMessage
 from creek.protocol.dots import Dot
+from creek.protocol.messages import Message
 from creek.protocol.values import frozen
 
 WIRE_VERSION: Final = 1
@@ -82,6 +83,15 @@ class PeerHello(msgspec.Struct, frozen=True, array_like=True, tag=1):
     replica: int
     members: tuple[int, ...]
     datatype: str
+
+
+class Told(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    """Lengths of `committed`, and the digests of the state there."""
+
+    digests: tuple[tuple[int, int], ...]
+
+
+FromPeer: TypeAlias = Message | Told
 
 
 # --- from a client ----------------------------------------------------------------------------
@@ -201,16 +211,21 @@ REASONS: Final = (
 _Said = TypeVar("_Said")
 _encode = msgspec.msgpack.Encoder().encode
 _peer_hello: msgspec.msgpack.Decoder[PeerHello] = msgspec.msgpack.Decoder(PeerHello)
+_from_peer: msgspec.msgpack.Decoder[FromPeer] = msgspec.msgpack.Decoder(FromPeer)
 _from_client: msgspec.msgpack.Decoder[FromClient] = msgspec.msgpack.Decoder(FromClient)
 _to_client: msgspec.msgpack.Decoder[ToClient] = msgspec.msgpack.Decoder(ToClient)
 
 
-def frame_of(message: PeerHello | FromClient | ToClient) -> bytes:
+def frame_of(message: PeerHello | FromPeer | FromClient | ToClient) -> bytes:
     return framed(_encode(message))
 
 
 def peer_hello(payload: bytes) -> PeerHello:
     return _decoded(_peer_hello, payload)
+
+
+def from_peer(payload: bytes) -> FromPeer:
+    return _decoded(_from_peer, payload)
 
 
 def from_client(payload: bytes) -> FromClient:

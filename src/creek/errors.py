@@ -4,10 +4,13 @@
     ├── UsageError              the caller's mistake: says what is wrong and what is allowed
     │   ├── UnknownName         a data type, operation, scheme or option that does not exist
     │   ├── BadValue            an argument out of range, or one that cannot be sent
-    │   └── NotDeterministic    an operation that does something else when it is executed again
+    │   ├── NotDeterministic    an operation that does something else when it is executed again
+    │   └── DirectoryInUse      a folder that another process has
     ├── PeerFault               another process sent what it must not send
     │   └── MalformedMessage    bytes that are not one of our messages
     ├── StorageFault            the disk failed, or holds what we did not write
+    │   ├── DiskFull            there is no space; goes away by itself when there is
+    │   └── DiskFailed          it refused to write, for another reason
     └── CallFailed              a call to a live cluster has no answer (`creek.client.errors`)
 
 An operation that raises is none of these: its error is its answer (`protocol.request.Outcome`).
@@ -45,6 +48,10 @@ class NotDeterministic(UsageError):
     """An operation that does something else when it is executed again: replicas would differ."""
 
 
+class DirectoryInUse(UsageError):
+    """Another process has this folder."""
+
+
 class PeerFault(CreekError):
     """Another process sent what it must not send."""
 
@@ -55,3 +62,11 @@ class MalformedMessage(PeerFault):
 
 class StorageFault(CreekError):
     """The disk failed, or holds what we did not write."""
+
+
+class DiskFull(StorageFault):
+    """There is no space. Goes away by itself when there is."""
+
+
+class DiskFailed(StorageFault):
+    """The disk refused to write, for another reason than space."""

@@ -8,6 +8,7 @@ Rules it keeps:
 - An `Image` begins a new segment. Once it is durable, the older segments are removed.
 - A disk that is full or fails changes nothing but the time: what was appended waits in memory,
   nothing becomes durable, `failed` says why. `retry` tries again, and goes on if it can.
+- If the thread itself breaks off, nothing can go on: it is `broken`, and nobody waits for it.
 - One process has the folder, and a second one is told so.
 
 How it lies on disk is the business of `segments`. How much may wait in memory is the caller's.
@@ -17,6 +18,7 @@ import errno
 import fcntl
 import os
 import threading
+import traceback
 from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -27,7 +29,7 @@ from typing import Final
 from creek.cluster.calls import SYSTEM, Calls
 from creek.cluster.segment_writer import Writer
 from creek.cluster.segments import Cut, read_chain
-from creek.errors import StorageFault, UsageError
+from creek.errors import DirectoryInUse, DiskFailed, DiskFull, StorageFault
 from creek.protocol.messages import Image, Record, encode
 
 SEGMENT_BYTES: Final = 64 * 1024 * 1024
@@ -36,18 +38,6 @@ GROUP_BYTES_MAX: Final = 4 * 1024 * 1024
 LOCK: Final = "lock"
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-
-
-class DirectoryInUse(UsageError):
-    """Another process has this folder."""
-
-
-class DiskFull(StorageFault):
-    """There is no space. Goes away by itself when there is."""
-
-
-class DiskFailed(StorageFault):
-    """The disk refused to write, for another reason than space."""
 
 
 class _Group:
@@ -113,6 +103,8 @@ class Journal:
         self.pending_bytes = 0
         self.failed: StorageFault | None = None
         """Why nothing becomes durable at present."""
+        self.broken = False
+        """Is `failed` for good?"""
         self.cut: Cut | None = None
         """What `open` had to cut off."""
         self.syncs = 0
@@ -199,9 +191,9 @@ class Journal:
                 raise self.failed
 
     def retry(self) -> None:
-        """Try to write again after a failure. Without one, this does nothing."""
+        """Try to write again after a failure. Without one, or once broken, this does nothing."""
         with self._changed:
-            self._again = self.failed is not None
+            self._again = self.failed is not None and not self.broken
             self._changed.notify_all()
 
     # --- writing ------------------------------------------------------------------------------
@@ -211,9 +203,10 @@ class Journal:
         try:
             while self._next():
                 self._commit()
-        except BaseException as error:
+        except Exception as error:  # noqa: BLE001 - told to whoever waits, or they wait for ever
+            self._log(traceback.format_exc())
+            self.broken = True
             self._fail(DiskFailed(f"writing to {self._directory} broke off: {error!r}"))
-            raise
 
     def _next(self) -> bool:
         """Wait for something to write; False if there will be nothing."""

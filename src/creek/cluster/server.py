@@ -17,6 +17,7 @@ from creek.cluster.once import Once
 from creek.cluster.peers import Listener, Peers
 from creek.cluster.recorder import Recorder
 from creek.cluster.wire import WIRE_VERSION, FromPeer, PeerHello, Told, address_of
+from creek.errors import StorageFault
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Event, Installed, RbDelivered
 from creek.protocol.request import Operation
@@ -55,6 +56,7 @@ class Server:
         self._servers: list[asyncio.Server] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = False
+        self._disk_told = ""
         self.client_port = 0
         self.failure: Exception | None = None
         """Why this replica cannot go on."""
@@ -68,6 +70,7 @@ class Server:
             Path(config.data),
             loop=asyncio.get_running_loop(),
             on_durable=self._released,
+            on_failure=self._disk_failed,
             log=self._log,
         )
         records = self.journal.open()
@@ -230,7 +233,17 @@ class Server:
                 self.desk.arrived_all()
 
     def _released(self) -> None:
+        if self._disk_told:
+            self._disk_told = ""
+            self._log("the disk works again")
         self.driver.release()
+
+    def _disk_failed(self, fault: StorageFault) -> None:
+        if self.journal.broken:
+            self.fail(fault)
+        elif self._disk_told != str(fault):
+            self._disk_told = str(fault)
+            self._log(self._disk_told)
 
     def _refusal(self) -> tuple[str, str] | None:
         if self.failure is not None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from creek.cluster.journal import DiskFailed, DiskFull, Journal
-from creek.errors import StorageFault
+from creek.cluster.journal import Journal
+from creek.errors import DiskFailed, DiskFull, StorageFault
 from tests.unit.cluster.faulty import FaultyCalls
 from tests.unit.cluster.samples import found, image, record, records, segments
 

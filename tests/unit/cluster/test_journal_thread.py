@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from creek.cluster.journal import DiskFull, Journal
-from creek.errors import StorageFault
+from creek.cluster.calls import Calls
+from creek.cluster.journal import Journal
+from creek.errors import DiskFailed, DiskFull, StorageFault
 from tests.unit.cluster.faulty import FaultyCalls, SlowCalls
 from tests.unit.cluster.samples import found, image, record, records
 
@@ -91,6 +92,37 @@ def test_a_loop_that_is_closed_first_does_no_harm(tmp_path: Path) -> None:
     journal.close()
 
     assert found(tmp_path) == records(0, 3)
+
+
+class Broken(Calls):
+    """Has a mistake in it."""
+
+    def fdatasync(self, file: int) -> None:
+        raise AssertionError("this cannot be")
+
+
+def test_nobody_waits_for_a_thread_that_broke_off(tmp_path: Path) -> None:
+    async def run() -> None:
+        loop, told, lines = asyncio.get_running_loop(), asyncio.Event(), list[str]()
+        journal = Journal(
+            tmp_path,
+            loop=loop,
+            on_failure=lambda _: told.set(),
+            log=lines.append,
+            calls=Broken(),
+        )
+        journal.open()
+        journal.append(records(0, 1))
+        await told.wait()
+        assert journal.broken
+        for _ in range(2):
+            with pytest.raises(DiskFailed, match="this cannot be"):
+                journal.flush()
+            journal.retry()
+        assert "Traceback" in lines[0]
+        journal.close()
+
+    asyncio.run(run())
 
 
 # --- kill -9 -------------------------------------------------------------------------------------

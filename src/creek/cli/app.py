@@ -13,6 +13,7 @@ from difflib import get_close_matches
 import click
 
 import creek
+from creek.cli.bench import bench
 from creek.cli.call import call, status
 from creek.cli.check import check
 from creek.cli.exits import DISK, INTERRUPTED, PIPE_CLOSED, USAGE
@@ -62,6 +63,7 @@ command.add_command(gather)
 command.add_command(pipeline)
 for stage in (measure, verify, report, run):
     pipeline.add_command(stage)
+command.add_command(bench)
 command.add_command(serve)
 command.add_command(call)
 command.add_command(status)

@@ -109,7 +109,7 @@ def of_history(name: str, history: History) -> Tables:
         "trace_hash": "",
         "unsettled": None if history.quiescent else "it was not at rest when it ended",
         "violated": "",
-        "command": "",
+        "command": history.config.get("command", ""),
     }
     return _tables(row, history, _speculated(history), _orders(history), _samples(history))
 

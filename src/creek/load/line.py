@@ -1,0 +1,138 @@
+"""A connection to a replica that asks much and keeps little."""
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from time import perf_counter_ns
+from typing import Final
+
+from creek.cluster import wire
+from creek.cluster.wire import address_of
+from creek.errors import MalformedMessage, UsageError
+from creek.load.meter import (
+    STRONG_STABLE,
+    STRONG_TENTATIVE,
+    WEAK_FINAL,
+    WEAK_TENTATIVE,
+    Meter,
+)
+from creek.load.streams import Asked
+
+PATIENCE_S: Final = 10.0
+PAUSE_S: Final = 0.02
+
+
+class Line(asyncio.Protocol):
+    """`done` is called when a call has what it asked for, or will not get it."""
+
+    def __init__(self, meter: Meter, done: Callable[["Line", int], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._meter = meter
+        self._done = done
+        self._frames = wire.Frames(wire.CLIENT_FRAME_MAX)
+        self._transport: asyncio.Transport | None = None
+        self._out: list[bytes] = []
+        self._number = 0
+        self._calls: dict[int, tuple[int, bool, int]] = {}
+        """When it was asked, whether it is strong, and by whom."""
+        self._first: dict[int, int] = {}
+        """Of those that are done but for the last word: when they were asked."""
+        self.welcome: asyncio.Future[wire.Welcome] = self._loop.create_future()
+        self.closed: asyncio.Future[None] = self._loop.create_future()
+
+    @property
+    def under_way(self) -> int:
+        return len(self._calls)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.write(wire.frame_of(wire.Hello(wire.WIRE_VERSION, uuid.uuid4().hex)))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.welcome.done():
+            self.welcome.set_exception(exc or ConnectionResetError("closed at once"))
+        if not self.closed.done():
+            self.closed.set_result(None)
+        lost, self._calls = self._calls, {}
+        now_ns = perf_counter_ns()
+        for _, _, who in lost.values():
+            self._meter.failed("connection lost", now_ns)
+            self._done(self, who)
+
+    def ask(self, asked: Asked, who: int) -> None:
+        self._number += 1
+        call = wire.Call(self._number, asked.operation, asked.arguments, asked.strong, who)
+        self._calls[self._number] = perf_counter_ns(), asked.strong, who
+        if not self._out:
+            self._loop.call_soon(self._flush)
+        self._out.append(wire.frame_of(call))
+
+    def _flush(self) -> None:
+        out, self._out = self._out, []
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(b"".join(out))
+
+    def data_received(self, data: bytes) -> None:
+        now_ns = perf_counter_ns()
+        for payload in self._frames.feed(data):
+            self._hear(wire.to_client(payload), now_ns)
+
+    def _hear(self, message: wire.ToClient, now_ns: int) -> None:
+        match message:
+            case wire.Answer(number=number, kind=kind):
+                self._answered(number, kind, message.error, now_ns)
+            case wire.Refused(number=number, reason=reason):
+                self._first.pop(number, None)
+                call = self._calls.pop(number, None)
+                if call is not None:
+                    self._meter.failed(reason, now_ns)
+                    self._done(self, call[2])
+            case wire.Welcome():
+                self.welcome.set_result(message)
+            case wire.Denied(message=text):
+                self.welcome.set_exception(UsageError(f"a replica refuses: {text}"))
+            case _:
+                pass
+
+    def _answered(self, number: int, kind: str, error: str | None, now_ns: int) -> None:
+        meter = self._meter
+        if kind == "final":
+            asked_ns = self._first.pop(number, None)
+            if asked_ns is not None:
+                meter.answered(WEAK_FINAL, asked_ns, now_ns)
+            return
+        call = self._calls.get(number)
+        if call is None:
+            return
+        asked_ns, strong, who = call
+        if strong and kind == "tentative":
+            meter.answered(STRONG_TENTATIVE, asked_ns, now_ns)
+            return
+        if not strong:
+            self._first[number] = asked_ns
+        meter.answered(STRONG_STABLE if strong else WEAK_TENTATIVE, asked_ns, now_ns)
+        meter.raised += error is not None
+        del self._calls[number]
+        self._done(self, who)
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+
+async def dial(address: str, meter: Meter, done: Callable[[Line, int], None]) -> Line:
+    """A connection to the replica there, as soon as there is one."""
+    loop = asyncio.get_running_loop()
+    host, port = address_of(address)
+    until = loop.time() + PATIENCE_S
+    while True:
+        try:
+            _, line = await loop.create_connection(lambda: Line(meter, done), host, port)
+            await asyncio.wait_for(line.welcome, PATIENCE_S)
+        except (OSError, TimeoutError, MalformedMessage) as error:
+            if loop.time() > until:
+                raise UsageError(f"no replica can be reached at {address}: {error}") from error
+            await asyncio.sleep(PAUSE_S)
+        else:
+            return line

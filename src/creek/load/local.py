@@ -1,0 +1,143 @@
+"""A cluster of processes on this machine, for as long as it is measured."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from creek.client import connect
+from creek.errors import StorageFault
+
+PATIENCE_S: Final = 60.0
+
+
+class LocalCluster:
+    """Replicas as `creek serve` runs them. What they print goes to a file each."""
+
+    def __init__(
+        self, folder: Path, *, replicas: int, datatype: str = "kv", options: Sequence[str] = ()
+    ) -> None:
+        self.folder = folder
+        self._datatype = datatype
+        self._options = tuple(options)
+        self._members = [f"127.0.0.1:{free_port()}" for _ in range(replicas)]
+        self.addresses = [f"127.0.0.1:{free_port()}" for _ in range(replicas)]
+        self._running: dict[int, subprocess.Popen[bytes]] = {}
+
+    @property
+    def processes(self) -> dict[str, int]:
+        """Their ids, by what they are called."""
+        return {f"replica {each}": process.pid for each, process in self._running.items()}
+
+    def start(self, *replicas: int) -> None:
+        for replica in replicas or range(len(self._members)):
+            command = [sys.executable, "-m", "creek", "serve", "--replica", str(replica)]
+            for number, address in enumerate(self._members):
+                command += ["--member", f"{number}={address}"]
+            command += ["--clients", self.addresses[replica], "--datatype", self._datatype]
+            command += ["--data", str(self.folder / f"data-{replica}"), *self._options]
+            with (self.folder / f"{replica}.out").open("ab") as output:
+                self._running[replica] = subprocess.Popen(
+                    command, stdout=output, stderr=output, env=dict(os.environ)
+                )
+
+    def kill(self, replica: int) -> None:
+        process = self._running.pop(replica)
+        process.kill()
+        process.wait()
+
+    async def statuses(self) -> list[dict[str, Any]]:
+        return list(await asyncio.gather(*(self._status(each) for each in sorted(self._running))))
+
+    async def _status(self, replica: int) -> dict[str, Any]:
+        async with connect(self.addresses[replica], patience=PATIENCE_S) as db:
+            return await db.status()
+
+    async def until_ready(self) -> None:
+        """Until all have found each other, and somebody leads."""
+        await self._until(
+            lambda all_of_them: all(
+                len(each["connected"]) == len(all_of_them) - 1 and each["leader"] is not None
+                for each in all_of_them
+            )
+        )
+
+    async def until_settled(self) -> None:
+        await self._until(
+            lambda all_of_them: (
+                len({each["committed"] for each in all_of_them}) == 1
+                and not any(each["tentative"] or each["backlog"] for each in all_of_them)
+            )
+        )
+
+    async def _until(self, holds: Callable[[list[dict[str, Any]]], bool]) -> None:
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                while not holds(await self.statuses()):
+                    self._look_after()
+                    await asyncio.sleep(0.02)
+        except TimeoutError as error:
+            raise StorageFault(f"the cluster does not come to rest: see {self.folder}") from error
+
+    def _look_after(self) -> None:
+        for replica, process in self._running.items():
+            if process.poll() is not None:
+                said = (self.folder / f"{replica}.out").read_text(errors="replace").strip()
+                raise StorageFault(f"replica {replica} ended: {said.splitlines()[-1:] or 'mute'}")
+
+    def stop(self) -> None:
+        for process in self._running.values():
+            process.send_signal(signal.SIGINT)
+        for process in self._running.values():
+            try:
+                process.wait(PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._running.clear()
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+    return port
+
+
+LOAD: Final = "the load"
+"""What the process that measures is called."""
+
+
+class CpuClock:
+    """What processes use from `begin` to `end`, and this one beside them."""
+
+    def __init__(self, processes: Mapping[str, int]) -> None:
+        self._processes = {**processes, LOAD: os.getpid()}
+        self._begun: dict[str, float] = {}
+        self.used_s: dict[str, float] = {}
+
+    def begin(self) -> None:
+        self._begun = self._read()
+
+    def end(self) -> None:
+        self.used_s = {name: now - self._begun[name] for name, now in self._read().items()}
+
+    def _read(self) -> dict[str, float]:
+        return {name: cpu_seconds(process) for name, process in self._processes.items()}
+
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds(process: int) -> float:
+    """That a process has had so far."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / _TICKS

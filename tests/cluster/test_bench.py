@@ -1,0 +1,110 @@
+"""`creek bench`: against a cluster that it starts, and against one that runs."""
+
+import json
+from pathlib import Path
+from time import perf_counter_ns
+
+import pytest
+
+from creek.checkers import Illegal, check_all
+from creek.cli.app import main
+from creek.evaluation import datatype_of
+from creek.history import load
+from creek.load.local import LocalCluster
+from creek.load.meter import STRONG_STABLE, WEAK_FINAL, WEAK_TENTATIVE, Meter, latency
+from creek.load.streams import kv_stream, tpcc_stream
+from creek.pipeline import tables
+
+SHORT = ["--duration", "500ms", "--warm-up", "200ms", "--json"]
+
+
+def test_a_bench_keeps_a_run_that_checkers_and_tables_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    out = tmp_path / "run"
+    asked = ["bench", "tpcc", "--warehouses", "1", "--load", "60", "--out", str(out)]
+    assert main([*asked, *SHORT]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["throughput_per_s"] > 0
+    assert told["latency_ms"]["strong stable"]["answers"] > 0
+    assert {"replica 0", "replica 1", "replica 2", "the load"} == set(told["cpu_us"])
+    history = load(out)
+    verdicts = check_all(history, datatype_of(history))
+    assert not [each.describe() for each in verdicts if isinstance(each, Illegal)]
+    (row,) = tables.of_history("run", history).runs.to_pylist()
+    assert row["load_tps"] == 60
+    assert row["warehouses"] == 1
+    assert row["end_us"] - row["begin_us"] == 500_000
+    assert row["begin_us"] < max(each.invoked_us for each in history.operations) <= row["end_us"]
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_a_cluster_that_runs_is_measured_where_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = LocalCluster(tmp_path, replicas=1)
+    cluster.start()
+    try:
+        asked = ["bench", "kv", "--at", cluster.addresses[0], "--strong", "0.5", "--reads", "0.5"]
+        assert main([*asked, "--clients", "4", *SHORT]) == 0
+    finally:
+        cluster.stop()
+    told = json.loads(capsys.readouterr().out)
+    assert told["weak_per_s"] > 0
+    assert told["strong_per_s"] > 0
+    assert told["errors"] == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--clients", "1", "--load", "1"], "choose one"),
+        (["--at", "127.0.0.1:1", "--replicas", "3"], "choose one"),
+        (["--at", "127.0.0.1:1", "--out", "run"], "creek gather"),
+        (["--out", "."], "never written over"),
+        (["--strong", "2"], "from 0 to 1"),
+        (["--value-bytes", "0"], "at least one byte"),
+        (["--at", "nowhere"], "HOST:PORT"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", "kv", *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_only_what_falls_between_warm_up_and_end_counts() -> None:
+    now = perf_counter_ns()
+    meter = Meter(now + 100, now + 200)
+    meter.answered(WEAK_TENTATIVE, now + 50, now + 90)  # before
+    meter.answered(WEAK_TENTATIVE, now + 90, now + 110)  # done meanwhile, asked before
+    meter.answered(STRONG_STABLE, now + 110, now + 150)
+    meter.answered(WEAK_FINAL, now + 110, now + 190)
+    meter.answered(STRONG_STABLE, now + 150, now + 210)  # after
+    meter.failed("busy", now + 99)
+    meter.failed("busy", now + 101)
+    assert (meter.weak_done, meter.strong_done) == (1, 1)
+    assert [list(each) for each in meter.latencies_ns] == [[], [80], [], [40]]
+    assert meter.errors == {"busy": 1}
+
+
+def test_percentiles_are_those_of_the_answers() -> None:
+    found = latency([each * 1_000_000 for each in range(1, 101)])
+    assert found is not None
+    assert (found.answers, found.p50, found.p95, found.p99, found.max) == (100, 51, 96, 100, 100)
+    assert latency([]) is None
+
+
+def test_streams_are_drawn_from_their_seed() -> None:
+    def drawn(seed: int) -> list[tuple[object, ...]]:
+        stream = kv_stream(keys=9, value_bytes=8, reads=0.5, strong=0.5, seed=seed)
+        return [stream(0) for _ in range(50)]
+
+    assert drawn(1) == drawn(1) != drawn(2)
+    assert {(each[0], each[2]) for each in drawn(1)} == {
+        (name, strong) for name in ("put", "get") for strong in (True, False)
+    }
+    asked = [tpcc_stream("tpcc-rows-1-0", 3, None, 5)(each % 3) for each in range(30)]
+    assert all(each.strong == (each.operation == "payment") for each in asked)

@@ -13,6 +13,7 @@ from benchmarks.measuring import Timed, cheapest
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from creek.datatypes import DATATYPES, SAMPLES
+from creek.execution.keys import Place
 from creek.execution.undo import Execution
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Effects, Task
@@ -102,6 +103,17 @@ class Recorded:
 
     def committed_ids(self) -> tuple[Dot, ...]:
         return self._replica.committed_ids()
+
+    def readable_lengths(self) -> range:
+        return self._replica.readable_lengths()
+
+    def committed_items(
+        self, length: int, start: Place, stop: Place
+    ) -> Iterator[tuple[Key, object]]:
+        return self._replica.committed_items(length, start, stop)
+
+    def progress(self) -> dict[int, int]:
+        return self._replica.progress()
 
     def state(self) -> dict[Key, object]:
         return self._replica.state()

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from creek.execution.base import changes
+from creek.execution.base import changes, merged
 from creek.execution.datatype import DataType
 from creek.execution.keys import Place, place
+from creek.execution.transaction import ABSENT
 from creek.execution.undo import Execution, StateObject
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Kind, Task, Work
@@ -172,6 +173,15 @@ class BasicReplica(OrderingReplica):
         self._running = None
 
     # --- for those who look on ----------------------------------------------------------------
+
+    def committed_items(self, length: int, start: Place, stop: Place) -> Iterator[tuple[Key, Any]]:
+        base = self._state.datatype.base
+        settled = self._state.committed_state()
+        written = (key for key in sorted(settled, key=place) if start <= place(key) < stop)
+        for key in merged(written, base.keys(start, stop, False), reverse=False):
+            value = settled[key] if key in settled else base.read(key)
+            if value is not ABSENT:
+                yield key, value
 
     def state(self) -> dict[Key, Any]:
         return changes(self._state.items(), self._state.datatype.base)

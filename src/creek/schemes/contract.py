@@ -8,9 +8,10 @@ obligations). Nothing else passes between the two, so a replica cannot tell whic
 influences the timestamps of requests. `tick` comes at a steady beat, however the clock behaves.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
+from creek.execution.keys import Place
 from creek.execution.undo import Execution
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Effects, Task
@@ -59,6 +60,18 @@ class Replica(Protocol):
 
     def committed_ids(self) -> tuple[Dot, ...]:
         """The part of `committed` that is not summed up in a checkpoint."""
+
+    def readable_lengths(self) -> range:
+        """After how many requests of `committed` the state can be read; the last is the newest."""
+
+    def committed_items(
+        self, length: int, start: Place, stop: Place
+    ) -> Iterator[tuple[Key, object]]:
+        """The registers that hold something after the first `length` requests of `committed`, from
+        one place to another, in the order of their keys. To be read before the next input."""
+
+    def progress(self) -> dict[int, int]:
+        """The instances that each replica has settled, as far as this one knows."""
 
     def state(self) -> dict[Key, object]:
         """The registers as `committed · tentative` left them, once everything is executed."""

@@ -456,6 +456,15 @@ class OrderingReplica(ABC):
     def committed_ids(self) -> tuple[Dot, ...]:
         return tuple(request.id for request in self._order.committed)
 
+    def readable_lengths(self) -> range:
+        return range(self._settled.length, self._settled.length + 1)
+
+    def progress(self) -> dict[int, int]:
+        learner, peers = self._broadcasts.cab.learner, self._settings.peers(self.index)
+        return {self.index: self._settled.instance} | {
+            peer: learner.settled_by(peer) for peer in peers
+        }
+
     def tentative_ids(self) -> tuple[Dot, ...]:
         return tuple(request.id for request in self._order.tentative())
 

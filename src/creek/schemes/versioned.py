@@ -18,6 +18,7 @@ from creek.execution.base import changes
 from creek.execution.chains import Entry, Phase, committed_position
 from creek.execution.datatype import DataType
 from creek.execution.digest import StateDigest
+from creek.execution.keys import Place
 from creek.execution.scheduler import Scheduler
 from creek.execution.transaction import Execution
 from creek.execution.versions import VersionStore
@@ -156,6 +157,13 @@ class VersionedReplica(OrderingReplica):
         self._entries = {}
 
     # --- for those who look on ----------------------------------------------------------------
+
+    def readable_lengths(self) -> range:
+        return range(self._settled.length, self._executed_length() + 1)
+
+    def committed_items(self, length: int, start: Place, stop: Place) -> Iterator[tuple[Key, Any]]:
+        view = self._store.snapshot(committed_position(length))
+        return ((key, view.read(key)) for key in view.keys(start, stop, reverse=False))
 
     def state(self) -> dict[Key, Any]:
         return changes(self._store.items(), self._datatype.base)

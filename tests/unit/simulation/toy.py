@@ -4,10 +4,11 @@ Requests are cast to everyone and repaired by summaries. There is no agreement: 
 committed when it arrives, and its answer is the number of requests executed here so far.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from random import Random
 from typing import Any
 
+from creek.execution.keys import Place
 from creek.execution.undo import Execution
 from creek.protocol.dots import Dot, DotSet
 from creek.protocol.effects import Committed, Effects, Kind, Outbox, Response, Send, Task, Work
@@ -107,6 +108,17 @@ class ToyReplica:
 
     def committed_ids(self) -> tuple[Dot, ...]:
         return tuple(self._received)
+
+    def readable_lengths(self) -> range:
+        return range(len(self._received), len(self._received) + 1)
+
+    def committed_items(
+        self, length: int, start: Place, stop: Place
+    ) -> Iterator[tuple[Key, object]]:
+        return iter(self.state().items())
+
+    def progress(self) -> dict[int, int]:
+        return {}
 
     def state(self) -> dict[Key, object]:
         return {"count": self._executed}

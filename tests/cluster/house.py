@@ -34,7 +34,7 @@ def is_settled(statuses: list[dict[str, Any]]) -> bool:
 class House:
     def __init__(self, folder: Path, replicas: int = 3, **settings: Any) -> None:
         self._folder = folder
-        self._settings = settings
+        self.settings = settings
         self._members = {each: f"127.0.0.1:{free_port()}" for each in range(replicas)}
         self._clients = {each: f"127.0.0.1:{free_port()}" for each in range(replicas)}
         self.servers: dict[int, Server] = {}
@@ -46,7 +46,7 @@ class House:
                 members=self._members,
                 clients=self._clients[replica],
                 data=str(self._folder / str(replica)),
-                **{**self._settings, **more},
+                **{**self.settings, **more},
             )
             server = Server(config)
             await server.start()

@@ -203,7 +203,6 @@ def test_a_peer_of_another_cluster_is_left_alone(tmp_path: Path) -> None:
             writer.write(wire.frame_of(stranger))
             await asyncio.wait_for(reader.read(), 5)
             writer.close()
-            told = [reason for reason in cluster.servers[0].refused if "'another'" in reason]
-            assert len(told) == 1
+            assert cluster.servers[0].refused["cluster"] == 1
 
     run(story())

@@ -15,6 +15,7 @@ import click
 import creek
 from creek.cli.bench import bench
 from creek.cli.call import call, status
+from creek.cli.certs import certs
 from creek.cli.check import check
 from creek.cli.exits import DISK, INTERRUPTED, PIPE_CLOSED, USAGE
 from creek.cli.fuzz import fuzz
@@ -67,6 +68,7 @@ command.add_command(bench)
 command.add_command(serve)
 command.add_command(call)
 command.add_command(status)
+command.add_command(certs)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -126,6 +126,9 @@ async def dial(
             f"{host}:{port} cannot be talked to with TLS ({error.reason or error}): "
             "if it does not encrypt, leave out the authority"
         ) from error
+    except ConnectionResetError as error:
+        hint = "" if secured else ": if it encrypts, give the authority that you trust"
+        raise ConnectionResetError(f"it closes the connection without a word{hint}") from error
     if isinstance(first, wire.Denied):
         line.close()
         raise UsageError(f"{host}:{port} refuses: {first.message}")

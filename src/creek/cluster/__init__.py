@@ -6,6 +6,7 @@ driver    feeds the replica and carries out its effects
 config    how a replica is set up
 peers     connections to the other replicas
 clients   connections of clients, and what they may ask
+security  TLS, and what is counted of it; certificates: made for a trial
 waiting   calls that come after what has not arrived yet
 once      a call that is asked again is not executed again
 server    all of it together, in one process

@@ -12,8 +12,9 @@ import asyncio
 import ssl
 from collections.abc import Callable, Iterable
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
+from creek.cluster.security import problem_of
 from creek.cluster.wire import (
     PEER_FRAME_MAX,
     Frames,
@@ -41,8 +42,10 @@ class Peers:
         receive: Callable[[FromPeer, int], None],
         count: Callable[[str], None],
         secured: ssl.SSLContext | None = None,
+        log: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.hello = hello
+        self.log = log
         self.receive = receive
         self.count = count
         self.links = {
@@ -74,18 +77,27 @@ class Peers:
     def connected(self) -> list[int]:
         return [replica for replica, link in self.links.items() if link.is_up]
 
-    def problem(self, hello: PeerHello) -> str | None:
+    def problem(self, hello: PeerHello) -> "Problem | None":
         """Why one cannot talk to who says so."""
         ours = self.hello
         if hello.version != ours.version:
-            return f"it speaks version {hello.version}, not {ours.version}"
+            return Problem("version", f"it speaks version {hello.version}, not {ours.version}")
         if hello.cluster != ours.cluster:
-            return f"it belongs to cluster '{hello.cluster}', not '{ours.cluster}'"
+            what = f"it belongs to cluster '{hello.cluster}', not '{ours.cluster}'"
+            return Problem("cluster", what)
         if hello.datatype != ours.datatype:
-            return f"it replicates '{hello.datatype}', not '{ours.datatype}'"
+            what = f"it replicates '{hello.datatype}', not '{ours.datatype}'"
+            return Problem("datatype", what)
         if hello.members != ours.members or hello.replica not in self.links:
-            return f"it is replica {hello.replica} of {hello.members}, not one of {ours.members}"
+            what = f"it is replica {hello.replica} of {hello.members}, not one of {ours.members}"
+            return Problem("members", what)
         return None
+
+
+class Problem(NamedTuple):
+    reason: str
+    """To be counted: of these there are few, whatever a peer says."""
+    text: str
 
 
 class Link:
@@ -101,6 +113,7 @@ class Link:
         self._secured = secured
         self._task: asyncio.Task[None] | None = None
         self._talker: _Talker | None = None
+        self._told = ""
         self._random = Random(f"{peers.hello.replica} dials {replica}")
 
     @property
@@ -142,19 +155,31 @@ class Link:
                 lambda: _Talker(self._peers.hello), self._host, self._port, ssl=self._secured
             )
             hello = await asyncio.wait_for(talker.hello, PAUSE_MAX_S)
+        except ssl.SSLError as error:
+            self._tell(Problem(problem_of(error), str(error)))
+            return None
         except (OSError, TimeoutError, MalformedMessage) as error:
-            self._peers.count(
-                "could not reach a peer" if isinstance(error, OSError) else "no hello"
-            )
+            reason = "could not reach a peer" if isinstance(error, OSError) else "no hello"
+            self._peers.count(reason)
             return None
         problem = self._peers.problem(hello)
         if problem is None and hello.replica != self._replica:
-            problem = f"replica {hello.replica} answers where {self._replica} should"
+            what = f"replica {hello.replica} answers where {self._replica} should"
+            problem = Problem("members", what)
         if problem is not None:
-            self._peers.count(f"a peer that is none: {problem}")
+            self._tell(problem)
             talker.close()
             return None
+        self._told = ""
         return talker
+
+    def _tell(self, problem: Problem) -> None:
+        """The person who looks after this replica, once."""
+        self._peers.count(problem.reason)
+        if problem.text != self._told:
+            self._told = problem.text
+            where = f"replica {self._replica} at {self._host}:{self._port}"
+            self._peers.log(f"cannot talk to {where}: {problem.text}")
 
 
 class _Talker(asyncio.Protocol):
@@ -229,6 +254,8 @@ class Listener(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         try:
             for payload in self._frames.feed(data):
+                if self._transport is None or self._transport.is_closing():
+                    return
                 if self._sender is None:
                     self._greet(peer_hello(payload))
                 else:
@@ -246,8 +273,8 @@ class Listener(asyncio.Protocol):
 
     def _greet(self, hello: PeerHello) -> None:
         problem = self._peers.problem(hello)
-        if problem is not None:
-            self._peers.count(f"a peer that is none: {problem}")
+        if problem is None:
+            self._sender = hello.replica
+        else:
+            self._peers.count(problem.reason)
             self.close()
-            raise MalformedMessage(problem)
-        self._sender = hello.replica

@@ -16,6 +16,7 @@ from creek.cluster.journal import Journal
 from creek.cluster.once import Once
 from creek.cluster.peers import Listener, Peers
 from creek.cluster.recorder import Recorder
+from creek.cluster.security import answering, dialling
 from creek.cluster.wire import WIRE_VERSION, FromPeer, PeerHello, Told, address_of
 from creek.errors import StorageFault
 from creek.protocol.dots import Dot
@@ -78,7 +79,9 @@ class Server:
         hello = PeerHello(
             WIRE_VERSION, config.cluster, config.replica, self._settings.members, datatype.name
         )
-        self.peers = Peers(hello, config.peers, self._receive, self._count, self._dialling())
+        self.peers = Peers(
+            hello, config.peers, self._receive, self._count, self._dialling(), self._log
+        )
         self.desk = Desk(
             config.cluster,
             config.replica,
@@ -196,21 +199,10 @@ class Server:
 
     def _answering(self, mutual: bool) -> ssl.SSLContext | None:
         security = self.config.security
-        if not self.config.is_secured:
-            return None
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=security.authority)
-        context.load_cert_chain(security.certificate, security.key)
-        if mutual:
-            context.verify_mode = ssl.CERT_REQUIRED
-        return context
+        return answering(security, mutual, self._count) if self.config.is_secured else None
 
     def _dialling(self) -> ssl.SSLContext | None:
-        security = self.config.security
-        if not self.config.is_secured:
-            return None
-        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=security.authority)
-        context.load_cert_chain(security.certificate, security.key)
-        return context
+        return dialling(self.config.security) if self.config.is_secured else None
 
     # --- what happens -------------------------------------------------------------------------
 

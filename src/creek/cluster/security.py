@@ -1,0 +1,67 @@
+"""Who may connect, and how it is encrypted.
+
+Replicas show each other certificates of one authority. Clients see a replica's certificate, and
+show a token. A handshake that fails is counted under what OpenSSL says of it.
+"""
+
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from creek.cluster.config import Security
+from creek.errors import UsageError
+
+
+def answering(security: Security, mutual: bool, count: Callable[[str], None]) -> ssl.SSLContext:
+    """For those who dial us; `mutual`: they show a certificate as well."""
+    context = _loaded(ssl.Purpose.CLIENT_AUTH, security)
+    if mutual:
+        context.verify_mode = ssl.CERT_REQUIRED
+    context.sslobject_class = _counting(count)
+    return context
+
+
+def dialling(security: Security) -> ssl.SSLContext:
+    return _loaded(ssl.Purpose.SERVER_AUTH, security)
+
+
+def problem_of(error: ssl.SSLError) -> str:
+    """In few words, and of these there are not many."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        said = error.verify_message.partition(", certificate is not valid for")[0]
+    else:
+        said = (error.reason or type(error).__name__).replace("_", " ").lower()
+    return f"tls: {said}"
+
+
+def _loaded(purpose: ssl.Purpose, security: Security) -> ssl.SSLContext:
+    for key in ("authority", "certificate", "key"):
+        path = Path(getattr(security, key))
+        try:
+            path.open("rb").close()
+        except OSError as error:
+            raise UsageError(f"security.{key} {path}: {error.strerror}") from error
+    try:
+        context = ssl.create_default_context(purpose, cafile=security.authority)
+        context.load_cert_chain(security.certificate, security.key)
+    except ssl.SSLError as error:
+        files = f"{security.authority}, {security.certificate} and {security.key}"
+        raise UsageError(f"security: {files} do not go together ({error.reason})") from error
+    return context
+
+
+def _counting(count: Callable[[str], None]) -> type[ssl.SSLObject]:
+    """What asyncio keeps to itself: that a handshake failed."""
+
+    class Counting(ssl.SSLObject):
+        def do_handshake(self) -> Any:
+            try:
+                return super().do_handshake()
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                raise  # it is under way
+            except ssl.SSLError as error:
+                count(problem_of(error))
+                raise
+
+    return Counting

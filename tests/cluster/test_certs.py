@@ -1,0 +1,243 @@
+"""TLS: who shows the wrong certificate, or none, is told so, counted, and changes nothing."""
+
+import asyncio
+import ssl
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import creek
+from creek import NotDone, UsageError
+from creek.cli import main
+from creek.cluster.certificates import Pair, issue, new_authority
+from creek.cluster.config import Security, read_config
+from creek.cluster.security import answering
+from creek.cluster.server import Server
+from tests.cluster.house import House, free_port, house, run
+
+HERE = ("127.0.0.1",)
+
+
+class Papers(NamedTuple):
+    """Where the certificates of a test are."""
+
+    folder: Path
+    authority: Pair
+    other: Pair
+
+    def security(self, pair: Pair, name: str = "replica", **more: Any) -> Security:
+        certificate, key = self.folder / f"{name}.pem", self.folder / f"{name}-key.pem"
+        certificate.write_bytes(pair.certificate_pem())
+        key.write_bytes(pair.key_pem())
+        return Security(
+            authority=str(self.folder / "authority.pem"),
+            certificate=str(certificate),
+            key=str(key),
+            **more,
+        )
+
+    def good(self, **more: Any) -> Security:
+        return self.security(issue(self.authority, "good", HERE, 1), **more)
+
+    def expired(self) -> Security:
+        since = datetime.now(UTC) - timedelta(days=9)
+        return self.security(issue(self.authority, "old", HERE, 2, since), "old")
+
+    def of_another_authority(self) -> Security:
+        return self.security(issue(self.other, "stranger", HERE, 1), "stranger")
+
+    def for_another_host(self) -> Security:
+        return self.security(issue(self.authority, "moved", ("10.1.2.3",), 1), "moved")
+
+
+@pytest.fixture
+def papers(tmp_path: Path) -> Papers:
+    folder = tmp_path / "papers"
+    folder.mkdir()
+    made = Papers(folder, new_authority("ours", 1), new_authority("another", 1))
+    (folder / "authority.pem").write_bytes(made.authority.certificate_pem())
+    (folder / "another.pem").write_bytes(made.other.certificate_pem())
+    return made
+
+
+def trust(papers: Papers) -> str:
+    return str(papers.folder / "authority.pem")
+
+
+def test_replicas_and_clients_talk_when_all_is_in_order(papers: Papers, tmp_path: Path) -> None:
+    async def story() -> None:
+        security = papers.good(tokens={"ann": "secret"})
+        async with (
+            house(tmp_path, security=security) as cluster,
+            cluster.client(0, authority=trust(papers), token="secret") as db,
+        ):
+            assert await db.strong.put("a", 1) is None
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told_there", "told_here"),
+    [
+        ("expired", "tls: certificate has expired", "certificate has expired"),
+        ("of_another_authority", "tls: ", "unable to get local issuer certificate"),
+    ],
+)
+def test_a_replica_with_a_bad_certificate_takes_no_part(
+    wrong: str,
+    told_there: str,
+    told_here: str,
+    papers: Papers,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async def story() -> None:
+        cluster = House(tmp_path, security=papers.good())
+        await cluster.start(0, 1)
+        await cluster.until_connected()
+        cluster.settings = {"security": getattr(papers, wrong)()}
+        await cluster.start(2)
+        good = cluster.servers[0]
+        async with asyncio.timeout(20):
+            while not any(reason.startswith(told_there) for reason in good.refused):
+                await asyncio.sleep(0.01)
+            said = ""
+            while f"cannot talk to replica 2 at {cluster._members[2]}" not in said:
+                said += capsys.readouterr().err
+                await asyncio.sleep(0.01)
+        assert told_here in said
+        assert good.peers.connected() == [1]
+        assert cluster.servers[2].peers.connected() == []
+        async with cluster.client(0, authority=trust(papers)) as db:
+            assert await db.strong.put("a", 1) is None  # the others are a majority
+        assert cluster.servers[2].status()["committed"] == 0
+        await cluster.stop()
+
+    run(story())
+
+
+def test_a_replica_without_a_certificate_takes_no_part(papers: Papers, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with house(tmp_path, replicas=1, security=papers.good()) as cluster:
+            context = ssl.create_default_context(cafile=trust(papers))
+            host, _, port = cluster._members[0].partition(":")
+            reader, writer = await asyncio.open_connection(host, int(port), ssl=context)
+            with suppress(OSError):  # with TLS 1.3, one is refused after one's own handshake
+                assert await reader.read() == b""
+            writer.close()
+            refused = cluster.servers[0].refused
+            assert refused["tls: peer did not return a certificate"] == 1
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ("expired", "is not trusted: certificate has expired"),
+        ("of_another_authority", "is not trusted: unable to get local issuer certificate"),
+        ("for_another_host", r"is not trusted: IP address mismatch"),
+    ],
+)
+def test_a_client_refuses_a_replica_that_is_not_who_it_should_be(
+    how: str, says: str, papers: Papers, tmp_path: Path
+) -> None:
+    async def story() -> None:
+        async with house(tmp_path, replicas=1, security=getattr(papers, how)()) as cluster:
+            with pytest.raises(UsageError, match=says):
+                await cluster.client(authority=trust(papers)).__aenter__()
+            assert not cluster.servers[0].desk.connections
+
+    run(story())
+
+
+def test_a_client_without_tls_and_a_replica_with_it_and_the_reverse(
+    papers: Papers, tmp_path: Path
+) -> None:
+    async def story() -> None:
+        async with house(tmp_path / "tls", replicas=1, security=papers.good()) as cluster:
+            with pytest.raises(NotDone, match="if it encrypts, give the authority"):
+                await cluster.client(patience=0.1).__aenter__()
+            assert any(each.startswith("tls: ") for each in cluster.servers[0].refused)
+        async with house(tmp_path / "plain", replicas=1) as cluster:
+            with pytest.raises(UsageError, match="leave out the authority"):
+                await cluster.client(authority=trust(papers)).__aenter__()
+            assert cluster.servers[0].refused["too_large"] == 1
+
+    run(story())
+
+
+def test_a_bad_token_is_refused_under_tls_too(papers: Papers, tmp_path: Path) -> None:
+    async def story() -> None:
+        security = papers.good(tokens={"ann": "secret"})
+        async with house(tmp_path, replicas=1, security=security) as cluster:
+            for wrong in ("", "guess"):
+                with pytest.raises(UsageError, match="token"):
+                    await cluster.client(authority=trust(papers), token=wrong).__aenter__()
+            status = cluster.servers[0].status()
+            assert (status["refused"]["token"], status["tentative"]) == (2, 0)
+
+    run(story())
+
+
+def test_files_that_are_missing_or_do_not_go_together_are_named(papers: Papers) -> None:
+    good = papers.good()
+    missing = Security(authority=good.authority, certificate="nowhere.pem", key=good.key)
+    with pytest.raises(UsageError, match=r"security.certificate nowhere.pem: No such file"):
+        answering(missing, True, print)
+    stranger = papers.of_another_authority()
+    mixed = Security(authority=good.authority, certificate=good.certificate, key=stranger.key)
+    with pytest.raises(UsageError, match="do not go together"):
+        answering(mixed, True, print)
+
+
+def test_the_command_makes_a_set_that_works(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "trial"
+    assert main(["certs", str(folder), "--clients", "ann,bob"]) == 0
+    told = capsys.readouterr().out
+    configs = [read_config(folder / f"replica-{each}.toml", {}, {}) for each in range(3)]
+    token = configs[0].security.tokens["ann"]
+    assert f"ann  {token}" in told
+    assert f"serve --config {folder / 'replica-2.toml'}" in told
+    assert (folder / "authority-key.pem").stat().st_mode & 0o077 == 0
+    assert (folder / "replica-0.toml").stat().st_mode & 0o077 == 0
+
+    async def story() -> None:
+        members = {each: f"127.0.0.1:{free_port()}" for each in range(3)}
+        servers = []
+        for replica, config in enumerate(configs):
+            path = folder / f"replica-{replica}.toml"
+            given = {"members": members, "clients": "127.0.0.1:0"}
+            servers.append(Server(read_config(path, given, {})))
+            await servers[-1].start()
+            assert config.replica == replica
+        address = f"127.0.0.1:{servers[0].client_port}"
+        authority = str(folder / "authority.pem")
+        async with creek.connect(address, token=token, authority=authority, timeout=20) as db:
+            assert await db.strong.put("lamp", 3) is None
+        for server in servers:
+            await server.stop()
+
+    run(story())
+
+
+def test_the_command_refuses_what_it_would_overwrite_or_cannot_write(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "authority.pem").write_text("mine")
+    assert main(["certs", str(tmp_path)]) == 2
+    assert "is not empty" in capsys.readouterr().err
+    assert main(["certs", str(tmp_path / "new"), "--hosts", "a,,b"]) == 2
+    assert "--hosts 'a,,b'" in capsys.readouterr().err
+    assert (
+        main(
+            ["certs", str(tmp_path / "new"), "--clients", 'ann"'],
+        )
+        == 2
+    )
+    assert not (tmp_path / "new").exists()

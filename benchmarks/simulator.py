@@ -13,8 +13,8 @@ from benchmarks.measuring import Timed, cheapest
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from creek.datatypes import DATATYPES, SAMPLES
+from creek.execution.execution import Execution
 from creek.execution.keys import Place
-from creek.execution.undo import Execution
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Effects, Task
 from creek.protocol.messages import Message, Record, decode_message, encode

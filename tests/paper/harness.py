@@ -16,7 +16,7 @@ import msgspec
 
 from creek.datatypes.lists import LIST
 from creek.execution.datatype import DataType
-from creek.execution.undo import Execution
+from creek.execution.execution import Execution
 from creek.protocol import effects
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Kind, Task, Work

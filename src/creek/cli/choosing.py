@@ -18,10 +18,10 @@ from creek.errors import UsageError
 from creek.evaluation.assembly import TPCC
 from creek.evaluation.experiment import LOAD_MAX, Experiment
 from creek.schemes import registry
-from creek.simulation.cpu import SCALE_MAX, CpuModel
 from creek.simulation.fault_mix import fault_mix
 from creek.simulation.fault_text import fault_text
 from creek.simulation.faults import Fault
+from creek.simulation.models import SCALE_MAX, CpuModel
 from creek.simulation.plan import scenario_from_seed
 from creek.simulation.scenario import Scenario
 from creek.simulation.seeds import derive

@@ -6,8 +6,8 @@ from rich.text import Text
 
 from creek.cli.output import results
 from creek.cli.words import counted
-from creek.simulation.cpu import CpuModel
 from creek.simulation.fault_text import duration_text, rough_duration_text, rough_fault_text
+from creek.simulation.models import CpuModel
 from creek.simulation.scenario import Scenario
 
 INDENT = 11

@@ -14,8 +14,9 @@ from typing import Final
 import msgspec
 
 from creek.execution.datatype import DataType, StandIn
+from creek.execution.execution import Execution
 from creek.execution.keys import prefix_range
-from creek.execution.transaction import ABSENT, Execution, View
+from creek.execution.transaction import ABSENT, View
 from creek.protocol.request import Operation, Outcome, Request
 from creek.protocol.values import Key
 

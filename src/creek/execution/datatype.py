@@ -26,9 +26,10 @@ from typing import Any, TypeVar, overload
 from creek.errors import BadValue, UnknownName
 from creek.execution.base import Base, Nothing
 from creek.execution.carriable import handed_out, is_row, refuse_uncarriable
+from creek.execution.execution import Execution
 from creek.execution.sequential import Sequential
 from creek.execution.steps import STEPS_MAX, CountedCode, LineCounter
-from creek.execution.transaction import Execution, Transaction, View
+from creek.execution.transaction import Transaction, View
 from creek.protocol.request import NOOP, Operation, Outcome, Request
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -17,8 +17,9 @@ import msgspec
 
 from creek.errors import NotDeterministic
 from creek.execution.datatype import DataType, StandIn
+from creek.execution.execution import Execution
 from creek.execution.keys import Place
-from creek.execution.transaction import ABSENT, Execution, View
+from creek.execution.transaction import ABSENT, View
 from creek.protocol.request import Operation, Request
 from creek.protocol.values import Key
 

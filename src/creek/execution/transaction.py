@@ -11,10 +11,9 @@ import enum
 from collections.abc import Iterator
 from typing import Any, Final, Protocol
 
-import msgspec
-
 from creek.errors import BadValue, UsageError
 from creek.execution.carriable import handed_out, is_row, refuse_uncarriable
+from creek.execution.execution import Execution
 from creek.execution.keys import (
     FIRST_PLACE,
     LAST_PLACE,
@@ -65,22 +64,6 @@ class View(Protocol):
 
     def addable(self, key: Key) -> bool:
         """Can one add to it without looking? A store that does not put off additions says no."""
-
-
-class Execution(msgspec.Struct, frozen=True):
-    """What running a request gave: its answer, what it would write, and what it cost."""
-
-    outcome: Outcome
-    writes: dict[Key, Any] = {}
-    """The last value written per key, `ABSENT` for a deletion. Empty when the operation raised."""
-    reads: int = 0
-    """Registers read one by one."""
-    scanned: int = 0
-    """Registers read by scans."""
-    adds: dict[Key, int] = {}
-    """What is to be added to registers that were not looked at. Empty when it raised."""
-    seen: Any = None
-    """What the store wants to know of it when it is to be installed."""
 
 
 class Transaction:

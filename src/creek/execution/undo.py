@@ -13,13 +13,14 @@ from sortedcontainers import SortedKeyList
 
 from creek.execution.base import merged
 from creek.execution.datatype import DataType
+from creek.execution.execution import Execution
 from creek.execution.keys import Place, place
-from creek.execution.transaction import ABSENT, Execution
+from creek.execution.transaction import ABSENT
 from creek.protocol.dots import Dot
 from creek.protocol.request import Outcome, Request
 from creek.protocol.values import Key
 
-__all__ = ["ABSENT", "Execution", "StateObject"]
+__all__ = ["ABSENT", "StateObject"]
 
 
 class StateObject:

@@ -51,9 +51,10 @@ from creek.execution.chains import (
     united_items,
 )
 from creek.execution.digest import StateDigest
+from creek.execution.execution import Execution
 from creek.execution.keys import Place, place
 from creek.execution.ranges import Ranges, united
-from creek.execution.transaction import ABSENT, Execution
+from creek.execution.transaction import ABSENT
 from creek.protocol.values import Key
 
 _INITIAL: Final = object()

@@ -13,9 +13,10 @@ from typing import Any
 
 from creek.execution.base import changes, merged
 from creek.execution.datatype import DataType
+from creek.execution.execution import Execution
 from creek.execution.keys import Place, place
 from creek.execution.transaction import ABSENT
-from creek.execution.undo import Execution, StateObject
+from creek.execution.undo import StateObject
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Kind, Task, Work
 from creek.protocol.probes import Probe

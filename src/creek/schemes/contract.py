@@ -11,8 +11,8 @@ influences the timestamps of requests. `tick` comes at a steady beat, however th
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
+from creek.execution.execution import Execution
 from creek.execution.keys import Place
-from creek.execution.undo import Execution
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Effects, Task
 from creek.protocol.messages import Message, Record

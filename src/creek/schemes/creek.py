@@ -26,7 +26,7 @@ from creek.execution.chains import (
     tentative_position,
 )
 from creek.execution.datatype import DataType
-from creek.execution.transaction import Execution
+from creek.execution.execution import Execution
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Kind, Observed, Response, Task
 from creek.protocol.probes import Probe

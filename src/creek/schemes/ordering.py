@@ -14,9 +14,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any
-
-import msgspec
+from typing import Any, NamedTuple
 
 from creek.execution.transaction import ABSENT
 from creek.protocol.broadcasts import Broadcasts
@@ -61,7 +59,7 @@ class Awaiting:
         self.outcome: Outcome | None = None
 
 
-class Boundary(msgspec.Struct, frozen=True):
+class Boundary(NamedTuple):
     """The instances below `instance` delivered the first `length` requests of `committed`."""
 
     instance: int

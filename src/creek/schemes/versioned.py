@@ -18,9 +18,9 @@ from creek.execution.base import changes
 from creek.execution.chains import Entry, Phase, committed_position
 from creek.execution.datatype import DataType
 from creek.execution.digest import StateDigest
+from creek.execution.execution import Execution
 from creek.execution.keys import Place
 from creek.execution.scheduler import Scheduler
-from creek.execution.transaction import Execution
 from creek.execution.versions import VersionStore
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Kind, Task, Work

@@ -25,12 +25,13 @@ from creek.schemes.contract import Replica
 from creek.simulation.cpu import Cost
 from creek.simulation.heap import EventHeap
 from creek.simulation.injector import Injector
-from creek.simulation.network import Network, NetworkStatistics
+from creek.simulation.network import Network
 from creek.simulation.node import Node
 from creek.simulation.recorder import Recorder, Speculation
 from creek.simulation.samples import ReplicaSample, sample
 from creek.simulation.scenario import Scenario
 from creek.simulation.seeds import derive
+from creek.simulation.statistics import CpuStatistics, DiskStatistics, NetworkStatistics
 from creek.simulation.tally import Tally
 from creek.simulation.trace import Trace
 from creek.simulation.window import Counts, Window, between, count
@@ -41,24 +42,6 @@ MakeReplica: TypeAlias = Callable[[int], Replica]
 
 EVENTS_MAX = 50_000_000
 """A run with more events than this is running away, not running."""
-
-
-class CpuStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """By replica, over all incarnations."""
-
-    busy_us: tuple[int, ...]
-    executions: tuple[int, ...]
-    rollbacks: tuple[int, ...]
-
-
-class DiskStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """Over all replicas. `lost` and `torn` count records that crashes cost."""
-
-    records: int
-    bytes: int
-    fsyncs: int
-    lost: int
-    torn: int
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):

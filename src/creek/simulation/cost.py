@@ -30,7 +30,7 @@ it stands, without a task for a core: there only executing again costs.
 
 from typing import Final
 
-from creek.simulation.cpu import CpuModel
+from creek.simulation.models import CpuModel
 
 SEQUENTIAL_PEAK_TPS: Final = 2_700
 PAYMENT_US: Final = 100.0

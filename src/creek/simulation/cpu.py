@@ -9,45 +9,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
-import msgspec
-
-from creek.errors import BadValue
-from creek.execution.undo import Execution
+from creek.execution.execution import Execution
 from creek.protocol.effects import Task, Work
 from creek.simulation.heap import EventHeap
 
 Cost: TypeAlias = Callable[[Task, Execution], int]
 """How long a task takes on a core, in microseconds."""
-
-SCALE_MAX = 1000.0
-
-
-class CpuModel(msgspec.Struct, frozen=True, kw_only=True):
-    cores: int = 16
-    execution_us: float = 50
-    """What any execution takes, before what it reads and writes."""
-    access_us: float = 5
-    """For each read, each write and each addition."""
-    rollback_us: float = 5
-    """What any rollback takes, before what it writes back."""
-    scale: float = 1.0
-    """How many times longer everything takes."""
-
-    def __post_init__(self) -> None:
-        if self.cores < 1:
-            raise BadValue(f"a node has {self.cores} cores: it needs at least 1")
-        if min(self.execution_us, self.access_us, self.rollback_us) < 0:
-            raise BadValue("the cost of a task cannot be negative")
-        if not 0 < self.scale <= SCALE_MAX:
-            raise BadValue(f"execution takes {self.scale} times as long: from above 0 to 1000")
-
-    def cost(self, task: Task, execution: Execution) -> int:
-        """A rollback writes back as many registers as its `Execution` says."""
-        writes = len(execution.writes) + len(execution.adds)
-        if task.work is Work.ROLLBACK:
-            return round(self.scale * (self.rollback_us + self.access_us * writes))
-        accesses = execution.reads + execution.scanned + writes
-        return round(self.scale * (self.execution_us + self.access_us * accesses))
 
 
 class Cpu:

@@ -16,49 +16,15 @@ It knows nothing of what messages mean. What makes a network bad is in `creek.si
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-import msgspec
-
-from creek.errors import BadValue
 from creek.protocol.messages import Message, Promise, encode
 from creek.simulation.heap import EventHeap
+from creek.simulation.models import NetworkModel
 from creek.simulation.noise import Forgery, Noise
 from creek.simulation.seeds import derive
+from creek.simulation.statistics import NetworkStatistics
 
 Deliver: TypeAlias = Callable[[int, int, bytes, Message | None], None]
 """(receiver, sender, encoded message, the message itself when objects are shared)."""
-
-
-class NetworkModel(msgspec.Struct, frozen=True, kw_only=True):
-    latency_us_min: int = 200
-    latency_us_max: int = 300
-    """One way, drawn uniformly for each message."""
-    bandwidth_bps: int = 1_000_000_000
-    overhead_bytes: int = 66
-    """Headers around each message: Ethernet, IP and TCP."""
-    crash_loss: float = 0.5
-    """The share of a crashing sender's messages under way that are lost."""
-    wire: bool = True
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.latency_us_min <= self.latency_us_max:
-            raise BadValue(
-                f"a message takes {self.latency_us_min} to {self.latency_us_max} us: "
-                "both must be at least 0, the smaller one first"
-            )
-        if self.bandwidth_bps < 1:
-            raise BadValue(f"the bandwidth is {self.bandwidth_bps} bps: it must be at least 1")
-        if not 0 <= self.crash_loss <= 1:
-            raise BadValue(f"crash_loss is {self.crash_loss}: it must be between 0 and 1")
-
-
-class NetworkStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    messages: dict[str, int]
-    """Sent, by type; a message to three replicas counts three times."""
-    bytes: dict[str, int]
-    lost: int
-    duplicated: int
-    reordered: int
-    forged: int
 
 
 class Network:

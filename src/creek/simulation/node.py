@@ -17,7 +17,7 @@ from collections.abc import Callable
 import msgspec
 
 from creek.errors import MalformedMessage
-from creek.execution.undo import Execution
+from creek.execution.execution import Execution
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Effects, Response, Task
 from creek.protocol.messages import Message, decode_message

@@ -12,10 +12,9 @@ import msgspec
 from creek.errors import BadValue, UnknownName
 from creek.protocol.settings import Settings
 from creek.simulation.clock import ClockModel
-from creek.simulation.cpu import CpuModel
 from creek.simulation.disk import DiskModel
 from creek.simulation.faults import Crash, Die, Fault, check
-from creek.simulation.network import NetworkModel
+from creek.simulation.models import CpuModel, NetworkModel
 from creek.simulation.workload import ClientModel, Invocation
 
 SAMPLES_MAX = 100_000

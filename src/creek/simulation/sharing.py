@@ -15,7 +15,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from creek.execution.chains import Picks, Read
 from creek.execution.datatype import DataType, StandIn
-from creek.execution.transaction import Execution, View
+from creek.execution.execution import Execution
+from creek.execution.transaction import View
 from creek.execution.versions import Snapshot
 from creek.protocol.dots import Dot
 from creek.protocol.request import Request

@@ -10,7 +10,8 @@ import msgspec
 from creek.execution.base import Base, changes
 from creek.execution.chains import Entry, Phase, Position, Stretch
 from creek.execution.datatype import DataType
-from creek.execution.transaction import ABSENT, Execution, Transaction
+from creek.execution.execution import Execution
+from creek.execution.transaction import ABSENT, Transaction
 from creek.execution.versions import VersionStore
 from creek.protocol.dots import Dot
 from creek.protocol.request import Operation, Outcome, Request

@@ -4,7 +4,8 @@ import pytest
 
 from creek.errors import BadValue, UnknownName
 from creek.execution.datatype import ERROR_LENGTH_MAX, DataType, error_text
-from creek.execution.transaction import Execution, Transaction
+from creek.execution.execution import Execution
+from creek.execution.transaction import Transaction
 from creek.protocol.request import NOOP, Operation, Outcome
 from tests.unit.execution.strategies import request
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from creek.errors import BadValue
 from creek.execution.chains import Entry, tentative_position
 from creek.execution.datatype import DataType
+from creek.execution.execution import Execution
 from creek.execution.steps import STEPS_MAX, OperationStopped
-from creek.execution.transaction import Execution, Transaction, View
+from creek.execution.transaction import Transaction, View
 from creek.execution.undo import StateObject
 from creek.execution.versions import VersionStore
 from creek.protocol.request import Operation

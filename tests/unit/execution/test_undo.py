@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from creek.execution.execution import Execution
 from creek.execution.keys import place
-from creek.execution.transaction import Execution
 from creek.execution.undo import ABSENT, StateObject
 from creek.protocol.request import Outcome
 from creek.protocol.values import Key

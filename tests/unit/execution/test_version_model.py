@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creek.execution.chains import Entry, Phase, Stretch
+from creek.execution.execution import Execution
 from creek.execution.keys import FIRST_PLACE, LAST_PLACE, place
 from creek.execution.sequential import Sequential
-from creek.execution.transaction import ABSENT, Execution
+from creek.execution.transaction import ABSENT
 from creek.protocol.values import Key
 from tests.unit.execution.shelf import STEPWISE, Attempt, Shelf
 

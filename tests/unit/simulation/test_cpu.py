@@ -3,11 +3,12 @@
 import pytest
 
 from creek.errors import BadValue
-from creek.execution.undo import Execution
+from creek.execution.execution import Execution
 from creek.protocol.effects import Task, Work
 from creek.protocol.request import Outcome
-from creek.simulation.cpu import Cpu, CpuModel
+from creek.simulation.cpu import Cpu
 from creek.simulation.heap import EventHeap
+from creek.simulation.models import CpuModel
 from tests.unit.simulation.toy import request
 
 

@@ -5,7 +5,8 @@ import pytest
 from creek.errors import BadValue, MalformedMessage
 from creek.protocol.messages import Ballot, Message, Progress, Promise, decode_message, encode
 from creek.simulation.heap import EventHeap
-from creek.simulation.network import Network, NetworkModel
+from creek.simulation.models import NetworkModel
+from creek.simulation.network import Network
 
 
 class Bench:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from random import Random
 from typing import Any
 
+from creek.execution.execution import Execution
 from creek.execution.keys import Place
-from creek.execution.undo import Execution
 from creek.protocol.dots import Dot, DotSet
 from creek.protocol.effects import Committed, Effects, Kind, Outbox, Response, Send, Task, Work
 from creek.protocol.messages import Cast, Message, Pulled, Received, Record, Summary

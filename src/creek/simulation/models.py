@@ -1,0 +1,60 @@
+"""What a scenario says about the network and the cores of its nodes."""
+
+import msgspec
+
+from creek.errors import BadValue
+from creek.execution.execution import Execution
+from creek.protocol.effects import Task, Work
+
+SCALE_MAX = 1000.0
+
+
+class NetworkModel(msgspec.Struct, frozen=True, kw_only=True):
+    latency_us_min: int = 200
+    latency_us_max: int = 300
+    """One way, drawn uniformly for each message."""
+    bandwidth_bps: int = 1_000_000_000
+    overhead_bytes: int = 66
+    """Headers around each message: Ethernet, IP and TCP."""
+    crash_loss: float = 0.5
+    """The share of a crashing sender's messages under way that are lost."""
+    wire: bool = True
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.latency_us_min <= self.latency_us_max:
+            raise BadValue(
+                f"a message takes {self.latency_us_min} to {self.latency_us_max} us: "
+                "both must be at least 0, the smaller one first"
+            )
+        if self.bandwidth_bps < 1:
+            raise BadValue(f"the bandwidth is {self.bandwidth_bps} bps: it must be at least 1")
+        if not 0 <= self.crash_loss <= 1:
+            raise BadValue(f"crash_loss is {self.crash_loss}: it must be between 0 and 1")
+
+
+class CpuModel(msgspec.Struct, frozen=True, kw_only=True):
+    cores: int = 16
+    execution_us: float = 50
+    """What any execution takes, before what it reads and writes."""
+    access_us: float = 5
+    """For each read, each write and each addition."""
+    rollback_us: float = 5
+    """What any rollback takes, before what it writes back."""
+    scale: float = 1.0
+    """How many times longer everything takes."""
+
+    def __post_init__(self) -> None:
+        if self.cores < 1:
+            raise BadValue(f"a node has {self.cores} cores: it needs at least 1")
+        if min(self.execution_us, self.access_us, self.rollback_us) < 0:
+            raise BadValue("the cost of a task cannot be negative")
+        if not 0 < self.scale <= SCALE_MAX:
+            raise BadValue(f"execution takes {self.scale} times as long: from above 0 to 1000")
+
+    def cost(self, task: Task, execution: Execution) -> int:
+        """A rollback writes back as many registers as its `Execution` says."""
+        writes = len(execution.writes) + len(execution.adds)
+        if task.work is Work.ROLLBACK:
+            return round(self.scale * (self.rollback_us + self.access_us * writes))
+        accesses = execution.reads + execution.scanned + writes
+        return round(self.scale * (self.execution_us + self.access_us * accesses))

@@ -2,7 +2,8 @@
 
 Each replica dials every other one, and sends on the connection that it dialled; what it hears comes
 on those that were dialled to it. A connection that breaks is dialled again, after ever longer
-pauses. What is written in one turn of the loop leaves as one piece.
+pauses, or when its peer has dialled here. What is written in one turn of the loop leaves as one
+piece.
 
 What waits for a slow peer is bounded: beyond that, messages are dropped and counted. The protocol
 survives that, like any loss.
@@ -11,6 +12,7 @@ survives that, like any loss.
 import asyncio
 import ssl
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from random import Random
 from typing import Final, NamedTuple
 
@@ -115,6 +117,7 @@ class Link:
         self._talker: _Talker | None = None
         self._told = ""
         self._random = Random(f"{peers.hello.replica} dials {replica}")
+        self._wanted = asyncio.Event()
 
     @property
     def is_up(self) -> bool:
@@ -136,6 +139,10 @@ class Link:
         elif not self._talker.write(frame):
             self._peers.count("dropped for a slow peer")
 
+    def hurry(self) -> None:
+        """It is there, as far as one can tell: no longer pause before it is dialled again."""
+        self._wanted.set()
+
     async def _keep_up(self) -> None:
         pause = PAUSE_MIN_S
         while True:
@@ -145,7 +152,10 @@ class Link:
                 self._talker = talker
                 await talker.closed
                 self._talker = None
-            await asyncio.sleep(pause * (0.5 + self._random.random()))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause * (0.5 + self._random.random())):
+                    await self._wanted.wait()
+            self._wanted.clear()
             pause = min(PAUSE_MAX_S, pause * 2)
 
     async def _dial(self) -> "_Talker | None":
@@ -257,7 +267,9 @@ class Listener(asyncio.Protocol):
                 if self._transport is None or self._transport.is_closing():
                     return
                 if self._sender is None:
-                    self._greet(peer_hello(payload))
+                    hello = peer_hello(payload)
+                    self._greet(hello)
+                    self._peers.links[hello.replica].hurry()
                 else:
                     self._peers.receive(from_peer(payload), self._sender)
         except MalformedMessage:

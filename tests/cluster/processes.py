@@ -1,44 +1,73 @@
-"""A cluster of real processes, which can be killed."""
+"""Replicas as real processes, which can be killed, or frozen in the middle of whatever they do."""
 
 import asyncio
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from creek.client import Database, connect
 from tests.cluster.house import PATIENCE_S, free_port, is_settled
 
+CREEK = ("-m", "creek")
+
 
 class Processes:
-    """Replicas as `creek serve` runs them. Their output goes to a file each, for who looks on."""
+    """Replicas as `creek serve` runs them. Their output goes to a file each, for who looks on.
 
-    def __init__(self, folder: Path, replicas: int = 3, *options: str) -> None:
-        self._folder = folder
+    `way`: where a replica finds another, if not where that one listens. `programs`: what is run
+    instead of `creek`, by replica. `environment`: what is set for all of them.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        replicas: int = 3,
+        *options: str,
+        members: list[str] | None = None,
+        way: Callable[[int, int], str] | None = None,
+        programs: Mapping[int, tuple[str, ...]] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.folder = folder
         self._options = options
-        self._members = [f"127.0.0.1:{free_port()}" for _ in range(replicas)]
+        self._members = members or [f"127.0.0.1:{free_port()}" for _ in range(replicas)]
         self._clients = [f"127.0.0.1:{free_port()}" for _ in range(replicas)]
+        self._way = way or (lambda _, receiver: self._members[receiver])
+        self._programs = programs or {}
+        self._environment = {**os.environ, **(environment or {})}
         self._running: dict[int, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> "Processes":
-        self.start(*range(len(self._members)))
+        self.start(*self.all)
         return self
 
     def __exit__(self, *_: object) -> None:
         self.kill(*self._running)
 
+    @property
+    def all(self) -> tuple[int, ...]:
+        return tuple(range(len(self._members)))
+
+    @property
+    def running(self) -> tuple[int, ...]:
+        return tuple(sorted(self._running))
+
     def start(self, *replicas: int) -> None:
         for replica in replicas:
-            command = [sys.executable, "-m", "creek", "serve", "--replica", str(replica)]
+            command = [sys.executable, *self._programs.get(replica, CREEK), "serve"]
+            command += ["--replica", str(replica)]
             for number, address in enumerate(self._members):
-                command += ["--member", f"{number}={address}"]
+                found = address if number == replica else self._way(replica, number)
+                command += ["--member", f"{number}={found}"]
             command += ["--clients", self._clients[replica], *self._options]
-            command += ["--data", str(self._folder / str(replica))]
-            with (self._folder / f"{replica}.out").open("ab") as output:
+            command += ["--data", str(self.data(replica))]
+            with self._output(replica).open("ab") as output:
                 self._running[replica] = subprocess.Popen(
-                    command, stdout=output, stderr=output, env=dict(os.environ)
+                    command, stdout=output, stderr=output, env=self._environment
                 )
 
     def kill(self, *replicas: int) -> None:
@@ -55,21 +84,50 @@ class Processes:
         process.send_signal(signal.SIGINT)
         return process.wait(PATIENCE_S)
 
+    def freeze(self, *replicas: int) -> None:
+        """They stay, with all their connections, and do nothing."""
+        for each in replicas:
+            self._running[each].send_signal(signal.SIGSTOP)
+
+    def thaw(self, *replicas: int) -> None:
+        for each in replicas:
+            self._running[each].send_signal(signal.SIGCONT)
+
+    async def exit_code(self, replica: int) -> int:
+        """Of one that ends by itself."""
+        process = self._running[replica]
+        async with asyncio.timeout(PATIENCE_S):
+            while process.poll() is None:
+                await asyncio.sleep(0.02)
+        return self._running.pop(replica).returncode
+
+    def process_id(self, replica: int) -> int:
+        return self._running[replica].pid
+
+    def data(self, replica: int) -> Path:
+        return self.folder / str(replica)
+
+    def said(self, replica: int) -> str:
+        """What it has printed, in all its lives."""
+        return self._output(replica).read_text()
+
+    def _output(self, replica: int) -> Path:
+        return self.folder / f"{replica}.out"
+
     async def until_settled(self) -> None:
         """Until nothing is tentative anywhere, and everywhere is committed as much."""
         async with asyncio.timeout(PATIENCE_S):
             while not is_settled(await self.statuses()):
                 await asyncio.sleep(0.02)
 
-    async def statuses(self) -> list[dict[str, Any]]:
-        """What all say of themselves, once they can be reached."""
-        return list(await asyncio.gather(*map(self._status, range(len(self._members)))))
+    async def statuses(self, *replicas: int) -> list[dict[str, Any]]:
+        """What these, or all, say of themselves, once they can be reached."""
+        return list(await asyncio.gather(*map(self.status, replicas or self.all)))
 
-    async def _status(self, replica: int) -> dict[str, Any]:
+    async def status(self, replica: int) -> dict[str, Any]:
         async with self.client(replica) as db:
             return await db.status()
 
     def client(self, *replicas: int, **more: Any) -> Database:
-        which = replicas or range(len(self._clients))
-        addresses = [self._clients[each] for each in which]
-        return connect(addresses, timeout=PATIENCE_S, patience=PATIENCE_S, **more)
+        addresses = [self._clients[each] for each in replicas or self.all]
+        return connect(addresses, **{"timeout": PATIENCE_S, "patience": PATIENCE_S, **more})

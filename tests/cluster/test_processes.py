@@ -1,73 +1,61 @@
-"""Real processes, killed under load: nothing that was answered is lost, and nothing done twice."""
+"""Real processes that are killed, or frozen, while clients use them."""
 
 import asyncio
 from pathlib import Path
-from random import Random
 
 import pytest
 
-from creek.client import Database, Unknown
+from tests.cluster.faults_story import Cluster, tell
 from tests.cluster.processes import Processes
 
 
-class Load:
-    """Clients that put numbers under keys of their own, and remember what they were told."""
-
-    def __init__(self) -> None:
-        self.told: dict[str, int] = {}
-        self.tried: dict[str, int] = {}
-        self.increments = 0
-        self.unknown = 0
-        self.stopped = False
-
-    async def go_on(self, db: Database, name: str, strong: bool) -> None:
-        caller = db.strong if strong else db.weak
-        number = 0
-        while not self.stopped:
-            number += 1
-            key = f"{name} {number}"
-            self.tried[key] = number
-            try:
-                await caller.put(key, number)
-                self.told[key] = number
-                await caller.increment("total")
-                self.increments += 1
-            except Unknown:
-                self.unknown += 1
-
-
-@pytest.mark.parametrize("victims", [(0,), (0, 1, 2)])
+@pytest.mark.parametrize("victims", [(0,), (1,), (2,), (0, 1, 2)])
 def test_nothing_that_was_answered_is_lost_to_a_kill(
     victims: tuple[int, ...], tmp_path: Path
 ) -> None:
-    async def story(processes: Processes) -> None:
-        random, load = Random(str(victims)), Load()
-        async with processes.client() as first, processes.client(2, 1, 0) as second:
-            clients = [
-                asyncio.create_task(load.go_on(db, f"{name} {strong}", strong))
-                for name, db in (("first", first), ("second", second))
-                for strong in (False, True)
-            ]
-            for _ in range(3):
-                await asyncio.sleep(0.2 + random.random() * 0.3)
-                processes.kill(*victims)
-                await asyncio.sleep(random.random() * 0.2)
-                processes.start(*victims)
-                before = len(load.told)
-                while len(load.told) < before + 20:
-                    await asyncio.sleep(0.02)
-            load.stopped = True
-            await asyncio.gather(*clients)
-            kept = dict(await first.strong.scan("first"))
-            kept |= dict(await first.strong.scan("second"))
-            total = await first.strong.get("total")
-        assert load.told.items() <= kept.items()
-        assert kept.items() <= load.tried.items()
-        assert load.increments <= total <= load.increments + load.unknown
-        assert len(load.told) > 60
+    async def story(cluster: Cluster) -> None:
+        load = await cluster.load(160)
+        for times in (1, 2):
+            await load.reaches(times * 60)
+            cluster.processes.kill(*victims)
+            if len(victims) == 1:
+                await load.reaches(times * 60 + 20)
+            cluster.processes.start(*victims)
+            await cluster.up()
 
-    with Processes(tmp_path) as processes:
-        asyncio.run(story(processes))
+    tell(tmp_path, story)
+
+
+def test_leaders_are_killed_one_after_the_other(tmp_path: Path) -> None:
+    async def story(cluster: Cluster) -> None:
+        load = await cluster.load(240)
+        for times in (1, 2, 3):
+            await load.reaches(times * 60)
+            leader = await cluster.leader()
+            cluster.processes.kill(leader)
+            await cluster.leader(but=leader)
+            await load.reaches(times * 60 + 30)
+            cluster.processes.start(leader)
+            await cluster.up()
+
+    tell(tmp_path, story)
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_a_frozen_replica_goes_on_where_it_was(leads: bool, tmp_path: Path) -> None:
+    async def story(cluster: Cluster) -> None:
+        leader = await cluster.leader()
+        frozen = leader if leads else (leader + 1) % 3
+        others = [each for each in cluster.processes.all if each != frozen]
+        load = await cluster.load(200, patience=1.0)
+        await load.reaches(40)
+        cluster.processes.freeze(frozen)
+        await load.reaches(150)  # its clients have left it, strong calls are answered
+        if leads:
+            await cluster.leader(*others, but=frozen)
+        cluster.processes.thaw(frozen)
+
+    tell(tmp_path, story)
 
 
 def test_a_replica_that_is_interrupted_stops_cleanly(tmp_path: Path) -> None:

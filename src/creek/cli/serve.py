@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from creek.cli.exits import FINE
+from creek.cluster import logs
 from creek.cluster.config import ServerConfig, read_config
 from creek.cluster.server import Server
 
@@ -43,6 +44,14 @@ from creek.cluster.server import Server
 @click.option(
     "--record-orders", is_flag=True, default=None, help="And what answers were computed on: slow."
 )
+@click.option(
+    "--log", type=click.Choice(["text", "json"]), help="How events are told: for people, or not."
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    help="From which level on events are told.",
+)
 @click.option("--tick-ms", type=int, help="How often it looks after what was forgotten.")
 def serve(path: Path | None, members: tuple[str, ...], **given: Any) -> int:
     """Run one replica, until it is interrupted.
@@ -59,6 +68,7 @@ def serve(path: Path | None, members: tuple[str, ...], **given: Any) -> int:
     if members:
         given["members"] = dict(_member(each) for each in members)
     config = read_config(path, given)
+    logs.set_up(config.log, config.log_level)
     asyncio.run(_serve(config))
     return FINE
 

@@ -9,5 +9,7 @@ clients   connections of clients, and what they may ask
 security  TLS, and what is counted of it; certificates: made for a trial
 waiting   calls that come after what has not arrived yet
 once      a call that is asked again is not executed again
+metrics   what is counted; exposition: as Prometheus reads it
+logs      what is told to who looks after a replica; watch: what has changed
 server    all of it together, in one process
 """

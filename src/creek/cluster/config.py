@@ -61,6 +61,9 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """A folder, for what it does to be written down: 'creek gather' makes a run of it."""
     record_orders: bool = False
     """Also on which order each tentative answer was computed: slow, and for tests."""
+    log: Literal["text", "json"] = "text"
+    """How events are told, on the standard error stream: for people, or for programs."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
     security: Security = Security()
 
     def __post_init__(self) -> None:

@@ -75,6 +75,7 @@ class Driver:
         self._halted = False
         self._loop = asyncio.get_running_loop()
         self.executions = 0
+        self.executing_s = 0.0
 
     # --- inputs -------------------------------------------------------------------------------
 
@@ -172,14 +173,16 @@ class Driver:
     def _work(self) -> None:
         """A turn."""
         replica, tasks = self.replica, self._tasks
-        until = time.monotonic() + TURN_S
+        begun = now = time.monotonic()
         while tasks:
             task = tasks.popleft()
             replica.completed(task, replica.run(task), now_us())
             self.executions += 1
             self._carry_out()
-            if time.monotonic() >= until:
+            now = time.monotonic()
+            if now >= begun + TURN_S:
                 break
+        self.executing_s += now - begun
         self._working = bool(tasks)
         if self._working:
             self._loop.call_soon(self._work)

@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-import sys
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -13,14 +13,17 @@ from creek.cluster.config import ServerConfig, load_datatype
 from creek.cluster.digests import DIGEST_EVERY, Digests
 from creek.cluster.driver import Driver
 from creek.cluster.journal import Journal
+from creek.cluster.logs import EventLog
+from creek.cluster.metrics import Histogram, Latencies, TimedCalls
 from creek.cluster.once import Once
 from creek.cluster.peers import Listener, Peers
 from creek.cluster.recorder import Recorder
 from creek.cluster.security import answering, dialling
+from creek.cluster.watch import Watch
 from creek.cluster.wire import WIRE_VERSION, FromPeer, PeerHello, Told, address_of
 from creek.errors import StorageFault
 from creek.protocol.dots import Dot
-from creek.protocol.effects import Event, Installed, RbDelivered
+from creek.protocol.effects import Event, Installed, RbDelivered, Response
 from creek.protocol.request import Operation
 from creek.protocol.settings import Settings
 from creek.protocol.terms import Terms
@@ -32,6 +35,8 @@ SAMPLE_S: Final = 0.25
 """Between two samples of its counters, where they are recorded."""
 DIGEST_S: Final = 0.25
 """Between two messages with digests of the state."""
+WATCH_S: Final = 0.25
+"""Between two looks for what its log should tell."""
 RETRY_S: Final = 1.0
 """Between two looks whether a failed disk works again."""
 
@@ -43,6 +48,9 @@ class Server:
         self, config: ServerConfig, observe: Callable[[tuple[Event, ...]], None] | None = None
     ) -> None:
         self.config = config
+        self.events = EventLog(config.replica)
+        self.latencies = Latencies()
+        self.fsync = Histogram()
         self.refused: Counter[str] = Counter()
         self._observer = observe
         members = tuple(sorted(config.members))
@@ -72,7 +80,8 @@ class Server:
             loop=asyncio.get_running_loop(),
             on_durable=self._released,
             on_failure=self._disk_failed,
-            log=self._log,
+            log=self._log_journal,
+            calls=TimedCalls(self.fsync),
         )
         records = self.journal.open()
         self._recorder = self._recording(replica.terms) if config.record else None
@@ -80,7 +89,7 @@ class Server:
             WIRE_VERSION, config.cluster, config.replica, self._settings.members, datatype.name
         )
         self.peers = Peers(
-            hello, config.peers, self._receive, self._count, self._dialling(), self._log
+            hello, config.peers, self._receive, self._count, self._dialling(), self._log_peer
         )
         self.desk = Desk(
             config.cluster,
@@ -97,7 +106,7 @@ class Server:
             replica,
             self.journal,
             send=self.peers.send,
-            respond=self.desk.respond,
+            respond=self._respond,
             observe=self._observe,
             compare=self.digests.note,
             tentative_at_once=config.durability == "memory",
@@ -114,10 +123,21 @@ class Server:
         self._spawn(self._tick())
         self._spawn(self._mend_disk())
         self._spawn(self._compare_digests())
+        self._spawn(self._watch())
+        where = f"{address_of(config.clients)[0]}:{self.client_port}"
+        self.events.info(
+            "replica.started",
+            f"of cluster '{config.cluster}', for clients at {where}",
+            cluster=config.cluster,
+            datatype=datatype.name,
+            clients=where,
+            committed=replica.committed_length(),
+        )
 
     async def stop(self) -> None:
         """Nothing new is begun; what is durable stays, and what is not was not answered."""
         self._stopping = True
+        self.events.info("replica.stopping", "is being stopped")
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -138,7 +158,7 @@ class Server:
             self.failure = error
             self._stopping = True
             self.driver.halt()
-            self._log(f"stops: {error}")
+            self.events.error("replica.failed", f"stops: {error}")
             self.over.set()
 
     def status(self) -> dict[str, Any]:
@@ -158,12 +178,16 @@ class Server:
             "under_way": self.desk.under_way,
             "clients": len(self.desk.connections),
             "executions": self.driver.executions,
-            "refused": dict(sorted((self.refused + Counter(replica.refused)).items())),
+            "refused": self.refused_by_reason(),
             "clocks_ahead_us": {str(peer): us for peer, us in sorted(replica.drift_us.items())},
             "disk": None if failed is None else str(failed),
             "digests": self.digests.status(),
             "failure": None if self.failure is None else str(self.failure),
         }
+
+    def refused_by_reason(self) -> dict[str, int]:
+        """What was refused or dropped, by the replica or at its doors."""
+        return dict(sorted((self.refused + Counter(self.driver.replica.refused)).items()))
 
     def _recording(self, terms: Terms) -> Recorder:
         config = self.config
@@ -177,7 +201,7 @@ class Server:
             scheme=config.scheme,
             durability=config.durability,
             terms=terms,
-            log=self._log,
+            log=self._log_recording,
         )
 
     # --- listening ----------------------------------------------------------------------------
@@ -207,7 +231,14 @@ class Server:
     # --- what happens -------------------------------------------------------------------------
 
     def _invoke(self, operation: Operation, strong: bool, session: int) -> Dot:
-        return self.driver.invoke(operation, strong, session)
+        at = time.perf_counter()
+        id = self.driver.invoke(operation, strong, session)
+        self.latencies.invoked(id, strong, at)
+        return id
+
+    def _respond(self, response: Response) -> None:
+        self.latencies.answered(response)
+        self.desk.respond(response)
 
     def _receive(self, message: FromPeer, sender: int) -> None:
         if isinstance(message, Told):
@@ -227,7 +258,7 @@ class Server:
     def _released(self) -> None:
         if self._disk_told:
             self._disk_told = ""
-            self._log("the disk works again")
+            self.events.info("disk.works", "the disk works again")
         self.driver.release()
 
     def _disk_failed(self, fault: StorageFault) -> None:
@@ -235,7 +266,7 @@ class Server:
             self.fail(fault)
         elif self._disk_told != str(fault):
             self._disk_told = str(fault)
-            self._log(self._disk_told)
+            self.events.error("disk.failed", self._disk_told)
 
     def _refusal(self) -> tuple[str, str] | None:
         if self.failure is not None:
@@ -248,9 +279,14 @@ class Server:
             return "busy", "this replica has more to do than it can: try again later"
         return None
 
-    def _log(self, line: str) -> None:
-        """For the person who looks after this replica."""
-        print(f"replica {self.config.replica}: {line}", file=sys.stderr, flush=True)  # noqa: T201
+    def _log_journal(self, line: str) -> None:
+        self.events.warning("journal.noticed", line)
+
+    def _log_peer(self, line: str) -> None:
+        self.events.warning("peer.refused", line)
+
+    def _log_recording(self, line: str) -> None:
+        self.events.error("recording.failed", line)
 
     def _count(self, reason: str) -> None:
         self.refused[reason] += 1
@@ -285,8 +321,16 @@ class Server:
             found = self.digests.differing()
             for peer in found:
                 if peer not in differing:
-                    self._log(f"replica {peer} has come to another state than this one")
+                    what = f"replica {peer} has come to another state than this one"
+                    self.events.error("state.differs", what, peer=peer)
             differing = found
+
+    async def _watch(self) -> None:
+        watch = Watch(self.events, self.config.replica)
+        while True:
+            await asyncio.sleep(WATCH_S)
+            leader = self.driver.replica.leader()
+            watch.look(leader, self.peers.connected(), self.refused_by_reason())
 
     async def _sample(self, recorder: Recorder) -> None:
         while True:

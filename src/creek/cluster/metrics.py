@@ -1,0 +1,159 @@
+"""Numbers for who watches a replica, as Prometheus reads them.
+
+Counting must cost next to nothing: what the replica counts anyway is read when somebody asks, and
+what is left is a time or two per call. The text is that of Prometheus' exposition format 0.0.4.
+"""
+
+import time
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal, NamedTuple
+
+from creek.cluster.calls import Calls
+from creek.protocol.dots import Dot
+from creek.protocol.effects import Kind, Response
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+SECONDS: Final = (
+    *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05),
+    *(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
+)
+"""Upper bounds of what a histogram tells apart."""
+CALLS_MAX: Final = 100_000
+"""Calls whose times are known: of more, the oldest are not measured."""
+
+Labels = Mapping[str, str]
+
+
+class Histogram:
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: tuple[float, ...] = SECONDS) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def observe(self, value: float) -> None:
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+
+class Latencies:
+    """From when a call is invoked here to when its answers leave."""
+
+    def __init__(self) -> None:
+        self.weak_tentative = Histogram()
+        self.strong_tentative = Histogram()
+        self.strong_stable = Histogram()
+        self.weak_final = Histogram()
+        self._weak: dict[Dot, float] = {}
+        """When each weak call was made that has no answer yet."""
+        self._strong: dict[Dot, float] = {}
+        self._open: dict[Dot, float] = {}
+        """When each call was made that waits for its last answer."""
+
+    def invoked(self, id: Dot, strong: bool, at: float) -> None:
+        (self._strong if strong else self._weak)[id] = at
+        if id.event > 0:  # one that only reads has one answer, and no number
+            self._open[id] = at
+            if len(self._open) > CALLS_MAX:
+                oldest = next(iter(self._open))
+                for calls in (self._open, self._weak, self._strong):
+                    calls.pop(oldest, None)
+
+    def answered(self, response: Response) -> None:
+        id, kind = response.id, response.kind
+        if kind is Kind.TENTATIVE:
+            at = self._weak.pop(id, None)
+            if at is not None:
+                self.weak_tentative.observe(time.perf_counter() - at)
+                return
+            at = self._strong.pop(id, None)
+            if at is not None:
+                self.strong_tentative.observe(time.perf_counter() - at)
+            return
+        at = self._open.pop(id, None)
+        if at is not None:
+            last = self.strong_stable if kind is Kind.STABLE else self.weak_final
+            last.observe(time.perf_counter() - at)
+        self._strong.pop(id, None)  # a stable answer that came without a tentative one
+
+    def by_answer(self) -> dict[str, Histogram]:
+        return {
+            "weak_tentative": self.weak_tentative,
+            "strong_tentative": self.strong_tentative,
+            "strong_stable": self.strong_stable,
+            "weak_final": self.weak_final,
+        }
+
+
+class TimedCalls(Calls):
+    """Takes the time of what a journal waits for."""
+
+    __slots__ = ("fsync",)
+
+    def __init__(self, fsync: Histogram) -> None:
+        self.fsync = fsync
+
+    def fdatasync(self, file: int) -> None:
+        begun = time.perf_counter()
+        super().fdatasync(file)
+        self.fsync.observe(time.perf_counter() - begun)
+
+
+# --- the text ---------------------------------------------------------------------------------
+
+
+class Family(NamedTuple):
+    """One metric, with a value for each set of labels."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    help: str
+    samples: Iterable[tuple[Labels, float | Histogram]]
+
+
+def gauge(name: str, help: str, value: float) -> Family:
+    return Family(name, "gauge", help, [({}, value)])
+
+
+def counter(name: str, help: str, value: float) -> Family:
+    return Family(name, "counter", help, [({}, value)])
+
+
+def text_of(families: Iterable[Family]) -> str:
+    lines: list[str] = []
+    for name, kind, help, samples in families:
+        lines += (f"# HELP {name} {_escaped(help)}", f"# TYPE {name} {kind}")
+        for labels, value in samples:
+            if isinstance(value, Histogram):
+                lines += _buckets(name, labels, value)
+            else:
+                lines.append(f"{name}{_labels(labels)} {_number(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def _buckets(name: str, labels: Labels, histogram: Histogram) -> Iterable[str]:
+    """Each counts all that is not above its bound."""
+    count = 0
+    for bound, here in zip((*histogram.bounds, "+Inf"), tuple(histogram.counts), strict=True):
+        count += here
+        yield f"{name}_bucket{_labels({**labels, 'le': str(bound)})} {count}"
+    yield f"{name}_sum{_labels(labels)} {_number(histogram.total)}"
+    yield f"{name}_count{_labels(labels)} {count}"
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if isinstance(value, int) else repr(value)
+
+
+def _labels(labels: Labels) -> str:
+    inside = ",".join(
+        f'{name}="{_escaped(value).replace(chr(34), chr(92) + chr(34))}"'
+        for name, value in labels.items()
+    )
+    return f"{{{inside}}}" if inside else ""
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n")

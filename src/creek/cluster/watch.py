@@ -1,0 +1,59 @@
+"""Tells what has changed about a replica since the last look, as events of its log."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from creek.cluster.logs import EventLog
+
+QUIET: Final = frozenset(("sent to a peer that is away",))
+"""Counted, but known from elsewhere."""
+PAUSE_LOOKS: Final = 40
+"""Looks between two events about refusals: however many there are, they fill no disk."""
+
+
+class Watch:
+    def __init__(self, log: EventLog, replica: int) -> None:
+        self._log = log
+        self._replica = replica
+        self._leader: int | None = None
+        self._connected: set[int] = set()
+        self._refused: Counter[str] = Counter()
+        self._pause = 0
+
+    def look(
+        self, leader: int | None, connected: Iterable[int], refused: Mapping[str, int]
+    ) -> None:
+        """To be called at a steady beat."""
+        self._look_for_leader(leader)
+        self._look_for_peers(set(connected))
+        self._look_for_refusals(Counter(refused))
+
+    def _look_for_leader(self, leader: int | None) -> None:
+        if leader == self._leader:
+            return
+        self._leader = leader
+        if leader is None:
+            self._log.warning("leader.lost", "nobody leads", leader=None)
+        else:
+            who = "this replica leads" if leader == self._replica else f"replica {leader} leads"
+            self._log.info("leader.changed", f"{who} now", leader=leader)
+
+    def _look_for_peers(self, connected: set[int]) -> None:
+        for peer in sorted(connected - self._connected):
+            self._log.info("peer.connected", f"there is a connection to replica {peer}", peer=peer)
+        for peer in sorted(self._connected - connected):
+            self._log.warning("peer.lost", f"no connection to replica {peer}", peer=peer)
+        self._connected = connected
+
+    def _look_for_refusals(self, refused: Counter[str]) -> None:
+        self._pause = max(0, self._pause - 1)
+        more = {
+            reason: count - self._refused[reason]
+            for reason, count in sorted(refused.items())
+            if reason not in QUIET and count > self._refused[reason]
+        }
+        if more and not self._pause:
+            what = f"{sum(more.values())} inputs were refused"
+            self._log.warning("input.refused", what, reasons=more)
+            self._refused, self._pause = refused, PAUSE_LOOKS

@@ -95,6 +95,9 @@ class Recorded:
     def committed_length(self) -> int:
         return self._replica.committed_length()
 
+    def waits_for(self) -> tuple[int, ...] | None:
+        return None
+
     def leader(self) -> int | None:
         return self._replica.leader()
 

@@ -286,6 +286,10 @@ class Listener(asyncio.Protocol):
     def _greet(self, hello: PeerHello) -> None:
         problem = self._peers.problem(hello)
         if problem is None:
+            # What it said before it came back is not to be heard after it.
+            for other in tuple(self._peers.heard):
+                if other._sender == hello.replica:
+                    other.close()
             self._sender = hello.replica
         else:
             self._peers.count(problem.reason)

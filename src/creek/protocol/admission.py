@@ -11,12 +11,14 @@ from typing import Protocol, assert_never
 from creek.protocol.dots import Dot, Dots
 from creek.protocol.messages import (
     Accept,
+    Anew,
     Ballot,
     Cast,
     CatchUp,
     Checkpoint,
     Decisions,
     Heartbeat,
+    Known,
     Message,
     Prepare,
     Progress,
@@ -118,7 +120,7 @@ def problem(message: object, sender: int, settings: Settings) -> str | None:
         case Prepare(ballot=ballot, first=instance):
             return _owned(ballot, sender, voters) or _instance(instance)
         case Promise():
-            return NO_VOTE if sender not in voters else _promise(message, settings)
+            return NO_VOTE if sender not in voters else _promise(message, settings, voters)
         case Reject(promised=ballot):
             return _ballot(ballot, voters)
         case CatchUp(first=instance):
@@ -127,6 +129,11 @@ def problem(message: object, sender: int, settings: Settings) -> str | None:
             return _instance(instance) or _first(_batch(batch, members) for batch in batches)
         case Snapshot(checkpoint=checkpoint):
             return _checkpoint(checkpoint, members)
+        case Anew(ballot=ballot):
+            return _ballot(ballot, members) or (None if ballot.replica == sender else NOT_YOURS)
+        case Known(ballot=ballot, decided=decided, accepted=accepted, received=dots):
+            told = Promise(ballot, decided, accepted)
+            return _dots(dots, members) or _promise(told, settings, members)
         case _:
             return OTHER_TYPE
 
@@ -143,9 +150,9 @@ def contradiction(message: Message, knowledge: Knowledge) -> str | None:
             if found is None and knowledge.contradicts(ballot, instance, batch):
                 return CONTRADICTION
             return found
-        case Progress() | Pull() | CatchUp():
+        case Progress() | Pull() | CatchUp() | Known():
             return None
-        case Heartbeat() | Prepare():
+        case Heartbeat() | Prepare() | Anew():
             return _leap(message.ballot, knowledge)
         case Promise(ballot=ballot, accepted=accepted):
             named = (_named(value.batch, knowledge) for value in accepted)
@@ -259,7 +266,7 @@ def _batch(batch: Batch, members: tuple[int, ...]) -> str | None:
     return _first(_id(id, members) for id in batch)
 
 
-def _promise(message: Promise, settings: Settings) -> str | None:
+def _promise(message: Promise, settings: Settings, owners: tuple[int, ...]) -> str | None:
     members = settings.members
     instances = [value.instance for value in message.accepted]
     if len(set(instances)) < len(instances):
@@ -273,7 +280,7 @@ def _promise(message: Promise, settings: Settings) -> str | None:
         if found is not None:
             return found
     instances.append(message.decided)
-    return _ballot(message.ballot, settings.voters) or _first(map(_instance, instances))
+    return _ballot(message.ballot, owners) or _first(map(_instance, instances))
 
 
 def _checkpoint(checkpoint: Checkpoint, members: tuple[int, ...]) -> str | None:

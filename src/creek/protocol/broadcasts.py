@@ -17,6 +17,7 @@ from creek.protocol.messages import (
     Accept,
     Accepted,
     AcceptedValue,
+    Anew,
     Ballot,
     Cast,
     CatchUp,
@@ -25,6 +26,7 @@ from creek.protocol.messages import (
     Decisions,
     Heartbeat,
     Image,
+    Known,
     Message,
     Prepare,
     Progress,
@@ -39,6 +41,7 @@ from creek.protocol.messages import (
     Summary,
     Vote,
 )
+from creek.protocol.newcomer import Newcomer
 from creek.protocol.omega import NO_BALLOT, Omega
 from creek.protocol.probes import Probe, Probes
 from creek.protocol.request import Batch, Request
@@ -125,8 +128,14 @@ class Broadcasts:
             self._send_snapshot,
             self._refuse,
         )
+        self.newcomer: Newcomer | None = None
+        """As long as we take no part."""
+        if settings.begin_anew and settings.peers(index) and index in settings.members:
+            self.newcomer = Newcomer(index, settings, self.outbox)
+            self.omega.is_silent = self.cab.abstains = True
 
     def next_id(self) -> Dot:
+        assert self.newcomer is None, "a newcomer does not know which are taken"
         return Dot(self.index, self.last_event() + 1)
 
     def rb_cast(self, request: Request) -> None:
@@ -141,10 +150,14 @@ class Broadcasts:
 
     def settle(self) -> None:
         self.cab.settle()
+        if self.newcomer is not None:
+            self._enter_if_informed(self.newcomer)
 
     def tick(self, now: int) -> None:
         self._now = now
         self._ticks += 1
+        if self.newcomer is not None:
+            self.newcomer.tick(self._ticks)
         self.omega.tick(self._ticks)
         self.gossip.tick(self._ticks)
         self.cab.tick(self._ticks, self._application.settled_instance())
@@ -193,9 +206,34 @@ class Broadcasts:
                 self.cab.on_decisions(message, sender)
             case Snapshot():
                 self._on_snapshot(message.checkpoint)
+            case Anew():
+                self._on_anew(message, sender)
+            case Known():
+                if self.newcomer is not None:
+                    self.newcomer.on_known(message, sender)
             case _:
                 assert_never(message)
         return True
+
+    # --- a replica that begins with nothing ---------------------------------------------------
+
+    def _on_anew(self, message: Anew, sender: int) -> None:
+        requests = (*self._application.live_requests(), *self.gossip.held_back())
+        self.gossip.keep_again(sender, requests)
+        known = self.cab.tell_all(message, sender, self.gossip.received.freeze())
+        self.outbox.sends.append(Send((sender,), known))
+        if self._application.settled_instance():
+            self._send_snapshot(sender)
+
+    def _enter_if_informed(self, newcomer: Newcomer) -> None:
+        undecided = self.cab.learner.first_undecided
+        if newcomer.is_informed(undecided, self.gossip.received):
+            self._enter()
+            self.cab.enter(newcomer.promised(), tuple(newcomer.accepted(undecided)))
+
+    def _enter(self) -> None:
+        self.newcomer = None
+        self.omega.is_silent = self.cab.abstains = False
 
     # --- the durable image --------------------------------------------------------------------
 
@@ -253,6 +291,8 @@ class Broadcasts:
             self.clock.observe(request.timestamp, request.timestamp)
         if self._image is not None:
             self._install(self._image)
+        if promised != NO_BALLOT:
+            self._enter()
         self.cab.restore(promised, accepted, decided)
         self.gossip.restore(requests)
         self.settle()
@@ -296,6 +336,8 @@ class Broadcasts:
     # --- what messages are held against (`admission.Knowledge`) ----------------------------------
 
     def last_event(self) -> int:
+        if self.newcomer is not None:
+            return admission.LIMIT  # others may know better
         return self.gossip.received.last(self.index)
 
     def greatest_round(self) -> int:

@@ -19,17 +19,21 @@ from creek.protocol.dots import Dot, Dots
 from creek.protocol.effects import Outbox, Send
 from creek.protocol.messages import (
     Accept,
+    Accepted,
     AcceptedValue,
+    Anew,
     Ballot,
     CatchUp,
     Decisions,
+    Known,
     Prepare,
     Progress,
     Promise,
+    Promised,
     Reject,
     Vote,
 )
-from creek.protocol.omega import Omega
+from creek.protocol.omega import NO_BALLOT, Omega
 from creek.protocol.paxos.acceptor import Acceptor
 from creek.protocol.paxos.leader import Leader, Phase
 from creek.protocol.paxos.learner import Learner
@@ -65,6 +69,8 @@ class ConditionalAtomicBroadcast:
         self._index = index
         self._peers = settings.peers(index)
         self._may_vote = index in settings.voters
+        self.abstains = False
+        """Does it, for the time being, neither promise nor vote nor lead?"""
         self._settings = settings
         self._outbox = outbox
         self._probes = probes
@@ -126,7 +132,7 @@ class ConditionalAtomicBroadcast:
     def tick(self, ticks: int, settled: int) -> None:
         """`settled`: the instance below which a checkpoint could stand for all decisions."""
         out_of_office = self.leader.phase is Phase.FOLLOWING and self._omega.leader == self._index
-        if self.leader.tick(ticks) or out_of_office:
+        if self.leader.tick(ticks) or (out_of_office and not self.abstains):
             self._campaign()
         if ticks % self._settings.heartbeat_ticks == 0 and self._peers:
             self._outbox.sends.append(Send(self._peers, Progress(self.learner.delivered, settled)))
@@ -137,7 +143,7 @@ class ConditionalAtomicBroadcast:
 
     def on_prepare(self, message: Prepare, sender: int) -> None:
         self._observe(message.ballot)
-        if self._may_vote:
+        if self._may_vote and not self.abstains:
             self.acceptor.on_prepare(message, sender, self.learner.first_undecided)
 
     def on_promise(self, message: Promise, sender: int) -> None:
@@ -161,7 +167,7 @@ class ConditionalAtomicBroadcast:
             return
         if message.ballot >= self.acceptor.promised:
             self._proposed(message.instance, message.batch)
-        if self._may_vote:
+        if self._may_vote and not self.abstains:
             self.acceptor.on_accept(message, sender)
 
     def on_vote(self, message: Vote, sender: int) -> bool:
@@ -185,6 +191,26 @@ class ConditionalAtomicBroadcast:
         for instance in self.learner.on_decisions(sender, message.first, message.batches):
             self._decided(instance)
 
+    def tell_all(self, message: Anew, sender: int, received: Dots) -> Known:
+        """What is known here, for one that has forgotten everything."""
+        self.learner.forget_progress_of(sender)
+        decided = self.learner.first_undecided
+        if self.abstains:
+            return Known(message.ballot, NO_BALLOT, True, decided, (), received)
+        accepted: tuple[AcceptedValue, ...] = ()
+        if self._may_vote and sender in self._settings.voters:
+            self._observe(message.ballot)
+            promise = self.acceptor.promise(Prepare(message.ballot, 0), decided)
+            accepted = promise.accepted if promise is not None else ()
+        return Known(message.ballot, self.acceptor.promised, False, decided, accepted, received)
+
+    def enter(self, promised: Ballot, accepted: Iterable[AcceptedValue]) -> None:
+        """Take part, as if we had promised and accepted this before."""
+        self.abstains = False
+        self._outbox.records.append(Promised(promised))
+        self._outbox.records.extend(Accepted(value) for value in accepted)
+        self._restore_acceptor(promised, accepted)
+
     # --- checkpoints and recovery -------------------------------------------------------------
 
     def install(self, instance: int, ids: Dots) -> None:
@@ -206,14 +232,18 @@ class ConditionalAtomicBroadcast:
         decided: dict[int, Batch],
     ) -> None:
         self.learner.restore(decided)
+        self._restore_acceptor(promised, accepted)
+
+    # --- inside -------------------------------------------------------------------------------
+
+    def _restore_acceptor(self, promised: Ballot, accepted: Iterable[AcceptedValue]) -> None:
         latest: dict[int, AcceptedValue] = {}
         for value in accepted:
             latest[value.instance] = value
         self.acceptor.restore(promised, latest)
         self.acceptor.forget_below(self.learner.first_undecided)
-        self._observe(self.acceptor.promised)
-
-    # --- inside -------------------------------------------------------------------------------
+        if self.acceptor.promised.round:
+            self._observe(self.acceptor.promised)
 
     def _campaign(self) -> None:
         ballot = Ballot(self._omega.greatest_ballot.round + 1, self._index)

@@ -126,6 +126,14 @@ class Gossip:
         for id in [id for id in self._kept if id in ids]:
             del self._kept[id]
 
+    def keep_again(self, peer: int, requests: Iterable[Request]) -> None:
+        """A peer has nothing any more: these were forgotten, perhaps, and it will ask for them."""
+        self._known[peer] = Dots()
+        for request in requests:
+            replica, event = request.id
+            self._kept[request.id] = request
+            self._forgotten[replica] = min(event - 1, self._forgotten.get(replica, 0))
+
     def held_back(self) -> tuple[Request, ...]:
         """Received, but not delivered yet."""
         return tuple(self._held_back.values())

@@ -162,6 +162,30 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True, tag=38):
     checkpoint: Checkpoint
 
 
+# --- a replica that begins with nothing -------------------------------------------------------
+
+
+class Anew(msgspec.Struct, frozen=True, array_like=True, tag=40):
+    """The sender has an empty disk, and may have lost another. Please promise it this ballot, and
+    tell it what you know."""
+
+    ballot: Ballot
+
+
+class Known(msgspec.Struct, frozen=True, array_like=True, tag=41):
+    """The answer to `Anew`."""
+
+    ballot: Ballot
+    """The one that was asked for."""
+    promised: Ballot
+    """What the sender has promised: if it is above `ballot`, nothing else counts."""
+    anew: bool
+    """The sender begins with nothing as well."""
+    decided: int
+    accepted: tuple[AcceptedValue, ...]
+    received: Dots
+
+
 Message: TypeAlias = (
     Cast
     | Summary
@@ -177,6 +201,8 @@ Message: TypeAlias = (
     | CatchUp
     | Decisions
     | Snapshot
+    | Anew
+    | Known
 )
 
 

@@ -27,6 +27,8 @@ class Omega:
         self._outbox = outbox
         self._probes = probes
 
+        self.is_silent = False
+        """Does nobody hear us, so that nobody trusts us?"""
         self.leader: int | None = None
         self.greatest_ballot = NO_BALLOT
         self._ticks = 0
@@ -38,7 +40,7 @@ class Omega:
     def tick(self, ticks: int) -> None:
         self._ticks = ticks
         self._choose()
-        if self._peers and ticks % self._settings.heartbeat_ticks == 0:
+        if self._peers and not self.is_silent and ticks % self._settings.heartbeat_ticks == 0:
             heartbeat = Heartbeat(self.greatest_ballot, self._trusted(), self._heard())
             self._outbox.sends.append(Send(self._peers, heartbeat))
 

@@ -8,7 +8,14 @@ import msgspec
 
 from creek.errors import BadValue
 
-MAY_BE_NONE: Final = ("members", "acceptors", "digest_every", "local_reads", "record_orders")
+MAY_BE_NONE: Final = (
+    "members",
+    "acceptors",
+    "begin_anew",
+    "digest_every",
+    "local_reads",
+    "record_orders",
+)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -16,6 +23,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The replicas of the cluster, ascending."""
     acceptors: int = 0
     """How many of the members, from the first, have a vote in consensus and may lead; 0: all."""
+
+    begin_anew: int = 0
+    """1: a replica without a promise on its disk may have lost another one, and takes no part until
+    every other member has told it what it knows (`creek.protocol.newcomer`)."""
 
     heartbeat_ticks: int = 2
     """Between two heartbeats."""

@@ -53,6 +53,11 @@ class Replica(Protocol):
 
     def committed_length(self) -> int: ...
 
+    def waits_for(self) -> tuple[int, ...] | None:
+        """None when it takes part. One that began with nothing does not, and must not be asked to
+        `invoke`, until these members have told what they know; or, if there are none, until it has
+        caught up with what they told."""
+
     def leader(self) -> int | None:
         """Whom this replica trusts to lead at the moment."""
 

@@ -388,6 +388,8 @@ class OrderingReplica(ABC):
             self._unstable.popleft()
         if self._noop is not None and not self.is_committed(self._noop):
             return
+        if self._broadcasts.newcomer is not None:
+            return
         self._noop = None
         patience = self._settings.noop_ticks
         if self._broadcasts.omega.leader != self.index:
@@ -441,6 +443,10 @@ class OrderingReplica(ABC):
         self._told[id] = awaiting
 
     # --- for those who look on ----------------------------------------------------------------
+
+    def waits_for(self) -> tuple[int, ...] | None:
+        newcomer = self._broadcasts.newcomer
+        return None if newcomer is None else newcomer.waits_for()
 
     def leader(self) -> int | None:
         return self._broadcasts.omega.leader

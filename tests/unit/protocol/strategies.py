@@ -10,6 +10,7 @@ from creek.protocol.messages import (
     Accept,
     Accepted,
     AcceptedValue,
+    Anew,
     Ballot,
     Cast,
     CatchUp,
@@ -18,6 +19,7 @@ from creek.protocol.messages import (
     Decisions,
     Heartbeat,
     Image,
+    Known,
     Message,
     Prepare,
     Progress,
@@ -114,6 +116,8 @@ MESSAGES: dict[type[Message], st.SearchStrategy[Message]] = {
     CatchUp: st.builds(CatchUp, counters),
     Decisions: st.builds(Decisions, counters, st.lists(batches, max_size=3).map(tuple)),
     Snapshot: st.builds(Snapshot, checkpoints),
+    Anew: st.builds(Anew, ballots),
+    Known: st.builds(Known, ballots, ballots, st.booleans(), counters, accepted_tuples, dots),
 }
 
 RECORDS: dict[type[Record], st.SearchStrategy[Record]] = {

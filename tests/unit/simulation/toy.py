@@ -100,6 +100,9 @@ class ToyReplica:
     def committed_length(self) -> int:
         return len(self._received)
 
+    def waits_for(self) -> tuple[int, ...] | None:
+        return None
+
     def leader(self) -> int | None:
         return None
 

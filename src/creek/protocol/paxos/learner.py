@@ -140,6 +140,11 @@ class Learner:
         self._progress[sender] = max(delivered, self._progress.get(sender, 0))
         self._settled[sender] = max(settled, self._settled.get(sender, 0))
 
+    def forget_progress_of(self, peer: int) -> None:
+        """It begins with nothing."""
+        self._progress.pop(peer, None)
+        self._settled.pop(peer, None)
+
     def progress_of(self, peer: int) -> int:
         return self._progress.get(peer, 0)
 

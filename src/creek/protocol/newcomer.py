@@ -1,0 +1,96 @@
+"""A replica that begins with nothing, where others may know it: it takes no part until it is safe.
+
+It may be new, like all the others. Or it lost its disk, and has forgotten what it promised, what it
+voted for and which event numbers it used. Nobody can tell which, so both begin the same way: it
+asks every other member for what it knows, and for a promise of a ballot of its own. Until all of
+them have answered it neither promises, votes nor leads, is not heard of as alive, and issues
+nothing.
+
+Why that is enough, when no member but this one has forgotten anything:
+
+- What it promised: a ballot is promised by its owner first, so the owner tells. The ballot that
+  this replica begins with is above all that it was told, and it promises that one.
+- What it voted for: the ballots of its votes are below its own, and whoever has answered votes in
+  none of them any more. So what may have been decided in them has been accepted by one of those who
+  answered; it tells, and this replica accepts the same. A leader that asks this replica hears of
+  it, as it would have before. What is decided already, this replica knows before it begins.
+- Which numbers it used: a request that left has arrived at a member or nowhere. It begins behind
+  all that any of them has received, once it has them too.
+
+A driver must see to it that nothing arrives that was sent before the loss by a replica that begins
+anew. Members that begin anew as well have nothing to tell; if all do, the cluster is new.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from creek.protocol.dots import DotSet
+from creek.protocol.effects import Outbox, Send
+from creek.protocol.messages import AcceptedValue, Anew, Ballot, Known
+from creek.protocol.settings import Settings
+
+ENTERED: Final = Ballot(0, 1)
+"""Promised by who takes part and knows no real ballot: below all of these, above none at all."""
+
+
+class Newcomer:
+    def __init__(self, index: int, settings: Settings, outbox: Outbox) -> None:
+        self._index = index
+        self._settings = settings
+        self._outbox = outbox
+        self._ballot = Ballot(1, index)
+        self._known: dict[int, Known] = {}
+        self._asked_at: int | None = None
+        self._ticks = 0
+
+    def tick(self, ticks: int) -> None:
+        self._ticks = ticks
+        if self._asked_at is None or ticks - self._asked_at >= self._settings.retry_ticks:
+            self._ask()
+
+    def on_known(self, message: Known, sender: int) -> None:
+        if message.ballot != self._ballot:
+            return
+        if message.promised > self._ballot:
+            # What others promised of the old ballot is not enough.
+            self._ballot = Ballot(message.promised.round + 1, self._index)
+            self._known = {each: told for each, told in self._known.items() if told.anew}
+            self._ask()
+        else:
+            self._known[sender] = message
+
+    def waits_for(self) -> tuple[int, ...]:
+        """Members that have not told yet."""
+        peers = self._settings.peers(self._index)
+        return tuple(peer for peer in peers if peer not in self._known)
+
+    def is_informed(self, first_undecided: int, received: DotSet) -> bool:
+        """Has everybody told, and is here what they told of?"""
+        if self.waits_for():
+            return False
+        for told in self._known.values():
+            if told.decided > first_undecided:
+                return False
+            if told.received.last(self._index) > received.contiguous(self._index):
+                return False
+        return True
+
+    def promised(self) -> Ballot:
+        """What is to be promised by who takes part from now on."""
+        has_a_vote = self._index in self._settings.voters
+        is_new = all(told.anew for told in self._known.values())
+        return self._ballot if has_a_vote and not is_new else ENTERED
+
+    def accepted(self, undecided: int) -> Iterable[AcceptedValue]:
+        """The latest that others have accepted, of instances from `undecided` on."""
+        latest: dict[int, AcceptedValue] = {}
+        for told in self._known.values():
+            for value in told.accepted:
+                known = latest.get(value.instance)
+                if value.instance >= undecided and (known is None or known.ballot < value.ballot):
+                    latest[value.instance] = value
+        return latest.values()
+
+    def _ask(self) -> None:
+        self._asked_at = self._ticks
+        self._outbox.sends.append(Send(self.waits_for(), Anew(self._ballot)))

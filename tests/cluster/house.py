@@ -67,6 +67,8 @@ class House:
             for server in self.servers.values():
                 while len(server.peers.connected()) < len(self.servers) - 1:
                     await asyncio.sleep(0.01)
+            while any(server.desk.opening is not None for server in self.servers.values()):
+                await asyncio.sleep(0.01)
 
     async def until_settled(self) -> None:
         """Until nothing is tentative anywhere, and everywhere is committed as much."""

@@ -40,6 +40,12 @@ from creek.cluster.server import Server
     help="What a tentative answer waits for. A stable one waits for a majority's disks.",
 )
 @click.option("--scheme", help="The replication scheme.")
+@click.option(
+    "--fresh",
+    is_flag=True,
+    default=None,
+    help="Begin before every member was heard of. Only if none of them has ever run.",
+)
 @click.option("--record", metavar="DIR", help="Write down there what it does: see 'creek gather'.")
 @click.option(
     "--record-orders", is_flag=True, default=None, help="And what answers were computed on: slow."

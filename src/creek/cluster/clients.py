@@ -92,6 +92,8 @@ class Desk:
         """Calls that wait for an answer."""
         self.waiting: WaitingRoom[tuple[Connection, int]] = WaitingRoom(_again, _too_late)
         self._sessions = 0
+        self.opening: Dot | None = None
+        """What all calls wait for, as if it were a request."""
 
     def next_session(self) -> int:
         self._sessions += 1
@@ -106,7 +108,7 @@ class Desk:
         except UsageError as error:
             connection.refuse(call, "bad_arguments", str(error))
             return
-        missing = next((dot for dot in call.after if not self.knows(dot)), None)
+        missing = self.opening or next((dot for dot in call.after if not self.knows(dot)), None)
         if missing is not None:
             self._wait(connection, call, missing)
             return
@@ -262,6 +264,8 @@ class Connection(asyncio.Protocol):
 
     def too_late(self, number: int, missing: Dot) -> None:
         what = f"it comes after request {missing}, which did not arrive here in time"
+        if missing == self._desk.opening:
+            what = "this replica has an empty disk, and does not take part yet: see 'creek status'"
         self.refuse(self._calls[number], "deadline", what)
 
     # --- what it is told ----------------------------------------------------------------------

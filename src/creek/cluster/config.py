@@ -57,6 +57,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     tick_ms: int = 20
     checkpoint_every: int = 20_000
     """Requests between two checkpoints, which shorten the journal."""
+    fresh: bool = False
+    """No replica of this cluster has ever run: begin without hearing from all of them."""
     record: str = ""
     """A folder, for what it does to be written down: 'creek gather' makes a run of it."""
     record_orders: bool = False

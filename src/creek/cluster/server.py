@@ -33,6 +33,8 @@ BACKLOG_MAX: Final = 20_000
 """Tasks and batches that wait: beyond that, clients are told that it is busy."""
 SAMPLE_S: Final = 0.25
 """Between two samples of its counters, where they are recorded."""
+TELL_S: Final = 2.0
+"""Until whoever looks after a replica is told what it waits for."""
 DIGEST_S: Final = 0.25
 """Between two messages with digests of the state."""
 WATCH_S: Final = 0.25
@@ -59,6 +61,7 @@ class Server:
             checkpoint_every=config.checkpoint_every,
             record_orders=int(config.record_orders),
             digest_every=DIGEST_EVERY,
+            begin_anew=int(not config.fresh),
         )
         self.digests = Digests(config.replica, members)
         self._datatype = load_datatype(config.datatype)
@@ -118,6 +121,9 @@ class Server:
         if self._recorder is not None:
             self._recorder.begin()
             self._spawn(self._sample(self._recorder))
+        if replica.waits_for() is not None:
+            self.desk.opening = Dot(config.replica, 0)
+            self._spawn(self._wait_for_others())
         await self._listen()
         self.peers.start()
         self._spawn(self._tick())
@@ -181,6 +187,7 @@ class Server:
             "refused": self.refused_by_reason(),
             "clocks_ahead_us": {str(peer): us for peer, us in sorted(replica.drift_us.items())},
             "disk": None if failed is None else str(failed),
+            "waits_for": replica.waits_for(),
             "digests": self.digests.status(),
             "failure": None if self.failure is None else str(self.failure),
         }
@@ -301,6 +308,25 @@ class Server:
             self.driver.tick()
             due = max(due + beat, loop.time())
             await asyncio.sleep(due - loop.time())
+
+    async def _wait_for_others(self) -> None:
+        """Let calls in when this replica, which began with nothing, takes part."""
+        loop, opening = asyncio.get_running_loop(), self.desk.opening
+        tell_at, told = loop.time() + TELL_S, False
+        while (missing := self.driver.replica.waits_for()) is not None:
+            if loop.time() >= tell_at and not told:
+                told = True
+                whom = f"replicas {', '.join(map(str, missing))}" if missing else "their state"
+                self._log(
+                    f"{self.config.data} is empty, and so it takes no part before every other "
+                    f"member has told what it knows: waits for {whom}"
+                )
+            await asyncio.sleep(self.config.tick_ms / 1000)
+        if told:
+            self._log("takes part")
+        self.desk.opening = None
+        assert opening is not None
+        self.desk.arrived(opening)
 
     async def _mend_disk(self) -> None:
         while True:

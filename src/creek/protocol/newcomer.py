@@ -14,8 +14,8 @@ Why that is enough, when no member but this one has forgotten anything:
   none of them any more. So what may have been decided in them has been accepted by one of those who
   answered; it tells, and this replica accepts the same. A leader that asks this replica hears of
   it, as it would have before. What is decided already, this replica knows before it begins.
-- Which numbers it used: a request that left has arrived at a member or nowhere. It begins behind
-  all that any of them has received, once it has them too.
+- What it vouched for, and which numbers it used: a request that left has arrived at a member or
+  nowhere. It begins once it has all that any of them has received, and counts on from there.
 
 A driver must see to it that nothing arrives that was sent before the loss by a replica that begins
 anew. Members that begin anew as well have nothing to tell; if all do, the cluster is new.
@@ -69,9 +69,7 @@ class Newcomer:
         if self.waits_for():
             return False
         for told in self._known.values():
-            if told.decided > first_undecided:
-                return False
-            if told.received.last(self._index) > received.contiguous(self._index):
+            if told.decided > first_undecided or not received.covers(told.received):
                 return False
         return True
 

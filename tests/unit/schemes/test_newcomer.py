@@ -172,6 +172,9 @@ def test_what_others_have_accepted_is_accepted_and_kept() -> None:
         bench.network.clear()
         for sender, receiver, message in waiting:
             bench.receive(receiver, sender, message)
+    assert bench[lost].waits_for() == ()
+    (request,) = bench[leader]._broadcasts.gossip._kept.values()
+    bench.receive(lost, leader, Cast((request,)))
     acceptor = bench[lost]._broadcasts.cab.acceptor
     assert bench[lost].waits_for() is None
     assert [value.batch for value in acceptor.accepted.values()] == [(Dot(leader, 1),)]

@@ -19,6 +19,7 @@ from creek.cluster.once import Once
 from creek.cluster.peers import Listener, Peers
 from creek.cluster.recorder import Recorder
 from creek.cluster.security import answering, dialling
+from creek.cluster.upkeep import compare_digests, mend_disk, wait_for_others
 from creek.cluster.watch import Watch
 from creek.cluster.wire import WIRE_VERSION, FromPeer, PeerHello, Told, address_of
 from creek.errors import StorageFault
@@ -33,14 +34,8 @@ BACKLOG_MAX: Final = 20_000
 """Tasks and batches that wait: beyond that, clients are told that it is busy."""
 SAMPLE_S: Final = 0.25
 """Between two samples of its counters, where they are recorded."""
-TELL_S: Final = 2.0
-"""Until whoever looks after a replica is told what it waits for."""
-DIGEST_S: Final = 0.25
-"""Between two messages with digests of the state."""
 WATCH_S: Final = 0.25
 """Between two looks for what its log should tell."""
-RETRY_S: Final = 1.0
-"""Between two looks whether a failed disk works again."""
 
 
 class Server:
@@ -123,12 +118,12 @@ class Server:
             self._spawn(self._sample(self._recorder))
         if replica.waits_for() is not None:
             self.desk.opening = Dot(config.replica, 0)
-            self._spawn(self._wait_for_others())
+            self._spawn(self._open_when_let_in(self.desk.opening))
         await self._listen()
         self.peers.start()
         self._spawn(self._tick())
-        self._spawn(self._mend_disk())
-        self._spawn(self._compare_digests())
+        self._spawn(mend_disk(self.journal))
+        self._spawn(compare_digests(self.digests, self.peers, self.fail, self.events))
         self._spawn(self._watch())
         where = f"{address_of(config.clients)[0]}:{self.client_port}"
         self.events.info(
@@ -309,47 +304,10 @@ class Server:
             due = max(due + beat, loop.time())
             await asyncio.sleep(due - loop.time())
 
-    async def _wait_for_others(self) -> None:
-        """Let calls in when this replica, which began with nothing, takes part."""
-        loop, opening = asyncio.get_running_loop(), self.desk.opening
-        tell_at, told = loop.time() + TELL_S, False
-        while (missing := self.driver.replica.waits_for()) is not None:
-            if loop.time() >= tell_at and not told:
-                told = True
-                whom = f"replicas {', '.join(map(str, missing))}" if missing else "their state"
-                self._log(
-                    f"{self.config.data} is empty, and so it takes no part before every other "
-                    f"member has told what it knows: waits for {whom}"
-                )
-            await asyncio.sleep(self.config.tick_ms / 1000)
-        if told:
-            self._log("takes part")
+    async def _open_when_let_in(self, opening: Dot) -> None:
+        await wait_for_others(self.driver.replica, self.config.tick_ms / 1000, self.events)
         self.desk.opening = None
-        assert opening is not None
         self.desk.arrived(opening)
-
-    async def _mend_disk(self) -> None:
-        while True:
-            await asyncio.sleep(RETRY_S)
-            if self.journal.failed is not None:
-                self.journal.retry()
-
-    async def _compare_digests(self) -> None:
-        loop = asyncio.get_running_loop()
-        differing: list[int] = []
-        while True:
-            await asyncio.sleep(DIGEST_S)
-            self.peers.send(self.peers.connected(), self.digests.take_told())
-            verdict = self.digests.verdict(loop.time())
-            if verdict is not None:
-                self.fail(verdict)
-                return
-            found = self.digests.differing()
-            for peer in found:
-                if peer not in differing:
-                    what = f"replica {peer} has come to another state than this one"
-                    self.events.error("state.differs", what, peer=peer)
-            differing = found
 
     async def _watch(self) -> None:
         watch = Watch(self.events, self.config.replica)

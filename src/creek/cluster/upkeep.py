@@ -1,0 +1,63 @@
+"""What a replica looks after from time to time, each for as long as it runs."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from creek.cluster.digests import Digests
+from creek.cluster.journal import Journal
+from creek.cluster.logs import EventLog
+from creek.cluster.peers import Peers
+from creek.schemes.contract import Replica
+
+TELL_S: Final = 2.0
+"""Until whoever looks after a replica is told what it waits for."""
+DIGEST_S: Final = 0.25
+"""Between two messages with digests of the state."""
+RETRY_S: Final = 1.0
+"""Between two looks whether a failed disk works again."""
+
+
+async def wait_for_others(replica: Replica, beat_s: float, events: EventLog) -> None:
+    """Until the replica, which began with nothing, takes part."""
+    loop = asyncio.get_running_loop()
+    tell_at, told = loop.time() + TELL_S, False
+    while (missing := replica.waits_for()) is not None:
+        if loop.time() >= tell_at and not told:
+            told = True
+            whom = f"replicas {', '.join(map(str, missing))}" if missing else "their state"
+            what = (
+                "its folder was empty: it takes no part before every other member has told what it "
+                f"knows, and waits for {whom}"
+            )
+            events.warning("replica.waits", what, waits_for=missing)
+        await asyncio.sleep(beat_s)
+    if told:
+        events.info("replica.entered", "takes part")
+
+
+async def mend_disk(journal: Journal) -> None:
+    while True:
+        await asyncio.sleep(RETRY_S)
+        if journal.failed is not None:
+            journal.retry()
+
+
+async def compare_digests(
+    digests: Digests, peers: Peers, fail: Callable[[Exception], None], events: EventLog
+) -> None:
+    loop = asyncio.get_running_loop()
+    differing: list[int] = []
+    while True:
+        await asyncio.sleep(DIGEST_S)
+        peers.send(peers.connected(), digests.take_told())
+        verdict = digests.verdict(loop.time())
+        if verdict is not None:
+            fail(verdict)
+            return
+        found = digests.differing()
+        for peer in found:
+            if peer not in differing:
+                what = f"replica {peer} has come to another state than this one"
+                events.error("state.differs", what, peer=peer)
+        differing = found

@@ -251,11 +251,16 @@ class Server:
     def _observe(self, events: tuple[Event, ...]) -> None:
         if self._observer is not None:
             self._observer(events)
+        if not self.desk.waiting:
+            return
+        # Not before the effects that these events come with are carried out: who comes after a
+        # request is executed after it, and its records follow those of that request.
+        loop = asyncio.get_running_loop()
         for event in events:
             if isinstance(event, RbDelivered):
-                self.desk.arrived(event.id)
+                loop.call_soon(self.desk.arrived, event.id)
             elif isinstance(event, Installed):
-                self.desk.arrived_all()
+                loop.call_soon(self.desk.arrived_all)
 
     def _released(self) -> None:
         if self._disk_told:

@@ -1,0 +1,16 @@
+"""`creek` with a clock that is wrong: `faults_clock.py MICROSECONDS serve …`."""
+
+import sys
+
+from creek.cli import main
+from creek.cluster import driver
+
+
+def run(ahead_us: int, arguments: list[str]) -> int:
+    right_us = driver.now_us
+    driver.now_us = lambda: right_us() + ahead_us
+    return main(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(run(int(sys.argv[1]), sys.argv[2:]))

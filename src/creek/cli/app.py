@@ -14,7 +14,7 @@ import click
 
 import creek
 from creek.cli.bench import bench
-from creek.cli.call import call, status
+from creek.cli.call import call
 from creek.cli.certs import certs
 from creek.cli.check import check
 from creek.cli.exits import DISK, INTERRUPTED, PIPE_CLOSED, USAGE
@@ -26,6 +26,8 @@ from creek.cli.pipeline_run import run
 from creek.cli.pipeline_stages import measure, verify
 from creek.cli.serve import serve
 from creek.cli.simulate import simulate
+from creek.cli.status import status
+from creek.cli.up import up
 from creek.errors import LIKELY, StorageFault, UsageError
 
 
@@ -45,6 +47,8 @@ def command(context: click.Context) -> None:
       creek fuzz --seeds 200                   look for a seed that breaks the protocol
       creek check runs/one                     check a run that was kept
       creek pipeline run                       the paper's experiments, on Spark, as a page
+      creek up                                 a live cluster of three, on this machine
+      creek call put lamp 3                    an operation on it
       creek serve --config replica.toml        one replica of a live cluster
       creek pipeline simulate --grid quick --out runs/quick    many runs, on Spark
 
@@ -69,6 +73,7 @@ command.add_command(serve)
 command.add_command(call)
 command.add_command(status)
 command.add_command(certs)
+command.add_command(up)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -4,6 +4,8 @@ A value that cannot be meant raises `UsageError`, whose message says what is all
 prints it and exits with code 2.
 """
 
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +97,13 @@ def parse_call(text: str, datatype: DataType) -> Invocation:
             raise BadValue(f"call '{text}': write {number}{unit}, without a space")
         case _:
             raise BadValue(f"'{text}' is not a call: write {CALL_FORM}")
+
+
+def import_from_here() -> None:
+    """Let data types be found where the user is, as `python -m` does."""
+    here = os.getcwd()
+    if "" not in sys.path and here not in sys.path:
+        sys.path.insert(0, here)
 
 
 def argument_of(text: str) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from creek.cli.exits import FINE
+from creek.cli.options import import_from_here
 from creek.cluster import logs
 from creek.cluster.config import ServerConfig, read_config
 from creek.cluster.server import Server
@@ -59,7 +60,8 @@ from creek.cluster.server import Server
     help="From which level on events are told.",
 )
 @click.option("--tick-ms", type=int, help="How often it looks after what was forgotten.")
-def serve(path: Path | None, members: tuple[str, ...], **given: Any) -> int:
+@click.option("--with-parent", is_flag=True, hidden=True, help="Stop when the input ends.")
+def serve(path: Path | None, members: tuple[str, ...], with_parent: bool, **given: Any) -> int:
     """Run one replica, until it is interrupted.
 
     Every option can also stand in the file, or in the environment as CREEK_CLUSTER, CREEK_DATA and
@@ -75,7 +77,8 @@ def serve(path: Path | None, members: tuple[str, ...], **given: Any) -> int:
         given["members"] = dict(_member(each) for each in members)
     config = read_config(path, given)
     logs.set_up(config.log, config.log_level)
-    asyncio.run(_serve(config))
+    import_from_here()
+    asyncio.run(_serve(config, with_parent))
     return FINE
 
 
@@ -86,7 +89,7 @@ def _member(text: str) -> tuple[str, str]:
     return number, address
 
 
-async def _serve(config: ServerConfig) -> None:
+async def _serve(config: ServerConfig, with_parent: bool) -> None:
     server = Server(config)
     await server.start()
     host = config.clients.rpartition(":")[0] or "127.0.0.1"
@@ -95,6 +98,8 @@ async def _serve(config: ServerConfig) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, server.over.set)
+    if with_parent:
+        loop.add_reader(0, server.over.set)
     await server.over.wait()
     await server.stop()
     if server.failure is not None:

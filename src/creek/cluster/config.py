@@ -95,6 +95,16 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return bool(self.security.authority)
 
     @property
+    def for_clients(self) -> str:
+        """Where clients find it, as others may be told; empty when only it will know."""
+        host, port = address_of(self.clients)
+        if not port:
+            return ""
+        if host in ("0.0.0.0", "::"):
+            host, _ = self.peers[self.replica]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    @property
     def peers(self) -> dict[int, tuple[str, int]]:
         return {replica: address_of(text) for replica, text in sorted(self.members.items())}
 

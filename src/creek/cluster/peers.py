@@ -56,6 +56,8 @@ class Peers:
             if replica != hello.replica
         }
         self.heard: set[Listener] = set()
+        self.clients = {hello.replica: hello.clients}
+        """Where clients find each, as far as they have said so."""
         self.sent_bytes = 0
         self.sent_messages = 0
 
@@ -181,6 +183,7 @@ class Link:
             talker.close()
             return None
         self._told = ""
+        self._peers.clients[hello.replica] = hello.clients
         return talker
 
     def _tell(self, problem: Problem) -> None:
@@ -291,6 +294,7 @@ class Listener(asyncio.Protocol):
                 if other._sender == hello.replica:
                     other.close()
             self._sender = hello.replica
+            self._peers.clients[hello.replica] = hello.clients
         else:
             self._peers.count(problem.reason)
             self.close()

@@ -84,7 +84,12 @@ class Server:
         records = self.journal.open()
         self._recorder = self._recording(replica.terms) if config.record else None
         hello = PeerHello(
-            WIRE_VERSION, config.cluster, config.replica, self._settings.members, datatype.name
+            WIRE_VERSION,
+            config.cluster,
+            config.replica,
+            self._settings.members,
+            datatype.name,
+            config.for_clients,
         )
         self.peers = Peers(
             hello, config.peers, self._receive, self._count, self._dialling(), self._log_peer
@@ -173,6 +178,7 @@ class Server:
             "scheme": self.config.scheme,
             "leader": replica.leader(),
             "connected": self.peers.connected(),
+            "addresses": {str(each): at for each, at in sorted(self.peers.clients.items())},
             "committed": replica.committed_length(),
             "tentative": len(replica.tentative_ids()),
             "backlog": self.driver.backlog,

@@ -83,6 +83,8 @@ class PeerHello(msgspec.Struct, frozen=True, array_like=True, tag=1):
     replica: int
     members: tuple[int, ...]
     datatype: str
+    clients: str = ""
+    """Where clients find it."""
 
 
 class Told(msgspec.Struct, frozen=True, array_like=True, tag=2):

@@ -14,19 +14,29 @@ from creek.client import connect
 from creek.errors import StorageFault
 
 PATIENCE_S: Final = 60.0
+PEERS_AFTER: Final = 100
+"""Ports between where clients find a replica and where others do."""
 
 
 class LocalCluster:
     """Replicas as `creek serve` runs them. What they print goes to a file each."""
 
     def __init__(
-        self, folder: Path, *, replicas: int, datatype: str = "kv", options: Sequence[str] = ()
+        self,
+        folder: Path,
+        *,
+        replicas: int,
+        datatype: str = "kv",
+        options: Sequence[str] = (),
+        port: int | None = None,
     ) -> None:
+        """`port`: where clients find the first one, and those after it the others; replicas find
+        each other `PEERS_AFTER` further on. Without it, wherever there is room."""
         self.folder = folder
         self._datatype = datatype
         self._options = tuple(options)
-        self._members = [f"127.0.0.1:{free_port()}" for _ in range(replicas)]
-        self.addresses = [f"127.0.0.1:{free_port()}" for _ in range(replicas)]
+        self._members = _addresses(replicas, port and port + PEERS_AFTER)
+        self.addresses = _addresses(replicas, port)
         self._running: dict[int, subprocess.Popen[bytes]] = {}
 
     @property
@@ -40,16 +50,22 @@ class LocalCluster:
             for number, address in enumerate(self._members):
                 command += ["--member", f"{number}={address}"]
             command += ["--clients", self.addresses[replica], "--datatype", self._datatype]
-            command += ["--data", str(self.folder / f"data-{replica}"), *self._options]
+            command += ["--data", str(self.folder / f"data-{replica}"), "--with-parent"]
+            command += self._options
             with (self.folder / f"{replica}.out").open("ab") as output:
                 self._running[replica] = subprocess.Popen(
-                    command, stdout=output, stderr=output, env=dict(os.environ)
+                    command,
+                    stdin=subprocess.PIPE,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,  # an interrupt from the keyboard is for this process
                 )
 
     def kill(self, replica: int) -> None:
         process = self._running.pop(replica)
         process.kill()
         process.wait()
+        _close(process)
 
     async def statuses(self) -> list[dict[str, Any]]:
         return list(await asyncio.gather(*(self._status(each) for each in sorted(self._running))))
@@ -84,11 +100,21 @@ class LocalCluster:
         except TimeoutError as error:
             raise StorageFault(f"the cluster does not come to rest: see {self.folder}") from error
 
+    def ended(self) -> dict[int, int]:
+        """Those that ended by themselves, with their exit codes. They do not count any more."""
+        codes = {each: process.poll() for each, process in self._running.items()}
+        found = {replica: code for replica, code in codes.items() if code is not None}
+        for replica in found:
+            _close(self._running.pop(replica))
+        return found
+
+    def last_words(self, replica: int) -> str:
+        said = (self.folder / f"{replica}.out").read_text(errors="replace").strip()
+        return said.splitlines()[-1] if said else "nothing"
+
     def _look_after(self) -> None:
-        for replica, process in self._running.items():
-            if process.poll() is not None:
-                said = (self.folder / f"{replica}.out").read_text(errors="replace").strip()
-                raise StorageFault(f"replica {replica} ended: {said.splitlines()[-1:] or 'mute'}")
+        for replica in self.ended():
+            raise StorageFault(f"replica {replica} ended: {self.last_words(replica)}")
 
     def stop(self) -> None:
         for process in self._running.values():
@@ -99,7 +125,18 @@ class LocalCluster:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+            _close(process)
         self._running.clear()
+
+
+def _close(process: "subprocess.Popen[bytes]") -> None:
+    assert process.stdin is not None
+    process.stdin.close()
+
+
+def _addresses(number: int, first: int | None) -> list[str]:
+    ports = [first + each if first else free_port() for each in range(number)]
+    return [f"127.0.0.1:{port}" for port in ports]
 
 
 def free_port() -> int:

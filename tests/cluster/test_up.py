@@ -1,0 +1,156 @@
+"""`creek up`, `creek call` and `creek status`, as a person uses them."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import creek
+from creek.cli import main
+from creek.load.local import PEERS_AFTER
+from tests.cluster.house import PATIENCE_S
+
+
+class Up:
+    """The command, and what it prints."""
+
+    def __init__(self, *options: str) -> None:
+        command = [sys.executable, "-m", "creek", "up", *options]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        self.said: list[str] = []
+
+    def until(self, line: str) -> None:
+        """Until it has said so."""
+        assert self.process.stdout is not None
+        watch = threading.Timer(PATIENCE_S, self.process.kill)
+        watch.start()
+        try:
+            while line not in self.said:
+                said = self.process.stdout.readline()
+                assert said, f"it never said '{line}', but {self.said}"
+                self.said.append(said.strip())
+        finally:
+            watch.cancel()
+
+    def replicas(self) -> list[int]:
+        pid = self.process.pid
+        return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(PATIENCE_S)
+
+
+@contextmanager
+def up(*options: str) -> Iterator[Up]:
+    cluster = Up(*options)
+    try:
+        yield cluster
+    finally:
+        cluster.process.kill()
+        cluster.process.wait()
+        assert cluster.process.stdout is not None
+        cluster.process.stdout.close()
+
+
+def is_running(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+def free_ports() -> int:
+    """The first of some that are free, and of those for replicas."""
+    for first in range(20_000 + os.getpid() % 20_000, 60_000, 500):
+        try:
+            for port in (first, first + 1, first + 2):
+                for each in (port, port + PEERS_AFTER):
+                    with socket.socket() as tried:
+                        tried.bind(("127.0.0.1", each))
+        except OSError:
+            continue
+        return first
+    raise AssertionError("no ports are free")
+
+
+def test_a_cluster_is_started_looked_after_and_stopped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    port = free_ports()
+    folder = tmp_path / "trial"
+    options = ("--port", str(port), "--data", str(folder))
+    at = [f"127.0.0.1:{port + each}" for each in range(3)]
+    with up(*options) as cluster:
+        for replica, address in enumerate(at):
+            cluster.until(f"replica {replica} is up at {address}")
+        assert any(f'creek.connect("{",".join(at)}")' in line for line in cluster.said)
+        assert main(["call", "put", "lamp", "3", "--at", at[0], "--final"]) == 0
+        assert main(["call", "get", "lamp", "--strong", "--at", at[1]]) == 0
+        assert capsys.readouterr().out == "null  (final)\n3  (stable)\n"
+        assert main(["call", "gett", "lamp", "--at", at[0]]) == 1
+        assert "did you mean 'get'?" in capsys.readouterr().err
+
+        assert main(["up", "--port", str(port)]) == 2
+        assert f"port {port}: Address already in use" in capsys.readouterr().err
+
+        assert main(["status", "--at", at[0], "--json"]) == 0  # the others are found through it
+        found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert [(each["replica"], each["address"]) for each in found] == list(enumerate(at))
+        assert {each["committed"] > 0 for each in found} == {True}
+
+        os.kill(cluster.replicas()[1], signal.SIGKILL)
+        cluster.until("replica 1 was ended by signal 9: it is started again")
+        cluster.until(f"replica 1 is up at {at[1]}")
+        assert cluster.stop() == 0
+
+    assert main(["status", "--at", at[0]]) == 1
+    assert "unreachable" in capsys.readouterr().out
+    assert main(["up", *options, "--replicas", "5"]) == 2
+    assert "go on with --replicas 3 --datatype kv" in capsys.readouterr().err
+
+    with up(*options) as cluster:  # goes on with what is there
+        cluster.until(f"replica 2 is up at {at[2]}")
+        with creek.connect(at) as db:
+            assert db.strong.get("lamp") == 3
+        replicas = cluster.replicas()
+        cluster.process.kill()
+    until = time.monotonic() + PATIENCE_S
+    while any(map(is_running, replicas)):  # they do not outlive who started them
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ("--datatype kvv", "unknown data type 'kvv'"),
+        ("--datatype nowhere:shop", "there is no module 'nowhere'"),
+        ("--replicas 0", "0 is not in the range"),
+        ("--data .", "holds something else"),
+    ],
+)
+def test_a_cluster_that_cannot_be_is_not_started(
+    options: str,
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "mine").touch()
+    monkeypatch.chdir(tmp_path)
+    assert main(["up", "--port", str(free_ports()), *options.split()]) == 2
+    assert says in capsys.readouterr().err
+    assert [each.name for each in tmp_path.iterdir()] == ["mine"]

@@ -42,6 +42,17 @@ from creek.cluster.server import Server
 )
 @click.option("--scheme", help="The replication scheme.")
 @click.option(
+    "--execution",
+    type=click.Choice(["inline", "threads"]),
+    help="Where operations run. In a thread of their own, long ones hold up only each other.",
+)
+@click.option(
+    "--operation-limit",
+    type=float,
+    metavar="SECONDS",
+    help="After which an operation that still runs is reported.",
+)
+@click.option(
     "--fresh",
     is_flag=True,
     default=None,

@@ -57,6 +57,10 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     tick_ms: int = 20
     checkpoint_every: int = 20_000
     """Requests between two checkpoints, which shorten the journal."""
+    execution: Literal["inline", "threads"] = "inline"
+    """Where operations run: between all else that a replica does, or in a thread of their own."""
+    operation_limit: float = 5.0
+    """Seconds after which an operation that still runs is reported."""
     fresh: bool = False
     """No replica of this cluster has ever run: begin without hearing from all of them."""
     record: str = ""
@@ -76,6 +80,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise BadValue(f"replica is {self.replica}: members are {known}")
         if self.record_orders and not self.record:
             raise BadValue("record_orders needs record: name a folder to record into")
+        if not self.operation_limit > 0:
+            raise BadValue(f"operation_limit is {self.operation_limit}: it must be above 0")
         if self.tick_ms < 1:
             raise BadValue(f"tick_ms is {self.tick_ms}: it must be at least 1")
         secured = (self.security.authority, self.security.certificate, self.security.key)

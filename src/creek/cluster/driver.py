@@ -4,29 +4,30 @@ Rules it keeps, as `creek.protocol.effects` asks:
 
 - What a batch sends and answers leaves only when its records, and all before them, are durable. So
   it leaves in order. (Where tentative answers need not survive a crash, they leave at once.)
-- Tasks are run in turns, and a turn ends after a while: messages, ticks and other clients come in
-  between, however much there is to execute.
+- Tasks are run by an `Executor`, which may use the replica in another thread: whatever else uses it
+  holds the executor's gate.
+- What the replica raises, unless it refuses what it is asked, is a bug: it takes no further part.
 
 A replica whose disk fails takes no further part until it works again: for the others it is as if
 the network were broken.
 """
 
-import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
+from creek.cluster.execution import Executor
 from creek.cluster.recorder import Recorder, steady_us
-from creek.errors import StorageFault
+from creek.errors import CreekError, StorageFault
+from creek.execution.execution import Execution
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Digest, Effects, Event, Kind, Response, Send, Task
 from creek.protocol.messages import Message, Record
 from creek.protocol.request import Operation
 from creek.schemes.contract import Replica
 
-TURN_S: Final = 0.004
-"""How long tasks are run before others have their turn."""
+_Given = TypeVar("_Given")
 
 
 class Log(Protocol):
@@ -49,73 +50,96 @@ class Driver:
         self,
         replica: Replica,
         journal: Log,
+        executor: Executor,
         *,
         send: Callable[[tuple[int, ...], Message], None],
         respond: Callable[[Response], None],
         observe: Callable[[tuple[Event, ...]], None],
         compare: Callable[[Digest], None],
+        broke: Callable[[Exception], None],
         tentative_at_once: bool = False,
         recorder: Recorder | None = None,
     ) -> None:
         """`observe` and `recorder` see everything before anybody else can know of it; `compare`
-        gets the digests of the state."""
+        gets the digests of the state; `broke` is called when there is a bug."""
         self.replica = replica
         self._journal = journal
         self._send = send
         self._respond = respond
         self._observe = observe
         self._compare = compare
+        self._broke = broke
         self._tentative_at_once = tentative_at_once
         self._recorder = recorder
         self._end = journal.durable
         """The position behind the last record."""
         self._held: deque[_Held] = deque()
-        self._tasks: deque[Task] = deque()
-        self._working = False
         self._halted = False
-        self._loop = asyncio.get_running_loop()
-        self.executions = 0
-        self.executing_s = 0.0
+        self.executor = executor
+        executor.begin(replica, self._completed)
 
     # --- inputs -------------------------------------------------------------------------------
 
     def recover(self, records: Iterable[Record]) -> None:
-        self.replica.recover(records)
-        self._carry_out()
+        self._input(self.replica.recover, records)
 
     def invoke(self, operation: Operation, strong: bool, session: int) -> Dot:
         at_us = steady_us()
-        id = self.replica.invoke(operation, strong, session, now_us())
+        id, effects = self._step(self.replica.invoke, operation, strong, session, now_us())
         if self._recorder is not None:
             self._recorder.invoked(at_us, id, operation, strong, session)
-        self._carry_out()
+        self._carry_out(effects)
         return id
 
     def receive(self, message: Message, sender: int) -> None:
         if self._journal.failed is None and not self._halted:
-            self.replica.receive(message, sender, now_us())
-            self._carry_out()
+            self._input(self.replica.receive, message, sender, now_us())
 
     def tick(self) -> None:
         if self._journal.failed is None and not self._halted:
-            self.replica.tick(now_us())
-            self._carry_out()
+            self._input(self.replica.tick, now_us())
+
+    def _completed(self, task: Task, execution: Execution) -> None:
+        if not self._halted:
+            self._input(self.replica.completed, task, execution, now_us())
+
+    def _input(self, step: Callable[..., object], *arguments: object) -> None:
+        _, effects = self._step(step, *arguments)
+        self._carry_out(effects)
+
+    def _step(self, step: Callable[..., _Given], *arguments: object) -> tuple[_Given, Effects]:
+        try:
+            with self.executor.gate:
+                return step(*arguments), self.replica.take_effects()
+        except CreekError:
+            raise
+        except Exception as error:
+            self._broke(error)
+            raise
 
     def halt(self) -> None:
         """Take no further part, and let nothing leave any more."""
         self._halted = True
         self._held.clear()
-        self._tasks.clear()
+        self.executor.halt()
+
+    @property
+    def executions(self) -> int:
+        return self.executor.executions
+
+    @property
+    def executing_s(self) -> float:
+        return self.executor.executing_s
 
     @property
     def backlog(self) -> int:
         """Tasks that wait for their turn, and batches that wait for the disk."""
-        return len(self._tasks) + len(self._held)
+        return self.executor.waiting() + len(self._held)
 
     # --- effects ------------------------------------------------------------------------------
 
-    def _carry_out(self) -> None:
-        effects, recorder = self.replica.take_effects(), self._recorder
+    def _carry_out(self, effects: Effects) -> None:
+        recorder = self._recorder
         if effects.events:
             if recorder is not None:
                 recorder.happened(effects.events)
@@ -129,10 +153,7 @@ class Driver:
         if effects.send or effects.respond:
             self._let_go(effects)
         if effects.tasks:
-            self._tasks.extend(effects.tasks)
-            if not self._working:
-                self._working = True
-                self._loop.call_soon(self._work)
+            self.executor.submit(effects.tasks)
 
     def _let_go(self, effects: Effects) -> None:
         respond = effects.respond
@@ -167,25 +188,6 @@ class Driver:
             self._recorder.answered(responses)
         for response in responses:
             self._respond(response)
-
-    # --- execution ----------------------------------------------------------------------------
-
-    def _work(self) -> None:
-        """A turn."""
-        replica, tasks = self.replica, self._tasks
-        begun = now = time.monotonic()
-        while tasks:
-            task = tasks.popleft()
-            replica.completed(task, replica.run(task), now_us())
-            self.executions += 1
-            self._carry_out()
-            now = time.monotonic()
-            if now >= begun + TURN_S:
-                break
-        self.executing_s += now - begun
-        self._working = bool(tasks)
-        if self._working:
-            self._loop.call_soon(self._work)
 
 
 def now_us() -> int:

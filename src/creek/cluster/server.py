@@ -6,12 +6,15 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from traceback import format_exception
 from typing import Any, Final
 
 from creek.cluster.clients import Connection, Desk
 from creek.cluster.config import ServerConfig, load_datatype
 from creek.cluster.digests import DIGEST_EVERY, Digests
 from creek.cluster.driver import Driver
+from creek.cluster.execution import Executor, Inline, Threaded
+from creek.cluster.gate import Gate, Guarded
 from creek.cluster.journal import Journal
 from creek.cluster.logs import EventLog
 from creek.cluster.metrics import Histogram, Latencies, TimedCalls
@@ -21,8 +24,10 @@ from creek.cluster.recorder import Recorder
 from creek.cluster.security import answering, dialling
 from creek.cluster.upkeep import compare_digests, mend_disk, wait_for_others
 from creek.cluster.watch import Watch
+from creek.cluster.watchdog import Watchdog
 from creek.cluster.wire import WIRE_VERSION, FromPeer, PeerHello, Told, address_of
 from creek.errors import StorageFault
+from creek.execution.datatype import DataType
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Event, Installed, RbDelivered, Response
 from creek.protocol.request import Operation
@@ -72,7 +77,8 @@ class Server:
 
     async def start(self) -> None:
         config, datatype = self.config, self._datatype
-        replica = registry.named(config.scheme)(config.replica, self._settings, Once(datatype))
+        executor, called = self._executing(Once(datatype))
+        replica = registry.named(config.scheme)(config.replica, self._settings, called)
         self.journal = Journal(
             Path(config.data),
             loop=asyncio.get_running_loop(),
@@ -108,10 +114,12 @@ class Server:
         self.driver = Driver(
             replica,
             self.journal,
+            executor,
             send=self.peers.send,
             respond=self._respond,
             observe=self._observe,
             compare=self.digests.note,
+            broke=self._broke,
             tentative_at_once=config.durability == "memory",
             recorder=self._recorder,
         )
@@ -152,6 +160,8 @@ class Server:
         for connection in tuple(self.desk.connections):
             connection.close()
         await self.peers.stop()
+        self.driver.halt()
+        self.watchdog.stop()
         self.journal.close()
         if self._recorder is not None:
             self._recorder.durable(self.journal.durable)
@@ -185,6 +195,7 @@ class Server:
             "under_way": self.desk.under_way,
             "clients": len(self.desk.connections),
             "executions": self.driver.executions,
+            "long_operations": self.watchdog.status(),
             "refused": self.refused_by_reason(),
             "clocks_ahead_us": {str(peer): us for peer, us in sorted(replica.drift_us.items())},
             "disk": None if failed is None else str(failed),
@@ -196,6 +207,14 @@ class Server:
     def refused_by_reason(self) -> dict[str, int]:
         """What was refused or dropped, by the replica or at its doors."""
         return dict(sorted((self.refused + Counter(self.driver.replica.refused)).items()))
+
+    def _executing(self, datatype: DataType) -> tuple[Executor, DataType]:
+        self.watchdog = Watchdog(self.config.operation_limit, self.events)
+        self.watchdog.start()
+        if self.config.execution == "inline":
+            return Inline(self.watchdog), datatype
+        gate = Gate()
+        return Threaded(gate, self.watchdog, self._broke), Guarded(datatype, gate)
 
     def _recording(self, terms: Terms) -> Recorder:
         config = self.config
@@ -280,6 +299,10 @@ class Server:
         elif self._disk_told != str(fault):
             self._disk_told = str(fault)
             self.events.error("disk.failed", self._disk_told)
+
+    def _broke(self, error: Exception) -> None:
+        self.events.error("replica.broke", repr(error), trace="".join(format_exception(error)))
+        self.fail(error)
 
     def _refusal(self) -> tuple[str, str] | None:
         if self.failure is not None:

@@ -135,6 +135,16 @@ class Snapshot:
                 yield key
         passed.start, passed.stop = start, stop
 
+    def is_current(self) -> bool:
+        """Would one see the same again?"""
+        return self._store.confirm(self, self._position)
+
+    def begin_again(self) -> None:
+        """As if nothing had been looked at."""
+        self.changes = self._store.changes
+        self.initial, self.reads, self.ranges = {}, {}, []
+        self.adds, self.picks = {}, NO_PICKS
+
     def addable(self, key: Key) -> bool:
         if not self._store.is_addable(key):
             return False
@@ -248,7 +258,9 @@ class VersionStore:
 
     def install(self, entry: Entry, snapshot: Snapshot, execution: Execution) -> bool:
         """Take over what an execution gave, if it is still valid where `entry` stands now."""
-        if not self._confirm(entry, snapshot) or self._is_within_a_stretch(entry, execution):
+        if not self.confirm(snapshot, entry.position) or self._is_within_a_stretch(
+            entry, execution
+        ):
             return False
         self.changes += 1
         entry.phase = Phase.EXECUTED
@@ -473,9 +485,8 @@ class VersionStore:
         chain.insert(found, self._doubts)
         return chain
 
-    def _confirm(self, entry: Entry, snapshot: Snapshot) -> bool:
-        """Would every read give the same again, where the entry stands now?"""
-        position = entry.position
+    def confirm(self, snapshot: Snapshot, position: Position) -> bool:
+        """Would every read give the same again, here and now?"""
         if snapshot.changes == self.changes and snapshot._position == position:
             return True
         reads = snapshot.reads

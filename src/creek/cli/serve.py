@@ -3,7 +3,7 @@
 import asyncio
 import signal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,9 @@ from creek.cli.options import import_from_here
 from creek.cluster import logs
 from creek.cluster.config import ServerConfig, read_config
 from creek.cluster.server import Server
+
+if TYPE_CHECKING:
+    from creek.gateway import Gateway
 
 
 @click.command(short_help="Run one replica of a live cluster.")
@@ -31,6 +34,9 @@ from creek.cluster.server import Server
     help="A replica and where the others find it; one for each.",
 )
 @click.option("--clients", metavar="HOST:PORT", help="Where clients find this one.")
+@click.option(
+    "--http", metavar="HOST:PORT", help="Speak HTTP there: operations, state, status, metrics."
+)
 @click.option(
     "--datatype", help="What is replicated: kv, tpcc-rows-5-0, or yours as package.module:variable."
 )
@@ -103,6 +109,7 @@ def _member(text: str) -> tuple[str, str]:
 async def _serve(config: ServerConfig, with_parent: bool) -> None:
     server = Server(config)
     await server.start()
+    gateway = await _gateway(server) if config.http else None
     host = config.clients.rpartition(":")[0] or "127.0.0.1"
     click.echo(f"replica {config.replica} of {config.cluster}: clients at {host}:", nl=False)
     click.echo(f"{server.client_port}, journal in {config.data}")
@@ -112,6 +119,17 @@ async def _serve(config: ServerConfig, with_parent: bool) -> None:
     if with_parent:
         loop.add_reader(0, server.over.set)
     await server.over.wait()
+    if gateway is not None:
+        await gateway.stop()
     await server.stop()
     if server.failure is not None:
         raise server.failure
+
+
+async def _gateway(server: Server) -> "Gateway":
+    """Imported only where HTTP is spoken: it takes its time."""
+    from creek.gateway import Gateway  # noqa: PLC0415
+
+    gateway = Gateway(server)
+    await gateway.start()
+    return gateway

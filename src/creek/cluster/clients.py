@@ -12,7 +12,7 @@ listened to, and then left alone.
 import asyncio
 import hmac
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -59,6 +59,25 @@ INTERNAL: Final = "creek."
 """Operations with such names are not for clients."""
 
 
+class Caller(Protocol):
+    """Who calls at the desk: a connection, for instance."""
+
+    client: str
+    """Its name, so that what it asks for again is not done again; empty: it does not ask again."""
+
+    def session(self, number: int) -> int: ...
+
+    def issued(self, number: int, id: Dot) -> None: ...
+
+    def answer(self, number: int, response: Response) -> None: ...
+
+    def refuse(self, call: Call, reason: str, message: str) -> None: ...
+
+    def again(self, number: int) -> None: ...
+
+    def too_late(self, number: int, missing: Dot) -> None: ...
+
+
 class Desk:
     """What all connections of clients share."""
 
@@ -87,10 +106,10 @@ class Desk:
         self.count = count
         self.tokens = tokens
         self.connections: set[Connection] = set()
-        self._asked: dict[Dot, tuple[Connection, int]] = {}
+        self._asked: dict[Dot, tuple[Caller, int]] = {}
         self.under_way = 0
         """Calls that wait for an answer."""
-        self.waiting: WaitingRoom[tuple[Connection, int]] = WaitingRoom(_again, _too_late)
+        self.waiting: WaitingRoom[tuple[Caller, int]] = WaitingRoom(_again, _too_late)
         self._sessions = 0
         self.opening: Dot | None = None
         """What all calls wait for, as if it were a request."""
@@ -99,35 +118,40 @@ class Desk:
         self._sessions += 1
         return self._sessions
 
-    def call(self, connection: "Connection", call: Call) -> None:
+    def call(self, caller: Caller, call: Call) -> None:
         try:
-            operation = self._operation(connection, call)
+            operation = self._operation(caller, call)
         except UnknownName as error:
-            connection.refuse(call, "unknown_operation", str(error))
+            caller.refuse(call, "unknown_operation", str(error))
             return
         except UsageError as error:
-            connection.refuse(call, "bad_arguments", str(error))
+            caller.refuse(call, "bad_arguments", str(error))
             return
         missing = self.opening or next((dot for dot in call.after if not self.knows(dot)), None)
         if missing is not None:
-            self._wait(connection, call, missing)
+            self._wait(caller, call, missing)
             return
         refusal = self.refusal()
         if refusal is None and self.under_way >= UNDER_WAY_MAX:
             refusal = "busy", f"{UNDER_WAY_MAX} calls are under way: try again later"
         if refusal is not None:
-            connection.refuse(call, *refusal)
+            caller.refuse(call, *refusal)
             return
-        id = self.invoke(operation, call.strong, connection.session(call.session))
-        self._asked[id] = connection, call.number
-        connection.issued(call.number, id)
+        id = self.invoke(operation, call.strong, caller.session(call.session))
+        self._asked[id] = caller, call.number
+        caller.issued(call.number, id)
 
-    def _wait(self, connection: "Connection", call: Call, missing: Dot) -> None:
+    def _wait(self, caller: Caller, call: Call, missing: Dot) -> None:
         if self.waiting.is_full:
             what = f"{len(self.waiting)} calls wait for requests that are not here"
-            connection.refuse(call, "busy", f"{what}: try again later")
+            caller.refuse(call, "busy", f"{what}: try again later")
         else:
-            self.waiting.enter((connection, call.number), missing, call.wait_ms)
+            self.waiting.enter((caller, call.number), missing, call.wait_ms)
+
+    def why_too_late(self, missing: Dot) -> str:
+        if missing == self.opening:
+            return "this replica has an empty disk, and does not take part yet: see 'creek status'"
+        return f"it comes after request {missing}, which did not arrive here in time"
 
     def arrived(self, id: Dot) -> None:
         """A request is here now."""
@@ -138,17 +162,20 @@ class Desk:
         for id in filter(self.knows, self.waiting.missing()):
             self.waiting.arrived(id)
 
+    def allows(self, token: str) -> bool:
+        return self.tokens is None or _is_known(token, self.tokens)
+
     def respond(self, response: Response) -> None:
         found = self._asked.get(response.id)
         if found is not None:
-            connection, number = found
-            connection.answer(number, response)
+            caller, number = found
+            caller.answer(number, response)
 
     def forget(self, ids: Iterable[Dot]) -> None:
         for id in ids:
             self._asked.pop(id, None)
 
-    def _operation(self, connection: "Connection", call: Call) -> Operation:
+    def _operation(self, caller: Caller, call: Call) -> Operation:
         name = call.operation
         if name.startswith(INTERNAL):
             known = self.datatype.operations
@@ -156,9 +183,9 @@ class Desk:
         if len(call.after) > AFTER_MAX:
             raise BadValue(f"after {len(call.after)} requests: at most {AFTER_MAX} can be named")
         operation = self.datatype.call(name, *call.arguments)
-        if self.datatype.is_readonly(name):
+        if self.datatype.is_readonly(name) or not caller.client:
             return operation
-        return call_once(connection.client, call.number, operation)
+        return call_once(caller.client, call.number, operation)
 
 
 class Connection(asyncio.Protocol):
@@ -233,7 +260,7 @@ class Connection(asyncio.Protocol):
             raise MalformedMessage("a client says hello once")
         if hello.version != WIRE_VERSION:
             self._deny("version", f"this replica speaks version {WIRE_VERSION}")
-        elif desk.tokens is not None and not _is_known(hello.token, desk.tokens):
+        elif not desk.allows(hello.token):
             self._deny("token", "the token is missing, or none that this replica knows")
         elif hello.datatype not in ("", desk.datatype.name):
             self._deny("datatype", f"'{desk.datatype.name}' is replicated, not '{hello.datatype}'")
@@ -263,10 +290,7 @@ class Connection(asyncio.Protocol):
         self._desk.call(self, self._calls[number])
 
     def too_late(self, number: int, missing: Dot) -> None:
-        what = f"it comes after request {missing}, which did not arrive here in time"
-        if missing == self._desk.opening:
-            what = "this replica has an empty disk, and does not take part yet: see 'creek status'"
-        self.refuse(self._calls[number], "deadline", what)
+        self.refuse(self._calls[number], "deadline", self._desk.why_too_late(missing))
 
     # --- what it is told ----------------------------------------------------------------------
 
@@ -353,14 +377,14 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
 
-def _again(call: tuple[Connection, int]) -> None:
-    connection, number = call
-    connection.again(number)
+def _again(call: tuple[Caller, int]) -> None:
+    caller, number = call
+    caller.again(number)
 
 
-def _too_late(call: tuple[Connection, int], missing: Dot) -> None:
-    connection, number = call
-    connection.too_late(number, missing)
+def _too_late(call: tuple[Caller, int], missing: Dot) -> None:
+    caller, number = call
+    caller.too_late(number, missing)
 
 
 def _without_value(answer: Answer, size: int) -> Answer:

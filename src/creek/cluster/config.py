@@ -5,6 +5,7 @@ replica = 0
 datatype = "shop.stock:shop"        # where it is imported from
 data = "data/0"
 clients = "127.0.0.1:7100"          # where clients find it
+http = "127.0.0.1:7300"             # the same for those who speak HTTP; without it, nobody does
 
 [members]                           # where replicas find each other
 0 = "127.0.0.1:7200"
@@ -70,6 +71,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     log: Literal["text", "json"] = "text"
     """How events are told, on the standard error stream: for people, or for programs."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    http: str = ""
+    """Where HTTP is spoken; empty: nowhere."""
     security: Security = Security()
 
     def __post_init__(self) -> None:
@@ -87,7 +90,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         secured = (self.security.authority, self.security.certificate, self.security.key)
         if any(secured) and not all(secured):
             raise BadValue("security needs all of authority, certificate and key, or none")
-        for address in (*self.members.values(), self.clients):
+        for address in filter(None, (*self.members.values(), self.clients, self.http)):
             host, _ = address_of(address)
             if not (all(secured) or self.security.plain or is_loopback(host)):
                 raise BadValue(

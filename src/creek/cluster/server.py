@@ -238,17 +238,17 @@ class Server:
         host, port = self.config.peers[self.config.replica]
         self._servers.append(
             await loop.create_server(
-                lambda: Listener(self.peers), host, port, ssl=self._answering(mutual=True)
+                lambda: Listener(self.peers), host, port, ssl=self.answering(mutual=True)
             )
         )
         host, port = address_of(self.config.clients)
         clients = await loop.create_server(
-            lambda: Connection(self.desk), host, port, ssl=self._answering(mutual=False)
+            lambda: Connection(self.desk), host, port, ssl=self.answering(mutual=False)
         )
         self._servers.append(clients)
         self.client_port = clients.sockets[0].getsockname()[1]
 
-    def _answering(self, mutual: bool) -> ssl.SSLContext | None:
+    def answering(self, mutual: bool) -> ssl.SSLContext | None:
         security = self.config.security
         return answering(security, mutual, self._count) if self.config.is_secured else None
 

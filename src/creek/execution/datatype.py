@@ -99,6 +99,10 @@ class DataType:
         """How to call the operation, for people."""
         return self._find(name).signature
 
+    def function(self, name: str) -> Callable[..., Any]:
+        """What the operation runs, for who describes it."""
+        return self._find(name).function
+
     def call(self, name: str, *arguments: Any) -> Operation:
         """The operation to send, or `UnknownName` or `BadValue` if it could not work anywhere."""
         declaration = self._find(name)

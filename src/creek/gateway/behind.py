@@ -1,0 +1,51 @@
+"""What the gateway asks of the replica that it stands before."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from creek.cluster.wire import Answer, Issued, Refused
+from creek.execution.datatype import DataType
+from creek.execution.keys import Place
+from creek.protocol.dots import Dot
+from creek.protocol.values import Key
+
+Said: TypeAlias = Issued | Answer | Refused
+"""First that a call has its place, and then its answers; or that it is refused."""
+
+
+class Asked(NamedTuple):
+    operation: str
+    arguments: tuple[Any, ...]
+    strong: bool
+    client: str = ""
+    """With a name and a number, asked again it is the same call; without, it is another one."""
+    number: int = 0
+    after: tuple[Dot, ...] = ()
+    wait_ms: int = 0
+    """How long those before it may take to arrive."""
+
+
+class Behind(Protocol):
+    datatype: DataType
+
+    def invoke(self, asked: Asked, hear: Callable[[Said], None]) -> Callable[[], None]:
+        """`hear` is told what comes of it, from now on and until the last answer. Call what is
+        returned to hear no more."""
+
+    def allows(self, token: str) -> bool:
+        """May one with this token, or with none, ask for anything?"""
+
+    def count(self, reason: str) -> None:
+        """Something was refused."""
+
+    def status(self) -> dict[str, Any]: ...
+
+    def unready(self) -> list[str]:
+        """Why it should not be asked for anything at present."""
+
+    def readable_lengths(self) -> range: ...
+
+    def committed_items(self, length: int, start: Place, stop: Place) -> Iterator[tuple[Key, Any]]:
+        """As `creek.schemes.contract.Replica` has it, without what is not the data type's."""
+
+    def metrics(self) -> str: ...

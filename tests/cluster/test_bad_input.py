@@ -1,15 +1,20 @@
 """What comes from elsewhere and is wrong: told to whoever sent it, counted, and nothing changes."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from creek.cluster import clients, waiting, wire
+from creek.cluster.config import read_config
+from creek.cluster.server import Server
+from creek.errors import UsageError
 from creek.protocol.dots import Dot
-from tests.cluster.house import House, house, run
+from tests.cluster.house import House, free_port, house, run
 
 
 class Wire:
@@ -158,5 +163,79 @@ def test_who_connects_and_says_nothing_is_not_waited_for(
             assert "nothing was said" in denied.message
             assert cluster.servers[0].refused["malformed"] == 1
             writer.close()
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (wire.frame_of(wire.PeerHello(99, "creek", 1, (0, 1), "kv")), "version"),
+        (wire.frame_of(wire.PeerHello(wire.WIRE_VERSION, "another", 1, (0, 1), "kv")), "cluster"),
+        (wire.frame_of(wire.PeerHello(wire.WIRE_VERSION, "creek", 1, (0, 1), "bank")), "datatype"),
+        (wire.frame_of(wire.PeerHello(wire.WIRE_VERSION, "creek", 7, (0, 7), "kv")), "members"),
+        (wire.frame_of(wire.PeerHello(wire.WIRE_VERSION, "creek", 0, (0, 1), "kv")), "members"),
+        (wire.frame_of(wire.Hello(wire.WIRE_VERSION, "me")), "malformed"),
+        (b"GET / HTTP/1.1\r\n\r\n", "malformed"),
+        (wire.framed(b"\xc1"), "malformed"),
+    ],
+)
+def test_a_peer_that_is_none_is_left_alone(said: bytes, reason: str, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with house(tmp_path, replicas=2) as cluster:
+            server = cluster.servers[0]
+            before = server.refused[reason]
+            host, _, port = cluster._members[0].partition(":")
+            reader, writer = await asyncio.open_connection(host, int(port))
+            follow_up = wire.framed(b"\xc1")  # is not even looked at
+            writer.write(said + follow_up)
+            heard = await asyncio.wait_for(reader.read(), 20)
+            writer.close()
+            (payload,) = wire.Frames(wire.PEER_FRAME_MAX).feed(heard)
+            assert wire.peer_hello(payload).replica == 0  # so it knows what is wrong itself
+            assert server.refused[reason] == before + 1
+            assert server.status()["committed"] == 0
+            assert server.peers.connected() == [1]
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("dta = 'x'", "unknown key in {path} 'dta': known are .*; did you mean 'data'\\?"),
+        ("[security]\nautority = 'x'", "unknown key of security .*did you mean 'authority'"),
+        ("data = 3", "Expected `str`, got `int` - at `\\$.data`"),
+        ("replica = 7", "replica is 7: members are 0"),
+        ("clients = 'here'", "'here' is not an address: write HOST:PORT"),
+        ("clients = '0.0.0.0:7100'", "nothing is encrypted: set security.authority"),
+        ("[security]\nkey = 'x'", "security needs all of authority, certificate and key"),
+        ("data = ", "Invalid value"),
+    ],
+)
+def test_a_mistake_in_a_configuration_is_told_with_its_key(
+    text: str, says: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "replica.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=says.format(path=re.escape(str(path)))):
+        read_config(path, {"members": {0: "127.0.0.1:7200"}}, {})
+    path.write_text("")
+    with pytest.raises(UsageError, match="members are missing"):
+        read_config(path, {}, {})
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with house(tmp_path, replicas=1) as cluster:
+            taken = cluster.addresses()[0]
+            config = msgspec.structs.replace(
+                cluster.servers[0].config,
+                clients=taken,
+                members={0: f"127.0.0.1:{free_port()}"},
+                data=str(tmp_path / "other"),
+            )
+            with pytest.raises(UsageError, match=f"cannot listen at {taken}: Address already"):
+                await Server(config).start()
 
     run(story())

@@ -52,3 +52,17 @@ class Caller(Generic[Result]):
         other = copy.copy(self)
         other._how = how
         return other
+
+
+class Session(Generic[Result]):
+    def __init__(self, ask: Callable[[How, str, tuple[Any, ...]], Result], number: int) -> None:
+        self._ask = ask
+        self._number = number
+
+    @property
+    def weak(self) -> Caller[Result]:
+        return Caller(self._ask, How(strong=False, session=self._number))
+
+    @property
+    def strong(self) -> Caller[Result]:
+        return Caller(self._ask, How(strong=True, session=self._number))

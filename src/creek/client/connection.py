@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from creek.client.blocking import Blocking
-from creek.client.callers import Caller, How, Issued
+from creek.client.callers import Caller, How, Issued, Session
 from creek.client.calls import Call
 from creek.client.errors import NotDone, Unknown
 from creek.client.line import Line, dial
@@ -114,9 +114,9 @@ class Database:
     def strong(self) -> Caller[Call]:
         return Caller(self.ask, How(strong=True))
 
-    def session(self) -> "Session":
+    def session(self) -> Session[Call]:
         """Others than this one need not see what it did; it sees all that it did itself."""
-        return Session(self, self.new_session())
+        return Session(self.ask, self.new_session())
 
     async def status(self) -> dict[str, Any]:
         """Of the replica that one is connected to."""
@@ -351,20 +351,6 @@ class Database:
             if loop.time() >= until:
                 raise NotDone("unreachable", f"no replica can be reached; the last was {why}")
             await asyncio.sleep(PAUSE_S)
-
-
-class Session:
-    def __init__(self, database: Database, number: int) -> None:
-        self._database = database
-        self._number = number
-
-    @property
-    def weak(self) -> Caller[Call]:
-        return Caller(self._database.ask, How(strong=False, session=self._number))
-
-    @property
-    def strong(self) -> Caller[Call]:
-        return Caller(self._database.ask, How(strong=True, session=self._number))
 
 
 def _issued(call: Issued | Dot) -> Dot:

@@ -140,15 +140,29 @@ def read_config(
             raise UsageError(f"cannot read {path}: {error.strerror}") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise UsageError(f"{path}: {error}") from error
+        _refuse_unknown_keys(values, path)
     for name in ServerConfig.__struct_fields__:
         text = environment.get(PREFIX + name.upper())
         if text is not None and name not in ("members", "security"):
             values[name] = text
     values.update({name: value for name, value in given.items() if value is not None})
+    if "members" not in values:
+        raise BadValue("members are missing: name every replica and where the others find it")
     try:
         return msgspec.convert(values, ServerConfig, strict=False)
     except msgspec.ValidationError as error:
         raise UsageError(f"{path or 'the configuration'}: {error}") from error
+
+
+def _refuse_unknown_keys(values: Mapping[str, Any], path: Path) -> None:
+    security = values.get("security")
+    for kind, keys, what in (
+        (ServerConfig, values, f"key in {path}"),
+        (Security, security if isinstance(security, dict) else {}, f"key of security in {path}"),
+    ):
+        for key in keys:
+            if key not in kind.__struct_fields__:
+                raise UnknownName(what, key, kind.__struct_fields__)
 
 
 def load_datatype(name: str) -> DataType:

@@ -1,6 +1,7 @@
 """One replica in one process: its journal, its driver, its peers and its clients."""
 
 import asyncio
+import os
 import ssl
 import time
 from collections import Counter
@@ -26,7 +27,7 @@ from creek.cluster.upkeep import compare_digests, mend_disk, wait_for_others
 from creek.cluster.watch import Watch
 from creek.cluster.watchdog import Watchdog
 from creek.cluster.wire import WIRE_VERSION, FromPeer, PeerHello, Told, address_of
-from creek.errors import StorageFault
+from creek.errors import StorageFault, UsageError
 from creek.execution.datatype import DataType
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Event, Installed, RbDelivered, Response
@@ -234,19 +235,31 @@ class Server:
     # --- listening ----------------------------------------------------------------------------
 
     async def _listen(self) -> None:
-        loop = asyncio.get_running_loop()
-        host, port = self.config.peers[self.config.replica]
-        self._servers.append(
-            await loop.create_server(
-                lambda: Listener(self.peers), host, port, ssl=self.answering(mutual=True)
+        try:
+            await self._open(lambda: Listener(self.peers), self.config.members[self.config.replica])
+            clients = await self._open(
+                lambda: Connection(self.desk), self.config.clients, mutual=False
             )
-        )
-        host, port = address_of(self.config.clients)
-        clients = await loop.create_server(
-            lambda: Connection(self.desk), host, port, ssl=self.answering(mutual=False)
-        )
-        self._servers.append(clients)
+        except BaseException:
+            await self.stop()
+            raise
         self.client_port = clients.sockets[0].getsockname()[1]
+
+    async def _open(
+        self, protocol: Callable[[], asyncio.Protocol], address: str, mutual: bool = True
+    ) -> asyncio.Server:
+        host, port = address_of(address)
+        secured = self.answering(mutual)
+        try:
+            server = await asyncio.get_running_loop().create_server(
+                protocol, host, port, ssl=secured
+            )
+        except OSError as error:
+            number = error.errno or 0
+            why = os.strerror(number) if number > 0 else error.strerror
+            raise UsageError(f"cannot listen at {address}: {why}") from error
+        self._servers.append(server)
+        return server
 
     def answering(self, mutual: bool) -> ssl.SSLContext | None:
         security = self.config.security

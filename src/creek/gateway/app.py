@@ -41,7 +41,7 @@ _log = logging.getLogger("creek.gateway")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class Gate:
+class Paths:
     def __init__(self, behind: Behind, version: str) -> None:
         self._behind = behind
         self._operations = Operations(behind.datatype)

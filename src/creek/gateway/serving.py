@@ -7,7 +7,7 @@ from aiohttp import web
 
 from creek.cluster.server import Server
 from creek.cluster.wire import address_of
-from creek.gateway.app import Gate
+from creek.gateway.app import Paths
 from creek.gateway.replica import LiveReplica
 
 STOP_S: Final = 1.0
@@ -19,14 +19,14 @@ class Gateway:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self.gate = Gate(LiveReplica(server), version("creek"))
+        self.paths = Paths(LiveReplica(server), version("creek"))
         self._runner: web.AppRunner | None = None
         self.port = 0
 
     async def start(self) -> None:
         host, port = address_of(self._server.config.http)
         secured = self._server.answering(mutual=False)
-        runner = web.AppRunner(self.gate.application(), access_log=None, shutdown_timeout=STOP_S)
+        runner = web.AppRunner(self.paths.application(), access_log=None, shutdown_timeout=STOP_S)
         await runner.setup()
         self._runner = runner
         await web.TCPSite(runner, host, port, ssl_context=secured).start()
@@ -35,6 +35,6 @@ class Gateway:
         self._server.events.info("http.started", f"speaks HTTP at {where}", http=where)
 
     async def stop(self) -> None:
-        self.gate.calls.end()
+        self.paths.calls.end()
         if self._runner is not None:
             await self._runner.cleanup()

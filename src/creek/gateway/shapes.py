@@ -80,9 +80,10 @@ def fitted(value: Any, schema: Schema, where: str) -> Any:
     if "anyOf" in schema:
         return _fitted_to_any(value, schema["anyOf"], where)
     if "enum" in schema:
-        if not any(value == each and type(value) is type(each) for each in schema["enum"]):
-            raise Misfit(f"{where} must be one of {', '.join(map(repr, schema['enum']))}")
-        return value
+        for each in schema["enum"]:
+            if value == each and isinstance(value, bool) is isinstance(each, bool):
+                return each
+        raise Misfit(f"{where} must be one of {', '.join(map(repr, schema['enum']))}")
     kind = schema.get("type")
     if kind is None:
         return value
@@ -130,7 +131,7 @@ def _fitted_to_any(value: Any, schemas: list[Schema], where: str) -> Any:
             return fitted(value, schema, where)
         except Misfit:
             continue
-    raise Misfit(f"{where} must be {wanted({'anyOf': schemas})}, not this {_NAMES[type(value)]}")
+    raise Misfit(f"{where} must be {wanted({'anyOf': schemas})}, not {_NAMES[type(value)]}")
 
 
 def _fitted_array(value: list[Any], schema: Schema, where: str) -> list[Any]:

@@ -1,0 +1,163 @@
+"""Calling operations over HTTP."""
+
+import asyncio
+from pathlib import Path
+
+from creek.gateway import calls
+from tests.cluster.house import PATIENCE_S
+from tests.http.served import Event, run, served
+
+ANSWER = {"error": None, "changed": False}
+
+
+def test_weak_and_strong_calls_are_answered(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with served(tmp_path, replicas=3) as http:
+            told = await http.post("/operations/open", {"name": "ann", "amount": 100})
+            call = {"call": "0.1", "operation": "open"}
+            assert (told.status, told.body) == (
+                200,
+                {**call, "kind": "tentative", "value": 100, **ANSWER},
+            )
+            assert told.headers["Location"] == "/calls/0.1"
+            told = await http.post(
+                "/operations/transfer?consistency=strong",
+                {"giver": "ann", "taker": "ann", "amount": 30},
+            )
+            assert (told.body["kind"], told.body["value"]) == ("stable", [100, 100])
+            told = await http.post("/operations/deposit?wait=final", {"name": "ann", "amount": 1})
+            assert (told.body["kind"], told.body["value"]) == ("final", 101)
+            for replica in range(3):
+                told = await http.post("/operations/total?consistency=strong", replica=replica)
+                assert (told.body["kind"], told.body["value"]) == ("stable", 101)
+
+    run(story())
+
+
+def test_a_default_stands_in_for_what_is_not_given(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with served(tmp_path, datatype="kv") as http:
+            for key in ("a", "b", "c"):
+                await http.post("/operations/put", {"key": key, "value": {"$bytes": "AAE="}})
+            told = await http.post("/operations/scan", {"limit": 2})
+            assert told.body["value"] == [["a", {"$bytes": "AAE="}], ["b", {"$bytes": "AAE="}]]
+            told = await http.post("/operations/increment", {"key": "n", "amount": 2.0})
+            assert told.body["value"] == 2
+
+    run(story())
+
+
+def test_an_operation_that_raises_has_answered(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with served(tmp_path) as http:
+            for query, certain in (("", False), ("?consistency=strong", True)):
+                told = await http.post(f"/operations/close{query}", {"name": "bob"})
+                assert (told.status, told.problem) == (409, "operation_raised")
+                assert told.body["detail"] == "LookupError: bob has no account"
+                assert told.body["certainly_not_done"] is certain
+                assert told.body["kind"] == ("stable" if certain else "tentative")
+
+    run(story())
+
+
+def test_a_call_that_is_asked_again_anywhere_is_executed_once(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with served(tmp_path, replicas=2) as http:
+            await http.post("/operations/open?wait=final", {"name": "ann"})
+            mine = {"Creek-Client": "till-7", "Creek-Call": "1"}
+            gift = {"name": "ann", "amount": 5}
+            path = "/operations/deposit?consistency=strong"
+            for replica in (0, 0, 1):
+                told = await http.post(path, gift, replica, headers=mine)
+                assert told.body["value"] == 5
+            next_one = {**mine, "Creek-Call": "2"}
+            assert (await http.post(path, gift, 1, headers=next_one)).body["value"] == 10
+            assert (await http.post(path, gift)).body["value"] == 15
+
+    run(story())
+
+
+def test_a_call_can_come_after_one_that_was_made_elsewhere(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with served(tmp_path, replicas=2) as http:
+            call = (await http.post("/operations/open", {"name": "ann", "amount": 3})).body["call"]
+            told = await http.post(f"/operations/balance?after={call}", {"name": "ann"}, 1)
+            assert told.body["value"] == 3
+            told = await http.post("/operations/total?after=0.999&timeout=0.05", replica=1)
+            assert (told.status, told.problem) == (424, "deadline")
+            assert told.body["certainly_not_done"] is True
+            assert "0.999" in told.body["detail"]
+
+    run(story())
+
+
+def test_an_answer_that_does_not_come_in_time_can_be_followed(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with served(tmp_path, replicas=2) as http:
+            await http.post("/operations/open?consistency=strong", {"name": "ann"})
+            await http.cluster.stop(1)
+            path = "/operations/deposit?consistency=strong&timeout=0.2"
+            told = await http.post(path, {"name": "ann", "amount": 1})
+            assert told.status == 202
+            assert told.body["over"] is False
+            assert {each["kind"] for each in told.body["answers"]} <= {"tentative"}
+            await http.cluster.start(1)
+            async with asyncio.timeout(PATIENCE_S):
+                events = await http.events("GET", told.headers["Location"] + "/events")
+            assert events[0] == Event("issued", {"call": told.body["call"], "operation": "deposit"})
+            assert events[-1] == Event("stable", {"kind": "stable", "value": 1, **ANSWER})
+            told = await http.get(told.headers["Location"])
+            assert told.body["over"] is True
+            assert told.body["answers"][-1]["value"] == 1
+
+    run(story())
+
+
+def test_answers_are_told_as_events(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with served(tmp_path) as http:
+            wants = {"Accept": "text/event-stream"}
+            body = {"name": "ann", "amount": 7}
+            events = await http.events("POST", "/operations/open", json=body, headers=wants)
+            told = [(each.name, each.data.get("value")) for each in events]
+            assert told == [("issued", None), ("tentative", 7), ("final", 7)]
+            events = await http.events("POST", "/operations/total", json={}, headers=wants)
+            told = [(each.name, each.data.get("value")) for each in events]
+            assert told == [("issued", None), ("tentative", 7)]
+            refused = await http.post("/operations/open", {"name": 1}, headers=wants)
+            assert refused.problem == "bad_arguments"
+
+    run(story())
+
+
+def test_old_calls_are_forgotten(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with served(tmp_path) as http:
+            kept = http.gateways[0].paths.calls
+            first = (await http.post("/operations/open", {"name": "ann"})).body["call"]
+            assert (await http.get(f"/calls/{first}")).status == 200
+            filler = [calls.Call("open", False, False) for _ in range(calls.CALLS_MAX)]
+            for number, call in enumerate(filler):
+                call.id = f"9.{number}"
+                kept.keep(call)
+            assert len(kept) == calls.CALLS_MAX
+            told = await http.get(f"/calls/{first}")
+            assert (told.status, told.problem) == (404, "unknown_call")
+            assert http.cluster.servers[0].desk.under_way == 0
+
+    run(story())
+
+
+def test_nothing_is_left_of_calls_that_are_over(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with served(tmp_path) as http:
+            for path in ("open", "open", "total", "total?consistency=strong"):
+                body = {"name": "ann"} if path == "open" else {}
+                await http.post(f"/operations/{path}", body)
+            await http.cluster.until_settled()
+            server = http.cluster.servers[0]
+            assert server.desk.under_way == 0
+            assert server.desk._asked == {}
+            assert http.gateways[0].paths.followed == 0
+
+    run(story())

@@ -1,0 +1,83 @@
+"""Reading committed state over HTTP."""
+
+import json
+from pathlib import Path
+
+from tests.http.served import run, served
+
+
+def test_committed_state_is_read_in_pages(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with served(tmp_path) as http:
+            names = ["ann", "bob", "cat"]
+            for amount, name in enumerate(names):
+                body = {"name": name, "amount": amount}
+                await http.post(
+                    "/operations/open?wait=final",
+                    body,
+                    headers={"Creek-Client": "teller", "Creek-Call": str(amount)},
+                )
+            found: list[list[str]] = []
+            query: dict[str, str] = {"limit": "2", "prefix": '["account"]'}
+            while True:
+                page = (await http.get("/state", params=query)).body
+                assert page["oldest"] <= page["at"] <= page["newest"]
+                found += [each["key"] for each in page["items"]]
+                if page["next"] is None:
+                    break
+                query |= {"after": page["next"], "at": str(page["at"])}
+            assert found == [["account", name] for name in names]
+            everything = (await http.get("/state")).body["items"]
+            assert [each["value"] for each in everything] == [0, 1, 2]  # and nothing of ours
+
+    run(story())
+
+
+def test_prefixes_are_of_strings_or_of_tuples(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with served(tmp_path, datatype="kv") as http:
+            for key in ("apple", "apricot", "pear", '"x"'):
+                path = "/operations/put?consistency=strong"
+                await http.post(path, {"key": key, "value": key})
+
+            async def found(prefix: str) -> list[str]:
+                told = await http.get("/state", params={"prefix": prefix})
+                return [each["key"] for each in told.body["items"]]
+
+            assert await found("ap") == ["apple", "apricot"]
+            assert await found(json.dumps("ap")) == ["apple", "apricot"]
+            assert await found(json.dumps('"')) == ['"x"']
+            assert await found("[]") == []
+
+    run(story())
+
+
+def test_a_state_that_is_not_held_is_told_with_those_that_are(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with served(tmp_path) as http:
+            for _ in range(3):
+                await http.post("/operations/noop?consistency=strong")
+            newest = (await http.get("/state")).body["newest"]
+            told = await http.get("/state?at=0")
+            assert (told.status, told.problem) == (410, "state_gone")
+            assert told.body["oldest"] == newest
+            told = await http.get(f"/state?at={newest + 1}")
+            assert (told.status, told.problem) == (404, "state_to_come")
+            assert told.body["newest"] == newest
+            assert (await http.get(f"/state?at={newest}")).status == 200
+
+    run(story())
+
+
+def test_what_is_tentative_is_not_told(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with served(tmp_path, replicas=2) as http:
+            await http.post("/operations/open?wait=final", {"name": "ann", "amount": 1})
+            await http.cluster.stop(1)  # nothing can be agreed upon
+            told = await http.post("/operations/deposit", {"name": "ann", "amount": 9})
+            assert told.body["value"] == 10
+            assert (await http.get("/state")).body["items"] == [
+                {"key": ["account", "ann"], "value": 1}
+            ]
+
+    run(story())

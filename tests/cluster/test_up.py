@@ -73,8 +73,8 @@ def is_running(process: int) -> bool:
 
 
 def free_ports() -> int:
-    """The first of some that are free, and of those for replicas."""
-    for first in range(20_000 + os.getpid() % 20_000, 60_000, 500):
+    """The first of some that are free, and of those for replicas; none that a system gives away."""
+    for first in range(10_000 + os.getpid() * 7 % 10_000, 30_000, 300):
         try:
             for port in (first, first + 1, first + 2):
                 for each in (port, port + PEERS_AFTER):

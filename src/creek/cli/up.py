@@ -85,8 +85,11 @@ def up(replicas: int, datatype: str, folder: Path | None, port: int, durability:
     """
     import_from_here()
     replicated = load_datatype(datatype)
+    made = _Made(replicas, datatype)
+    if folder is not None:
+        _refuse_other(folder, made)
     _refuse_ports_in_use(port, replicas)
-    with _folder(folder, _Made(replicas, datatype)) as home:
+    with _folder(folder, made) as home:
         options = ("--durability", durability)
         cluster = LocalCluster(
             home, replicas=replicas, datatype=datatype, options=options, port=port
@@ -101,26 +104,31 @@ def up(replicas: int, datatype: str, folder: Path | None, port: int, durability:
     return FINE
 
 
+def _refuse_other(folder: Path, made: _Made) -> None:
+    """Data of another cluster, or of something else."""
+    kept = folder / KEPT
+    if not kept.exists():
+        if folder.is_dir() and any(folder.iterdir()):
+            raise UsageError(f"{folder} holds something else: name an empty folder, or a new one")
+        return
+    try:
+        before = msgspec.json.decode(kept.read_bytes(), type=_Made)
+    except msgspec.DecodeError as error:
+        raise UsageError(f"{kept}: {error}") from error
+    if before != made:
+        how = f"--replicas {before.replicas} --datatype {before.datatype}"
+        raise UsageError(f"{folder} is of another cluster: go on with {how}")
+
+
 @contextmanager
 def _folder(folder: Path | None, made: _Made) -> Iterator[Path]:
     if folder is None:
         with tempfile.TemporaryDirectory(prefix="creek-") as temporary:
             yield Path(temporary)
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    kept = folder / KEPT
-    if kept.exists():
-        try:
-            before = msgspec.json.decode(kept.read_bytes(), type=_Made)
-        except msgspec.DecodeError as error:
-            raise UsageError(f"{kept}: {error}") from error
-        if before != made:
-            how = f"--replicas {before.replicas} --datatype {before.datatype}"
-            raise UsageError(f"{folder} is of another cluster: go on with {how}")
-    elif any(folder.iterdir()):
-        raise UsageError(f"{folder} holds something else: name an empty folder, or a new one")
-    kept.write_bytes(msgspec.json.encode(made))
-    yield folder
+    else:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / KEPT).write_bytes(msgspec.json.encode(made))
+        yield folder
 
 
 def _refuse_ports_in_use(first: int, replicas: int) -> None:

@@ -29,6 +29,27 @@ def test_a_session_reads_its_writes_at_any_replica_however_many_they_were(tmp_pa
     run(story())
 
 
+def test_a_session_does_not_go_on_where_its_writes_are_not(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with house(tmp_path) as cluster, cluster.client() as db:
+            session = db.session()
+            assert db.replica == 0
+            await session.strong.put("a", 1)
+            await cluster.stop(1, 2)
+            await session.weak.put("a", 2)  # that only replica 0 has
+            await cluster.stop(0)
+            await cluster.start(1, 2)
+            with pytest.raises(NotDone, match="did not arrive here in time") as refused:
+                await session.weak.within(1).get("a")
+            assert refused.value.reason == "deadline"
+            assert await db.session().weak.get("a") == 1  # others may
+            call = session.weak.get("a")
+            await cluster.start(0)
+            assert await call == 2
+
+    run(story())
+
+
 class Stub:
     """A replica that says what a test wants."""
 

@@ -61,6 +61,8 @@ def _digest(digests: Mapping[str, Any]) -> str:
 
 def state_of(status: Mapping[str, Any]) -> str:
     """In a word, or in what is wrong."""
+    if status["waits_for"]:
+        return f"new: waits for {','.join(map(str, status['waits_for']))}"
     return str(status["failure"] or status["disk"] or "up")
 
 

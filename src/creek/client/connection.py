@@ -35,6 +35,9 @@ more than that of a connection."""
 TIMEOUT_S: Final = 60.0
 PATIENCE_S: Final = 10.0
 PAUSE_S: Final = 0.05
+WAIT_SHARE: Final = 0.9
+"""Of the time that a call has, what it may wait for others at the replica: then there is time left
+to tell that it was not done."""
 NEVER_DONE: Final = ("unknown_operation", "bad_arguments", "too_large")
 """Reasons that hold at every replica."""
 
@@ -216,7 +219,7 @@ class Database:
         wait_ms = 0
         if call.timer is not None:
             left = call.timer.when() - asyncio.get_running_loop().time()
-            wait_ms = max(1, int(left * 1000))
+            wait_ms = max(1, int(left * WAIT_SHARE * 1000))
         return msgspec.structs.replace(message, after=after, wait_ms=wait_ms)
 
     def _too_late(self, call: Call) -> None:

@@ -101,6 +101,9 @@ class Recorded:
     def leader(self) -> int | None:
         return self._replica.leader()
 
+    def tentative_length(self) -> int:
+        return self._replica.tentative_length()
+
     def tentative_ids(self) -> tuple[Dot, ...]:
         return self._replica.tentative_ids()
 

@@ -62,6 +62,10 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Where operations run: between all else that a replica does, or in a thread of their own."""
     operation_limit: float = 5.0
     """Seconds after which an operation that still runs is reported."""
+    strong_max: int = 10_000
+    """Strong calls of its clients that may wait for a stable answer."""
+    forget_after: float = 86_400.0
+    """Seconds after which a call is forgotten: asked for again, it would be executed again."""
     fresh: bool = False
     """No replica of this cluster has ever run: begin without hearing from all of them."""
     record: str = ""
@@ -83,8 +87,9 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise BadValue(f"replica is {self.replica}: members are {known}")
         if self.record_orders and not self.record:
             raise BadValue("record_orders needs record: name a folder to record into")
-        if not self.operation_limit > 0:
-            raise BadValue(f"operation_limit is {self.operation_limit}: it must be above 0")
+        for name in ("operation_limit", "forget_after", "strong_max"):
+            if not getattr(self, name) > 0:
+                raise BadValue(f"{name} is {getattr(self, name)}: it must be above 0")
         if self.tick_ms < 1:
             raise BadValue(f"tick_ms is {self.tick_ms}: it must be at least 1")
         secured = (self.security.authority, self.security.certificate, self.security.key)

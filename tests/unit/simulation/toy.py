@@ -106,6 +106,9 @@ class ToyReplica:
     def leader(self) -> int | None:
         return None
 
+    def tentative_length(self) -> int:
+        return 0
+
     def tentative_ids(self) -> tuple[Dot, ...]:
         return ()
 

@@ -9,6 +9,7 @@ import pytest
 
 from creek import NotDone, Unknown
 from creek.cluster import wire
+from creek.protocol.dots import Dot
 from tests.cluster.house import house, run
 
 
@@ -53,8 +54,9 @@ def test_a_session_does_not_go_on_where_its_writes_are_not(tmp_path: Path) -> No
 class Stub:
     """A replica that says what a test wants."""
 
-    def __init__(self, say: Callable[["Stub", wire.FromClient], None]) -> None:
+    def __init__(self, say: Callable[["Stub", wire.FromClient], None], replica: int = 0) -> None:
         self._say = say
+        self._replica = replica
         self.heard: list[wire.Call] = []
         self._server: asyncio.Server | None = None
         self._writer: asyncio.StreamWriter | None = None
@@ -89,7 +91,7 @@ class Stub:
             for payload in frames.feed(data):
                 message = wire.from_client(payload)
                 if isinstance(message, wire.Hello):
-                    self.say(wire.Welcome(1, "creek", 0, "kv", (("put", False),)))
+                    self.say(wire.Welcome(1, "creek", self._replica, "kv", (("put", False),)))
                 else:
                     if isinstance(message, wire.Call):
                         self.heard.append(message)
@@ -111,6 +113,13 @@ def stopping(stub: Stub, message: wire.FromClient) -> None:
     stub.hang_up()
 
 
+def issuing(stub: Stub, message: wire.FromClient) -> None:
+    """And not answering: it may not be on disk."""
+    assert isinstance(message, wire.Call)
+    stub.say(wire.Issued(message.number, Dot(0, 7)))
+    stub.hang_up()
+
+
 def silent(stub: Stub, message: wire.FromClient) -> None:
     pass
 
@@ -125,7 +134,7 @@ def asked(first: Any, second: Any) -> tuple[Any, Stub, Stub]:
     from creek import connect  # noqa: PLC0415
 
     async def story() -> tuple[Any, Stub, Stub]:
-        async with Stub(first) as one, Stub(second) as other:
+        async with Stub(first, 0) as one, Stub(second, 1) as other:
             async with connect((one.address, other.address), patience=0.5) as db:
                 try:
                     came = await db.weak.put("a", 1)
@@ -140,6 +149,12 @@ def test_a_call_that_was_sent_is_asked_for_again_under_its_number() -> None:
     came, one, other = asked(hang_up, answering)
     assert came == "done"
     assert [call.number for call in one.heard] == [call.number for call in other.heard]
+
+
+def test_nothing_waits_for_what_may_be_lost_with_its_replica() -> None:
+    came, _, other = asked(issuing, answering)
+    assert came == "done"
+    assert [call.after for call in other.heard] == [()]
 
 
 def test_what_is_refused_by_the_only_replica_that_heard_it_was_not_done() -> None:

@@ -72,8 +72,8 @@ class Database:
         self._queue: deque[Call] = deque()
         """Not sent yet: there are too many under way, or no replica is at hand."""
         self._seen: dict[int, dict[int, int]] = {}
-        """By session and replica: the last request that it issued there. Whoever has that one has
-        those before it, for requests of a replica are delivered in order."""
+        """By session and replica: the last request that was answered there. Whoever has that one
+        has those before it, for requests of a replica are delivered in order."""
         self._sessions = 0
         self._keeper: asyncio.Task[None] | None = None
         self._blocking: Blocking | None = None
@@ -111,13 +111,10 @@ class Database:
 
     @property
     def weak(self) -> Caller[Call]:
-        """Calls that are answered at once, tentatively: `await db.weak.name(…)`."""
         return Caller(self.ask, How(strong=False))
 
     @property
     def strong(self) -> Caller[Call]:
-        """Calls that are answered when a majority has fixed their place:
-        `await db.strong.name(…)`."""
         return Caller(self.ask, How(strong=True))
 
     def session(self) -> Session[Call]:
@@ -255,12 +252,11 @@ class Database:
                 call = self._calls.get(number)
                 if call is not None:
                     call.id = id
-                    if id.event > 0:
-                        self._seen.setdefault(call.message.session, {})[id.replica] = id.event
             case wire.Answer(number=number):
                 call = self._calls.get(number)
                 if call is not None:
                     call.answered(message)
+                    self._note(call)
                     if call.is_answered:
                         self._answered(number)
                     if call.is_over:
@@ -271,6 +267,14 @@ class Database:
                     self._refused(call, message)
             case _:
                 raise MalformedMessage(f"unexpected: {type(message).__name__}")
+
+    def _note(self, call: Call) -> None:
+        """What was answered is safe where it was issued. What was only issued may be lost with its
+        replica: nobody must wait for that."""
+        id = call.id
+        if id is not None and id.event > 0:
+            seen = self._seen.setdefault(call.message.session, {})
+            seen[id.replica] = max(id.event, seen.get(id.replica, 0))
 
     def _answered(self, number: int) -> None:
         if self._unanswered.pop(number, None) is not None and self._queue:

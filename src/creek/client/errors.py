@@ -10,7 +10,7 @@ from creek.errors import CreekError
 
 
 class CallFailed(CreekError):
-    """A call has no answer, or its answer is an error."""
+    pass
 
 
 class OperationFailed(CallFailed):

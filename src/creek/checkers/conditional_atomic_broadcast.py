@@ -211,7 +211,7 @@ def _disorder(
 
 def _recovered(run: Run) -> Illegal | None:
     for old, new in pairwise(run.logs):
-        if old.replica == new.replica:
+        if old.replica == new.replica and not new.anew:
             had = _reached(run, old.known_events)
             found = tuple(each for each in new.events if each.at_us == new.started_us)
             at = _reached(run, found)

@@ -63,6 +63,7 @@ class Recorder:
         scheme: str,
         durability: str,
         terms: Terms,
+        anew: bool,
         log: Callable[[str], None],
     ) -> None:
         self._encode = msgspec.msgpack.Encoder().encode
@@ -92,6 +93,7 @@ class Recorder:
                 wall_us=time.time_ns() // 1000,
                 boot=_BOOT.read_text().strip() if _BOOT.exists() else "",
                 cores=os.cpu_count() or 1,
+                anew=anew,
             )
         )
 

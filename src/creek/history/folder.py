@@ -134,6 +134,7 @@ class _Log(msgspec.Struct, frozen=True, kw_only=True):
     crashed_us: int | None
     events: tuple[Stored, ...]
     known: int | None
+    anew: bool = False
 
 
 class _Final(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,6 +177,7 @@ def _encoded(history: History) -> bytes:
                 crashed_us=log.crashed_us,
                 events=tuple(stored(each.at_us, each.event) for each in log.events),
                 known=log.known,
+                anew=log.anew,
             )
             for log in history.logs
         ),
@@ -216,6 +218,7 @@ def _decoded(config: dict[str, Any], data: bytes) -> History:
                 crashed_us=log.crashed_us,
                 events=tuple(logged(each) for each in log.events),
                 known=log.known,
+                anew=log.anew,
             )
             for log in body.logs
         ),

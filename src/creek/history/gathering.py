@@ -139,6 +139,7 @@ class _Incarnation:
             crashed_us=None if is_up else self._last_us + offset_us,
             events=tuple(LoggedEvent(each.at_us + offset_us, each.event) for each in self._events),
             known=self._known,
+            anew=self.started.anew,
         )
 
     def operations(self, sessions: dict[tuple[int, int, int], int]) -> Iterable[OperationRecord]:

@@ -47,6 +47,8 @@ class Started(msgspec.Struct, frozen=True, array_like=True, tag=0):
     wall_us: int
     boot: str
     cores: int
+    anew: bool = False
+    """Was there nothing on its disk?"""
 
 
 class Happened(msgspec.Struct, frozen=True, array_like=True, tag=1):

@@ -126,6 +126,8 @@ class ReplicaLog(msgspec.Struct, frozen=True, kw_only=True):
     known: int | None = None
     """How many of the events others could learn of; None for all. The rest it did in vain: it
     crashed before the records that came before them were durable, so nothing of them left."""
+    anew: bool = False
+    """Did it begin with an empty disk? Then nothing was recovered of what came before."""
 
     @property
     def known_events(self) -> tuple[LoggedEvent, ...]:

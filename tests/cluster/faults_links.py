@@ -17,7 +17,8 @@ PIECE = 64 * 1024
 
 class Link:
     """From one replica to another. Where it is cut silently, nothing is refused and nothing comes
-    through, as if every packet were lost: what was sent arrives when it is mended."""
+    through, as if every packet were lost. When it is mended, what was sent arrives, and who waits
+    for a connection has to dial again."""
 
     def __init__(self, target: str) -> None:
         self._host, self._port = address_of(target)
@@ -61,8 +62,10 @@ class Link:
         assert task is not None
         self._passing.add(task)
         try:
-            if not self._refuses:
-                with suppress(OSError, asyncio.CancelledError):
+            with suppress(OSError, asyncio.CancelledError):
+                if not self._is_open.is_set():
+                    await self._is_open.wait()
+                elif not self._refuses:
                     await self._pass_on(reader, writer)
         finally:
             self._passing.discard(task)
@@ -70,7 +73,6 @@ class Link:
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Until one of both ends."""
-        await self._is_open.wait()
         onward, back = await asyncio.open_connection(self._host, self._port)
         ways = [
             asyncio.ensure_future(self._pump(reader, back)),

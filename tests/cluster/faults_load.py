@@ -133,9 +133,13 @@ class Load:
 
     # --- in the end -----------------------------------------------------------------------------
 
-    def judge(self, kept: dict[str, Any]) -> None:
-        """Nothing that was answered is lost, and nothing was done twice."""
+    def judge(self, kept: dict[str, Any], may_fail: bool = False) -> None:
+        """Everything was answered; nothing of that is lost, and nothing was done twice."""
         ours = {key: value for key, value in kept.items() if key.startswith(f"{self._name} ")}
+        if not may_fail:
+            failed = {**self.unknown, **self.refused}
+            assert not failed, f"not answered: {failed}"
+            assert not any(self.uncounted.values()), f"not answered: {self.uncounted}"
         lost = {key: value for key, value in self.told.items() if ours.get(key) != value}
         assert not lost, f"answered, and lost: {lost}"
         done = {key for key in self.refused if key in ours}

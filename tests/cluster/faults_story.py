@@ -15,7 +15,7 @@ from typing import Any
 from creek.checkers import Ok, check_all
 from creek.client import Database
 from creek.evaluation import datatype_of
-from creek.history import gather
+from creek.history import History, gather
 from tests.cluster.faults_links import Links
 from tests.cluster.faults_load import Load
 from tests.cluster.house import free_port, is_settled
@@ -76,9 +76,13 @@ class Cluster:
             raise AssertionError(f"this did not change any more: {said}") from None
 
     async def up(self) -> None:
-        """Until all that run have started, and are connected to each other."""
+        """Until all that run have started, are connected to each other, and take part."""
         others = len(self.processes.running) - 1
-        await self.until(lambda said: all(len(each["connected"]) >= others for each in said))
+
+        def takes_part(said: dict[str, Any]) -> bool:
+            return len(said["connected"]) >= others and said["waits_for"] is None
+
+        await self.until(lambda said: all(map(takes_part, said)))
 
     async def leader(self, *replicas: int, but: int | None = None) -> int:
         """The one that these replicas, or all that run, agree on."""
@@ -141,12 +145,12 @@ def tell(
             return cluster
 
     cluster = asyncio.run(whole())
-    judge(recorded)
+    judge(gather(recorded))
     return cluster
 
 
-def judge(recorded: Path) -> None:
-    history = gather(recorded)
+def judge(history: History) -> None:
+    """It came to rest, and every checker is content."""
     assert history.quiescent
     told = check_all(history, datatype_of(history))
     assert all(isinstance(each, Ok) for each in told), [each.describe() for each in told]

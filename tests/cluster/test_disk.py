@@ -8,7 +8,6 @@ import pytest
 
 from creek.client import NotDone, Unknown
 from tests.cluster.house import PATIENCE_S, House, house
-from tests.cluster.processes import Processes
 
 
 def run(story: object) -> None:
@@ -77,20 +76,3 @@ def test_a_new_cluster_can_begin_without_all_if_told_so(tmp_path: Path) -> None:
         await cluster.stop()
 
     run(story())
-
-
-def test_a_process_is_killed_and_its_folder_deleted(tmp_path: Path) -> None:
-    async def story(cluster: Processes) -> None:
-        async with cluster.client(0, 1) as db:
-            for number in range(10):
-                await db.strong.put(f"key {number}", number)
-            cluster.kill(2)
-            shutil.rmtree(tmp_path / "2")
-            await db.strong.put("key 10", 10)
-            cluster.start(2)
-        async with cluster.client(2) as db:
-            assert len(await db.strong.scan("key ")) == 11
-            await db.strong.put("key 11", 11)
-
-    with Processes(tmp_path) as cluster:
-        run(story(cluster))

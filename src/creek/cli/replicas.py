@@ -18,26 +18,26 @@ class Row(NamedTuple):
     rate: float | None = None
 
 
-def replicas_table(rows: list[Row], with_rate: bool = False) -> Table:
+def replicas_table(rows: list[Row], live: bool = False) -> Table:
+    """`live`: with what it does at the moment, and as narrow as a terminal."""
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("replica", "clients at", "leader", "connected", "committed", "lag", "tentative"):
-        table.add_column(name, justify="left" if name == "clients at" else "right")
-    if with_rate:
-        table.add_column("ops/s", justify="right")
-    table.add_column("digest")
+    for name in ("replica", "port" if live else "clients at", "leader", "links"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in ("committed", "lag", "tentative", *(("ops/s", "same at") if live else ("digest",))):
+        table.add_column(name, justify="right", no_wrap=True)
     table.add_column("state")
     known = [row.status["committed"] for row in rows if row.status is not None]
     most = max(known, default=0)
     for row in rows:
-        cells = _cells(row, most, with_rate)
-        table.add_row(row.name, row.address, *cells, row.state, style=_style(row))
+        where = row.address.rpartition(":")[2] if live else row.address
+        table.add_row(row.name, where, *_cells(row, most, live), row.state, style=_style(row))
     return table
 
 
-def _cells(row: Row, most: int, with_rate: bool) -> list[str]:
+def _cells(row: Row, most: int, live: bool) -> list[str]:
     status = row.status
     if status is None:
-        return [_NOTHING] * (7 if with_rate else 6)
+        return [_NOTHING] * (7 if live else 6)
     leader = status["leader"]
     cells = [
         _NOTHING if leader is None else "itself" if leader == status["replica"] else str(leader),
@@ -46,23 +46,26 @@ def _cells(row: Row, most: int, with_rate: bool) -> list[str]:
         f"{most - status['committed']:,}",
         f"{status['tentative']:,}",
     ]
-    if with_rate:
+    if live:
         cells.append(_NOTHING if row.rate is None else f"{row.rate:,.0f}")
-    return [*cells, _digest(status["digests"])]
+    return [*cells, _digest(status["digests"], live)]
 
 
-def _digest(digests: Mapping[str, Any]) -> str:
+def _digest(digests: Mapping[str, Any], live: bool) -> str:
+    """Where states were last seen to be the same, and which they were."""
     if digests["differs_from"]:
         return f"DIFFERS from {','.join(map(str, digests['differs_from']))}"
     if digests["digest"] is None:
         return _NOTHING
-    return f"{digests['digest'][:8]} at {digests['agreed']:,}"
+    same = f"{digests['agreed']:,}"
+    return same if live else f"{digests['digest'][:8]} at {same}"
 
 
 def state_of(status: Mapping[str, Any]) -> str:
     """In a word, or in what is wrong."""
-    if status["waits_for"]:
-        return f"new: waits for {','.join(map(str, status['waits_for']))}"
+    if status["waits_for"] is not None:
+        others = ",".join(map(str, status["waits_for"]))
+        return f"new: waits for {others}" if others else "new: catches up"
     return str(status["failure"] or status["disk"] or "up")
 
 

@@ -148,15 +148,16 @@ def _introduce(cluster: LocalCluster, datatype: DataType, folder: Path | None) -
     name, at = program(), cluster.addresses[0]
     option = "" if at.endswith(":7100") else f" --at {at}"
     number = counted(len(cluster.addresses), "replica")
-    data = f"data in {folder}" if folder else "data goes away with them: --data DIR keeps it"
-    click.echo(f"{number} of '{datatype.name}' on this machine, until Ctrl-C; {data}.")
+    data = f"Their data is in {folder}." if folder else "Data goes with them: --data DIR keeps it."
+    click.echo(f"{number} of '{datatype.name}' on this machine, until Ctrl-C. {data}")
     click.echo()
     if datatype.name == "kv":
         click.echo(f"  {name} call{option} put lamp 3             # weak: answered at once")
         click.echo(f"  {name} call{option} get lamp --strong      # strong: linearizable")
     else:
-        click.echo(f"  {name} call{option} OPERATION ARGUMENT …   # --strong: linearizable")
-        click.echo("  operations: " + "; ".join(map(datatype.signature, datatype.operations)))
+        click.echo(f"  {name} call{option} OPERATION ARGUMENT … [--strong]")
+        for operation in datatype.operations:
+            click.echo(f"      {datatype.signature(operation)}")
     click.echo(f"  {name} status{option}")
     click.echo()
     click.echo("  import creek")
@@ -259,7 +260,7 @@ class _View:
 
     def _drawn(self) -> Group:
         events = [Text(event, style="dim") for event in self._events]
-        return Group(replicas_table(self._rows, with_rate=True), Text(), *events)
+        return Group(replicas_table(self._rows, live=True), Text(), *events)
 
 
 async def _first(over: asyncio.Event, seconds: float) -> None:

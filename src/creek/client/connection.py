@@ -10,6 +10,7 @@ Rules it keeps:
 """
 
 import asyncio
+import os
 import ssl
 import uuid
 from collections import deque
@@ -351,7 +352,7 @@ class Database:
                 except UsageError as error:
                     denied = error
                 except (OSError, TimeoutError, MalformedMessage) as error:
-                    why = f"{address[0]}:{address[1]}: {str(error) or type(error).__name__}"
+                    why = f"{address[0]}:{address[1]}: {_why(error)}"
                 else:
                     self._line = line
                     self._operations = dict(self.welcome.operations)
@@ -361,6 +362,12 @@ class Database:
             if loop.time() >= until:
                 raise NotDone("unreachable", f"no replica can be reached; the last was {why}")
             await asyncio.sleep(PAUSE_S)
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, OSError) and (error.errno or 0) > 0:
+        return os.strerror(error.errno or 0)
+    return str(error) or type(error).__name__
 
 
 def _issued(call: Issued | Dot) -> Dot:

@@ -85,7 +85,13 @@ def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option(
                 "--warm-up", type=Duration(), default="2s", show_default=True, help="Before that."
             ),
-            click.option("--seed", type=int, default=0, show_default=True),
+            click.option(
+                "--seed",
+                type=int,
+                default=0,
+                show_default=True,
+                help="What is drawn comes from it.",
+            ),
             click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
             click.option(
                 "--out",
@@ -138,7 +144,13 @@ def kv(strong: float, reads: float, value_bytes: int, keys: int, **shared: Any) 
 
 
 @bench.command("tpcc", short_help="TPC-C's transactions.")
-@click.option("--warehouses", default=5, show_default=True, type=click.IntRange(min=1))
+@click.option(
+    "--warehouses",
+    default=5,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="How many TPC-C has.",
+)
 @click.option(
     "--strong",
     type=click.FloatRange(0, 1),

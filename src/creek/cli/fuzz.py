@@ -41,7 +41,13 @@ def usable_cores() -> int:
 @click.command(short_help="Look for a seed that breaks the protocol.")
 @click.option("--seeds", type=click.IntRange(1), default=200, show_default=True, help="How many.")
 @click.option(
-    "--from", "first", type=click.IntRange(0), default=0, show_default=True, metavar="SEED"
+    "--from",
+    "first",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    metavar="SEED",
+    help="The first seed.",
 )
 @click.option("--jobs", type=click.IntRange(1, 256), help="Processes.  [default: one per core]")
 @click.option("--scheme", default="basic", show_default=True, help="The replication scheme.")

@@ -59,6 +59,15 @@ if TYPE_CHECKING:
     help="After which an operation that still runs is reported.",
 )
 @click.option(
+    "--strong-max", type=int, help="Strong calls that may wait for a stable answer, at most."
+)
+@click.option(
+    "--forget-after",
+    type=float,
+    metavar="SECONDS",
+    help="After which a call is forgotten: asked for again, it would be executed again.",
+)
+@click.option(
     "--fresh",
     is_flag=True,
     default=None,

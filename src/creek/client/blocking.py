@@ -42,10 +42,12 @@ class Blocking:
 
     @property
     def weak(self) -> "BlockingCaller":
+        """Calls that are answered at once, tentatively: `db.weak.name(…)`."""
         return BlockingCaller(self, How(strong=False))
 
     @property
     def strong(self) -> "BlockingCaller":
+        """Calls that are answered when a majority has fixed their place: `db.strong.name(…)`."""
         return BlockingCaller(self, How(strong=True))
 
     def session(self) -> "BlockingSession":
@@ -100,20 +102,25 @@ class BlockingCaller(Caller[Any]):
 
     @property
     def begin(self) -> "Caller[BlockingCall]":
+        """The same calls, begun and not waited for."""
         return Caller(self._blocking.begin, self._how)
 
 
 class BlockingSession:
+    """What `db.session()` gives: one user's calls, where one connection serves many."""
+
     def __init__(self, blocking: Blocking, number: int) -> None:
         self._blocking = blocking
         self._number = number
 
     @property
     def weak(self) -> BlockingCaller:
+        """As of the database, in this session."""
         return BlockingCaller(self._blocking, How(strong=False, session=self._number))
 
     @property
     def strong(self) -> BlockingCaller:
+        """As of the database, in this session."""
         return BlockingCaller(self._blocking, How(strong=True, session=self._number))
 
 
@@ -127,6 +134,7 @@ class BlockingCall:
 
     @property
     def id(self) -> Dot | None:
+        """Once a replica has issued it: for calls that are to come `after` this one."""
         return self._call.id
 
     @property

@@ -55,14 +55,18 @@ class Caller(Generic[Result]):
 
 
 class Session(Generic[Result]):
+    """What `db.session()` gives: one user's calls, where one connection serves many."""
+
     def __init__(self, ask: Callable[[How, str, tuple[Any, ...]], Result], number: int) -> None:
         self._ask = ask
         self._number = number
 
     @property
     def weak(self) -> Caller[Result]:
+        """As of the database, in this session."""
         return Caller(self._ask, How(strong=False, session=self._number))
 
     @property
     def strong(self) -> Caller[Result]:
+        """As of the database, in this session."""
         return Caller(self._ask, How(strong=True, session=self._number))

@@ -17,6 +17,7 @@ class Final(NamedTuple):
     """How a weak call ended."""
 
     value: Any
+    """What it answered in the place that it has for good."""
     changed: bool
     """Is it another answer than was given first?"""
 

@@ -112,10 +112,13 @@ class Database:
 
     @property
     def weak(self) -> Caller[Call]:
+        """Calls that are answered at once, tentatively: `await db.weak.name(…)`."""
         return Caller(self.ask, How(strong=False))
 
     @property
     def strong(self) -> Caller[Call]:
+        """Calls that are answered when a majority has fixed their place:
+        `await db.strong.name(…)`."""
         return Caller(self.ask, How(strong=True))
 
     def session(self) -> Session[Call]:

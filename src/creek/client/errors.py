@@ -10,7 +10,7 @@ from creek.errors import CreekError
 
 
 class CallFailed(CreekError):
-    pass
+    """A call has no answer, or its answer is an error."""
 
 
 class OperationFailed(CallFailed):

@@ -89,12 +89,12 @@ class Desk:
         *,
         invoke: Callable[[Operation, bool, int], Dot],
         knows: Callable[[Dot], bool],
-        refusal: Callable[[], tuple[str, str] | None],
+        refusal: Callable[[bool], tuple[str, str] | None],
         status: Callable[[], dict[str, Any]],
         count: Callable[[str], None],
         tokens: Mapping[str, str] | None = None,
     ) -> None:
-        """`refusal`: why nothing can be done at the moment, as (reason, message), or None.
+        """`refusal(strong)`: why nothing can be done now, as (reason, message), or None.
         `tokens`: names of who may call, by token; None: everybody."""
         self.cluster = cluster
         self.replica = replica
@@ -131,7 +131,7 @@ class Desk:
         if missing is not None:
             self._wait(caller, call, missing)
             return
-        refusal = self.refusal()
+        refusal = self.refusal(call.strong)
         if refusal is None and self.under_way >= UNDER_WAY_MAX:
             refusal = "busy", f"{UNDER_WAY_MAX} calls are under way: try again later"
         if refusal is not None:

@@ -38,7 +38,9 @@ class Security(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     authority: str = ""
     """Whose certificates are trusted."""
     certificate: str = ""
+    """What this replica shows to others and to clients."""
     key: str = ""
+    """The private key that belongs to it."""
     tokens: dict[str, str] = {}
     """Who may call: token by name."""
     plain: bool = False
@@ -46,22 +48,37 @@ class Security(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All keys. Each can also be given to `creek serve` as an option, or in the environment, as
+    `CREEK_DATA` for `data`; `members` and `security` stand in the file."""
+
     cluster: str = "creek"
+    """Its name: replicas of another one are refused."""
     replica: int = 0
+    """Which one of the members this is."""
     members: dict[int, str]
+    """Every replica's number, and where the others find it."""
     clients: str = "127.0.0.1:0"
+    """Where clients find this one; port 0: wherever there is room."""
     datatype: str = "kv"
+    """What is replicated: a ready-made data type, or yours as `package.module:variable`."""
     scheme: str = "creek"
+    """The replication scheme; the same everywhere."""
     data: str = "creek-data"
+    """The folder for its journal."""
     durability: Literal["disk", "memory"] = "disk"
     """What a tentative answer waits for; a stable one always waits for the disks of a majority."""
     tick_ms: int = 20
+    """How often it looks after what was forgotten."""
     checkpoint_every: int = 20_000
     """Requests between two checkpoints, which shorten the journal."""
     execution: Literal["inline", "threads"] = "inline"
     """Where operations run: between all else that a replica does, or in a thread of their own."""
     operation_limit: float = 5.0
     """Seconds after which an operation that still runs is reported."""
+    strong_max: int = 10_000
+    """Strong calls of its clients that may wait for a stable answer."""
+    forget_after: float = 86_400.0
+    """Seconds after which a call is forgotten: asked for again, it would be executed again."""
     fresh: bool = False
     """No replica of this cluster has ever run: begin without hearing from all of them."""
     record: str = ""
@@ -71,9 +88,11 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     log: Literal["text", "json"] = "text"
     """How events are told, on the standard error stream: for people, or for programs."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """From which level on events are told."""
     http: str = ""
     """Where HTTP is spoken; empty: nowhere."""
     security: Security = Security()
+    """Who may connect, and how it is encrypted."""
 
     def __post_init__(self) -> None:
         if not self.members:
@@ -83,8 +102,9 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise BadValue(f"replica is {self.replica}: members are {known}")
         if self.record_orders and not self.record:
             raise BadValue("record_orders needs record: name a folder to record into")
-        if not self.operation_limit > 0:
-            raise BadValue(f"operation_limit is {self.operation_limit}: it must be above 0")
+        for name in ("operation_limit", "forget_after", "strong_max"):
+            if not getattr(self, name) > 0:
+                raise BadValue(f"{name} is {getattr(self, name)}: it must be above 0")
         if self.tick_ms < 1:
             raise BadValue(f"tick_ms is {self.tick_ms}: it must be at least 1")
         secured = (self.security.authority, self.security.certificate, self.security.key)

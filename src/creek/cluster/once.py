@@ -6,16 +6,17 @@ call, written by the very request that carries it out. Whoever executes a call w
 there answers with what is in there.
 
 What is kept is bounded: so many calls of a client, for each removes an old one; answers up to a
-size; and clients that were heard of not too long ago (`FORGET`).
+size; and calls that are not too old (`FORGET`).
 """
 
-from typing import Final
+from itertools import islice
+from typing import Any, Final
 
 import msgspec
 
 from creek.execution.datatype import DataType, StandIn
 from creek.execution.execution import Execution
-from creek.execution.keys import prefix_range
+from creek.execution.keys import place, prefix_range
 from creek.execution.transaction import ABSENT, View
 from creek.protocol.request import Operation, Outcome, Request
 from creek.protocol.values import Key
@@ -29,6 +30,8 @@ CALLS_KEPT: Final = 1024
 ANSWER_KEPT_MAX: Final = 4096
 """Bytes; a longer answer is given once."""
 
+LOOKED_AT_ONCE: Final = 512
+"""Calls, when old ones are forgotten: more would hold up other operations."""
 DESCRIBED_MAX: Final = 200
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -52,9 +55,10 @@ def called(operation: Operation) -> Operation:
     return Operation(*operation.arguments[2:])
 
 
-def forget_clients(before_us: int) -> Operation:
-    """Forget the clients that have not called since."""
-    return Operation(FORGET, (before_us,))
+def forget_calls(before_us: int, client: str = "", number: int = 0) -> Operation:
+    """Forget calls from before, some at a time: from this one of this client on. Answers how many
+    were forgotten, and where to go on, if anywhere."""
+    return Operation(FORGET, (before_us, client, number))
 
 
 class Once(StandIn):
@@ -70,8 +74,8 @@ class Once(StandIn):
         if name == ONCE and tuple(map(type, arguments)) == (str, int, str, tuple):
             client, number, called, rest = arguments
             return self._run_once(request, view, client, number, Operation(called, rest))
-        if name == FORGET and tuple(map(type, arguments)) == (int,):
-            return self._forget(view, arguments[0])
+        if name == FORGET and tuple(map(type, arguments)) == (int, str, int):
+            return self._forget(view, *arguments)
         return self._called.run(request, view)
 
     def _run_once(
@@ -91,8 +95,14 @@ class Once(StandIn):
         writes = {**execution.writes, key: kept, (CLIENTS, client, number - CALLS_KEPT): ABSENT}
         return msgspec.structs.replace(execution, writes=writes, reads=execution.reads + 1)
 
-    def _forget(self, view: View, before_us: int) -> Execution:
-        start, stop = prefix_range((CLIENTS,))
-        found = [(key, view.read(key)) for key in view.keys(start, stop, False)]
-        old = [key for key, value in found if value is not ABSENT and value[0] < before_us]
-        return Execution(Outcome(len(old)), dict.fromkeys(old, ABSENT), scanned=len(found))
+    def _forget(self, view: View, before_us: int, client: str, number: int) -> Execution:
+        _, stop = prefix_range((CLIENTS,))
+        keys = view.keys(place((CLIENTS, client, number)), stop, False)
+        found = list(islice(keys, LOOKED_AT_ONCE + 1))
+        rest: tuple[Any, ...] = ()
+        if len(found) > LOOKED_AT_ONCE:
+            last = found.pop()
+            rest = last[1:] if isinstance(last, tuple) else ()
+        old = [key for key in found if view.read(key)[0] < before_us]
+        value = (len(old), *rest)
+        return Execution(Outcome(value), dict.fromkeys(old, ABSENT), scanned=len(found))

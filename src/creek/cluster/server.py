@@ -10,6 +10,7 @@ from pathlib import Path
 from traceback import format_exception
 from typing import Any, Final
 
+from creek.cluster.bounds import Undecided
 from creek.cluster.clients import Connection, Desk
 from creek.cluster.config import ServerConfig, load_datatype
 from creek.cluster.digests import DIGEST_EVERY, Digests
@@ -23,7 +24,13 @@ from creek.cluster.once import Once
 from creek.cluster.peers import Listener, Peers
 from creek.cluster.recorder import Recorder
 from creek.cluster.security import answering, dialling
-from creek.cluster.upkeep import compare_digests, mend_disk, wait_for_others
+from creek.cluster.upkeep import (
+    compare_digests,
+    forget_old_calls,
+    mend_disk,
+    told_if_long,
+    wait_for_others,
+)
 from creek.cluster.watch import Watch
 from creek.cluster.watchdog import Watchdog
 from creek.cluster.wire import WIRE_VERSION, FromPeer, PeerHello, Told, address_of
@@ -68,6 +75,9 @@ class Server:
         self._datatype = load_datatype(config.datatype)
         self._servers: list[asyncio.Server] = []
         self._tasks: list[asyncio.Task[None]] = []
+        self.undecided = Undecided(config.strong_max)
+        self._own: dict[Dot, asyncio.Future[Any]] = {}
+        """Calls of ours, not of a client."""
         self._stopping = False
         self._disk_told = ""
         self.client_port = 0
@@ -88,7 +98,8 @@ class Server:
             log=self._log_journal,
             calls=TimedCalls(self.fsync),
         )
-        records = self.journal.open()
+        with told_if_long("reads its journal", self.events):
+            records = self.journal.open()
         self._recorder = None
         if config.record:
             self._recorder = self._recording(replica.terms, anew=not records)
@@ -127,7 +138,8 @@ class Server:
             recorder=self._recorder,
         )
         if records:
-            self.driver.recover(records)
+            with told_if_long(f"takes up {len(records)} records of its journal", self.events):
+                self.driver.recover(records)
         del records
         if self._recorder is not None:
             self._recorder.begin()
@@ -139,6 +151,8 @@ class Server:
         self.peers.start()
         self._spawn(self._tick())
         self._spawn(mend_disk(self.journal))
+        if not config.record:  # a run has only what clients asked for
+            self._spawn(forget_old_calls(config.forget_after, self._leads, self._call))
         self._spawn(compare_digests(self.digests, self.peers, self.fail, self.events))
         self._spawn(self._watch())
         where = f"{address_of(config.clients)[0]}:{self.client_port}"
@@ -193,9 +207,10 @@ class Server:
             "connected": self.peers.connected(),
             "addresses": {str(each): at for each, at in sorted(self.peers.clients.items())},
             "committed": replica.committed_length(),
-            "tentative": len(replica.tentative_ids()),
+            "tentative": replica.tentative_length(),
             "backlog": self.driver.backlog,
             "under_way": self.desk.under_way,
+            "undecided": len(self.undecided),
             "clients": len(self.desk.connections),
             "executions": self.driver.executions,
             "long_operations": self.watchdog.status(),
@@ -277,10 +292,16 @@ class Server:
         at = time.perf_counter()
         id = self.driver.invoke(operation, strong, session)
         self.latencies.invoked(id, strong, at)
+        if strong:
+            self.undecided.issued(id)
         return id
 
     def _respond(self, response: Response) -> None:
         self.latencies.answered(response)
+        self.undecided.answered(response)
+        own = self._own.pop(response.id, None)
+        if own is not None:
+            own.set_result(response.outcome.value)
         self.desk.respond(response)
 
     def _receive(self, message: FromPeer, sender: int) -> None:
@@ -292,6 +313,8 @@ class Server:
     def _observe(self, events: tuple[Event, ...]) -> None:
         if self._observer is not None:
             self._observer(events)
+        if len(self.undecided):
+            self.undecided.observe(events)
         if not self.desk.waiting:
             return
         # Not before the effects that these events come with are carried out: who comes after a
@@ -320,7 +343,7 @@ class Server:
         self.events.error("replica.broke", repr(error), trace="".join(format_exception(error)))
         self.fail(error)
 
-    def _refusal(self) -> tuple[str, str] | None:
+    def _refusal(self, strong: bool) -> tuple[str, str] | None:
         if self.failure is not None:
             return "stopping", f"this replica had to stop, ask another one: {self.failure}"
         if self._stopping:
@@ -329,7 +352,21 @@ class Server:
             return "disk", f"this replica cannot write: {self.journal.failed}"
         if self.driver.backlog > BACKLOG_MAX:
             return "busy", "this replica has more to do than it can: try again later"
-        return None
+        connected, members = len(self.peers.connected()), len(self._settings.members)
+        tentative = self.driver.replica.tentative_length()
+        return self.undecided.refusal(strong, tentative, connected, members)
+
+    def _leads(self) -> bool:
+        replica = self.driver.replica
+        if replica.leader() != self.config.replica or replica.waits_for() is not None:
+            return False
+        return self._refusal(False) is None
+
+    async def _call(self, operation: Operation) -> Any:
+        """Weakly, and not for a client."""
+        id = self.driver.invoke(operation, False, 0)
+        self._own[id] = asyncio.get_running_loop().create_future()
+        return await self._own[id]
 
     def _log_journal(self, line: str) -> None:
         self.events.warning("journal.noticed", line)

@@ -1,13 +1,18 @@
 """What a replica looks after from time to time, each for as long as it runs."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Final
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
 
 from creek.cluster.digests import Digests
+from creek.cluster.driver import now_us
 from creek.cluster.journal import Journal
 from creek.cluster.logs import EventLog
+from creek.cluster.once import forget_calls
 from creek.cluster.peers import Peers
+from creek.protocol.request import Operation
 from creek.schemes.contract import Replica
 
 TELL_S: Final = 2.0
@@ -16,6 +21,43 @@ DIGEST_S: Final = 0.25
 """Between two messages with digests of the state."""
 RETRY_S: Final = 1.0
 """Between two looks whether a failed disk works again."""
+
+
+FORGET_PARTS: Final = 24
+"""Rounds of forgetting in the time after which a call is forgotten."""
+
+
+@contextmanager
+def told_if_long(what: str, events: EventLog) -> Iterator[None]:
+    """For what holds up the loop."""
+    over = threading.Event()
+
+    def tell() -> None:
+        seconds = TELL_S
+        while not over.wait(TELL_S):
+            events.info("replica.busy", f"{what}, for {seconds:.0f} s so far")
+            seconds += TELL_S
+
+    thread = threading.Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+async def forget_old_calls(
+    after_s: float, is_leader: Callable[[], bool], call: Callable[[Operation], Awaitable[Any]]
+) -> None:
+    """By who leads, for all."""
+    while True:
+        await asyncio.sleep(after_s / FORGET_PARTS)
+        before_us = now_us() - int(after_s * 1_000_000)
+        rest: tuple[Any, ...] | None = ()
+        while rest is not None and is_leader():
+            _, *more = await call(forget_calls(before_us, *rest))
+            rest = tuple(more) or None
 
 
 async def wait_for_others(replica: Replica, beat_s: float, events: EventLog) -> None:

@@ -159,12 +159,18 @@ class Issued(msgspec.Struct, frozen=True, array_like=True, tag=21):
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True, tag=22):
+    """One of the answers to a call: iterating over a call gives these."""
+
     number: int
+    """Of the call."""
     kind: str
     """`tentative`, `stable` or `final`."""
     value: Any = None
+    """What the operation returned."""
     error: str | None = None
+    """What it raised, if it did."""
     changed: bool = False
+    """Is it another answer than was given first?"""
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "value", frozen(self.value))

@@ -92,6 +92,7 @@ def accrue(tx: Transaction, percent: int) -> int:
 
 @BANK.operation(readonly=True)
 def balance(tx: Transaction, name: str) -> int:
+    """What is in the account; raises where there is none."""
     found: int | None = tx.get(("account", name))
     if found is None:
         raise LookupError(f"{name} has no account")

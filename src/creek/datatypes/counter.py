@@ -19,16 +19,19 @@ COUNTER = DataType("counter")
 
 @COUNTER.operation
 def increment(tx: Transaction, amount: int = 1) -> None:
+    """Answers nothing: whoever wants the sum, asks for it."""
     tx.add("value", amount)
 
 
 @COUNTER.operation
 def decrement(tx: Transaction, amount: int = 1) -> None:
+    """Answers nothing, either."""
     tx.add("value", -amount)
 
 
 @COUNTER.operation(readonly=True)
 def value(tx: Transaction) -> int:
+    """The sum."""
     result: int = tx.get("value", 0)
     return result
 

@@ -80,6 +80,7 @@ def shuffle(tx: Transaction) -> tuple[Any, ...]:
 
 @LIST.operation(readonly=True)
 def get_first(tx: Transaction) -> Any:
+    """The oldest element; raises where there is none."""
     for _, value in tx.scan(("item",), limit=1):
         return value
     raise IndexError("the list is empty")
@@ -87,6 +88,7 @@ def get_first(tx: Transaction) -> Any:
 
 @LIST.operation(readonly=True)
 def get_last(tx: Transaction) -> Any:
+    """The newest element; raises where there is none."""
     for _, value in tx.scan(("item",), reverse=True, limit=1):
         return value
     raise IndexError("the list is empty")
@@ -94,11 +96,13 @@ def get_last(tx: Transaction) -> Any:
 
 @LIST.operation(readonly=True)
 def get_all(tx: Transaction) -> tuple[Any, ...]:
+    """The elements, the oldest first."""
     return tuple([value for _, value in tx.scan(("item",))])
 
 
 @LIST.operation(readonly=True)
 def length(tx: Transaction) -> int:
+    """How many elements there are."""
     first, stop = _bounds(tx)
     return stop - first
 

@@ -24,6 +24,7 @@ def read(tx: Transaction) -> Any:
 
 @REGISTER.operation
 def write(tx: Transaction, value: Any) -> None:
+    """Put `value` in the place of whatever was there."""
     tx.put("value", value)
 
 

@@ -41,6 +41,8 @@ _MEMORY_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 class DataType:
+    """A name and its operations: what is replicated."""
+
     def __init__(
         self,
         name: str,
@@ -90,9 +92,11 @@ class DataType:
 
     @property
     def operations(self) -> tuple[str, ...]:
+        """Their names, sorted; `noop` is one of them everywhere."""
         return tuple(sorted(self._declared))
 
     def is_readonly(self, name: str) -> bool:
+        """Does the operation promise not to write?"""
         return self._find(name).readonly
 
     def signature(self, name: str) -> str:

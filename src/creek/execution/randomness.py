@@ -17,6 +17,8 @@ _STEP = 0x9E3779B97F4A7C15
 
 
 class RequestRandom:
+    """Draws the same numbers for a request wherever and however often it is executed."""
+
     __slots__ = ("_state",)
 
     def __init__(self, request: Request) -> None:
@@ -42,6 +44,7 @@ class RequestRandom:
         return int(low + drawn % width)
 
     def choice(self, elements: Sequence[Element]) -> Element:
+        """One of them; raises `ValueError` where there is none."""
         if not elements:
             raise ValueError("nothing to choose from")
         return elements[self.randrange(len(elements))]

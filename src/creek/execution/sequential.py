@@ -23,6 +23,8 @@ class OperationRaised(Exception):
 
 
 class Sequential:
+    """What `datatype.sequential()` gives: a state, and operations on it one after another."""
+
     def __init__(self, datatype: "DataType") -> None:
         self.datatype = datatype
         self.state: dict[Key, Any] = {}
@@ -30,6 +32,7 @@ class Sequential:
         self._calls = 0
 
     def apply(self, request: Request) -> Outcome:
+        """Carry out a request. An error is an outcome, too."""
         execution = self.datatype.run(request, self)
         for key, value in execution.writes.items():
             if value is ABSENT and self.datatype.base.read(key) is ABSENT:

@@ -149,6 +149,7 @@ class Transaction:
         return tuple([handed_out(picked(value, item)) for item in items])
 
     def put(self, key: Any, value: Any) -> None:
+        """Leave `value` under `key`. Lists come back as tuples."""
         self._reads_max -= 1  # a step, written out as in `get`: these two are most of all calls
         if self._reads > self._reads_max:
             self._stop()

@@ -42,7 +42,7 @@ class LiveReplica:
 
     def unready(self) -> list[str]:
         server = self._server
-        refusal = server.desk.refusal()
+        refusal = server.desk.refusal(False)
         reasons = [] if refusal is None else [refusal[1]]
         replica = server.driver.replica
         if replica.waits_for() is not None:

@@ -25,7 +25,9 @@ class Operation(msgspec.Struct, frozen=True, array_like=True):
     """`op : ops(F)`: the name of an operation of the data type, and its arguments."""
 
     name: str
+    """As it was declared."""
     arguments: tuple[Any, ...] = ()
+    """By position."""
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "arguments", frozen(self.arguments))
@@ -52,7 +54,9 @@ class Outcome(msgspec.Struct, frozen=True, array_like=True):
     """
 
     value: Any = None
+    """What it returned."""
     error: str | None = None
+    """What it raised: `TypeName: message`."""
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "value", frozen(self.value))

@@ -61,6 +61,8 @@ class Replica(Protocol):
     def leader(self) -> int | None:
         """Whom this replica trusts to lead at the moment."""
 
+    def tentative_length(self) -> int: ...
+
     def tentative_ids(self) -> tuple[Dot, ...]: ...
 
     def committed_ids(self) -> tuple[Dot, ...]:

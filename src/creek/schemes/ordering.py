@@ -469,6 +469,9 @@ class OrderingReplica(ABC):
             peer: learner.settled_by(peer) for peer in peers
         }
 
+    def tentative_length(self) -> int:
+        return self._order.tentative_length
+
     def tentative_ids(self) -> tuple[Dot, ...]:
         return tuple(request.id for request in self._order.tentative())
 

@@ -1,0 +1,89 @@
+"""What may wait is bounded, and what is kept is forgotten in time."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from creek.client import NotDone
+from creek.cluster.once import CLIENTS, LOOKED_AT_ONCE, Once, call_once, forget_calls
+from creek.datatypes.kv import KV
+from creek.errors import BadValue
+from creek.execution.undo import StateObject
+from creek.protocol.dots import Dot
+from creek.protocol.request import Operation, Request
+from tests.cluster.house import PATIENCE_S, House, house
+
+
+def run(story: object) -> None:
+    asyncio.run(story)  # type: ignore[arg-type]
+
+
+def test_strong_calls_that_wait_for_a_majority_are_bounded(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with house(tmp_path, strong_max=5) as cluster, cluster.client(0) as db:
+            await cluster.stop(1, 2)
+            async with asyncio.timeout(PATIENCE_S):
+                while cluster.servers[0].peers.connected():
+                    await asyncio.sleep(0.01)
+            waiting = [db.strong.put("a", number) for number in range(5)]
+            for call in waiting:
+                await call.tentative
+            assert (await db.status())["undecided"] == 5
+            with pytest.raises(NotDone, match=r"5 strong calls wait.* reaches 0 of 2") as refused:
+                await db.strong.put("a", 5)
+            assert refused.value.reason == "busy"
+            await db.weak.put("b", 1)  # goes on
+            await cluster.start(1)
+            for number, call in enumerate(waiting):
+                assert await call.stable == (number - 1 if number else None)
+            assert await db.strong.put("a", 6) == 4
+            assert (await db.status())["undecided"] == 0
+
+    run(story())
+
+
+def test_whoever_leads_forgets_old_calls_for_all(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with house(tmp_path, forget_after=0.5) as cluster:
+            async with cluster.client(0) as db:
+                for number in range(10):
+                    await db.strong.put("a", number)
+            async with asyncio.timeout(PATIENCE_S):
+                for server in cluster.servers.values():
+                    while set(server.driver.replica.state()) != {"a"}:
+                        await asyncio.sleep(0.02)
+
+    run(story())
+
+
+def test_old_calls_are_forgotten_some_at_a_time() -> None:
+    state, counted = StateObject(Once(KV)), 0
+
+    def carry_out(operation: Operation, timestamp: int) -> object:
+        nonlocal counted
+        counted += 1
+        request = Request(timestamp, Dot(0, counted), operation, strong=False)
+        execution = state.run(request)
+        state.install(request, execution)
+        return execution.outcome.value
+
+    calls = LOOKED_AT_ONCE + 100
+    for number in range(calls):
+        client = "ann" if number < 300 else "bob"
+        carry_out(call_once(client, number, KV.call("put", "a", number)), 1_000 + number)
+    first = carry_out(forget_calls(1_000 + calls - 10), 5_000)
+    assert first == (LOOKED_AT_ONCE, "bob", LOOKED_AT_ONCE)
+    rest = carry_out(forget_calls(1_000 + calls - 10, "bob", LOOKED_AT_ONCE), 5_001)
+    assert rest == (90,)
+    kept = [key for key, _ in state.items() if isinstance(key, tuple) and key[0] == CLIENTS]
+    assert kept == [(CLIENTS, "bob", number) for number in range(calls - 10, calls)]
+
+
+@pytest.mark.parametrize("name", ["strong_max", "forget_after", "operation_limit"])
+def test_bounds_that_are_none_are_refused(tmp_path: Path, name: str) -> None:
+    async def story() -> None:
+        await House(tmp_path, **{name: 0}).start(0)
+
+    with pytest.raises(BadValue, match=f"{name} is 0: it must be above 0"):
+        run(story())

@@ -10,7 +10,6 @@ Rules it keeps:
 """
 
 import asyncio
-import os
 import ssl
 import uuid
 from collections import deque
@@ -23,7 +22,8 @@ from creek.client.blocking import Blocking
 from creek.client.callers import Caller, How, Issued, Session
 from creek.client.calls import Call
 from creek.client.errors import NotDone, Unknown
-from creek.client.line import Line, dial
+from creek.client.finding import PAUSE_S, Finder
+from creek.client.line import Line
 from creek.cluster import wire
 from creek.errors import BadValue, MalformedMessage, UnknownName, UsageError
 from creek.execution.carriable import refuse_uncarriable
@@ -35,7 +35,6 @@ UNDER_WAY_MAX: Final = 512
 more than that of a connection."""
 TIMEOUT_S: Final = 60.0
 PATIENCE_S: Final = 10.0
-PAUSE_S: Final = 0.05
 WAIT_SHARE: Final = 0.9
 """Of the time that a call has, what it may wait for others at the replica: then there is time left
 to tell that it was not done."""
@@ -56,15 +55,13 @@ class Database:
         timeout: float | None = TIMEOUT_S,
         patience: float = PATIENCE_S,
     ) -> None:
-        self._addresses = tuple(addresses)
+        self._finder = Finder(addresses, secured, patience)
         self._datatype = datatype if isinstance(datatype, DataType) else None
         name = datatype.name if isinstance(datatype, DataType) else datatype
         self._hello = wire.Hello(wire.WIRE_VERSION, uuid.uuid4().hex, token, name)
-        self._secured = secured
         self._timeout = timeout
         self._patience = patience
         self._line: Line | None = None
-        self._at = 0
         self._number = 0
         self._calls: dict[int, Call] = {}
         """To which more may be said."""
@@ -285,7 +282,7 @@ class Database:
             self._send()
 
     def _refused(self, call: Call, refused: wire.Refused) -> None:
-        if refused.reason == "stopping" and len(self._addresses) > 1:
+        if refused.reason == "stopping" and len(self._finder.addresses) > 1:
             call.asked -= 1
             return  # the connection is closed next, and another replica asked
         del self._calls[refused.number]
@@ -325,7 +322,8 @@ class Database:
                 if line.pieces == pieces:
                     line.abort()
                     await line.closed
-                asked.cancel()
+                if not asked.cancel() and not asked.cancelled():
+                    asked.exception()  # is told by the line's end
 
     def _send_again(self) -> None:
         """At another replica."""
@@ -340,37 +338,9 @@ class Database:
 
     async def _reach(self) -> Line:
         """The next replica that answers."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + self._patience
-        why = "no address was given"
-        while True:
-            denied: UsageError | None = None
-            for _ in self._addresses:
-                address = self._addresses[self._at % len(self._addresses)]
-                self._at += 1
-                try:
-                    line, self.welcome = await dial(
-                        address, self._hello, self._heard, self._secured, self._patience
-                    )
-                except UsageError as error:
-                    denied = error
-                except (OSError, TimeoutError, MalformedMessage) as error:
-                    why = f"{address[0]}:{address[1]}: {_why(error)}"
-                else:
-                    self._line = line
-                    self._operations = dict(self.welcome.operations)
-                    return line
-            if denied is not None:
-                raise denied
-            if loop.time() >= until:
-                raise NotDone("unreachable", f"no replica can be reached; the last was {why}")
-            await asyncio.sleep(PAUSE_S)
-
-
-def _why(error: Exception) -> str:
-    if isinstance(error, OSError) and (error.errno or 0) > 0:
-        return os.strerror(error.errno or 0)
-    return str(error) or type(error).__name__
+        self._line, self.welcome = await self._finder.find(self._hello, self._heard)
+        self._operations = dict(self.welcome.operations)
+        return self._line
 
 
 def _issued(call: Issued | Dot) -> Dot:

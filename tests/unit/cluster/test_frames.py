@@ -13,7 +13,7 @@ from creek.errors import MalformedMessage
 from creek.protocol.dots import Dot
 
 MOST = 1000
-DECODERS = (wire.peer_hello, wire.from_client, wire.to_client)
+DECODERS = (wire.peer_hello, wire.from_peer, wire.from_client, wire.to_client)
 
 SAID = (
     wire.PeerHello(1, "creek", 0, (0, 1, 2), "kv"),

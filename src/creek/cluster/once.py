@@ -3,7 +3,7 @@
 A client that lost its replica cannot know whether its call was done, so it asks another replica
 for the same. Therefore what came of a call is part of the replicated state: a register for each
 call, written by the very request that carries it out. Whoever executes a call whose register is
-there answers with what is in there.
+there answers with what is in there; unless it was another operation, for that is a mistake.
 
 What is kept is bounded: so many calls of a client, for each removes an old one; answers up to a
 size; and calls that are not too old (`FORGET`).
@@ -11,6 +11,7 @@ size; and calls that are not too old (`FORGET`).
 
 from itertools import islice
 from typing import Any, Final
+from zlib import crc32
 
 import msgspec
 
@@ -84,14 +85,17 @@ class Once(StandIn):
         key: Key = (CLIENTS, client, number)
         kept = view.read(key)
         if kept is not ABSENT:
-            _, value, error = kept
+            _, value, error, mark = kept
+            if mark != _mark(operation):
+                value, error = None, f"NumberUsed: call {number} of {client} was another operation"
             return Execution(Outcome(value, error), reads=1)
         inner = msgspec.structs.replace(request, operation=operation)
         execution = self._called.run(inner, view)
         outcome = execution.outcome
-        kept = request.timestamp, outcome.value, outcome.error
-        if len(_encode(outcome.value)) > ANSWER_KEPT_MAX:
-            kept = request.timestamp, None, "Forgotten: it was done, and its answer was too long"
+        value, error = outcome.value, outcome.error
+        if len(_encode(value)) > ANSWER_KEPT_MAX:
+            value, error = None, "Forgotten: it was done, and its answer was too long"
+        kept = request.timestamp, value, error, _mark(operation)
         writes = {**execution.writes, key: kept, (CLIENTS, client, number - CALLS_KEPT): ABSENT}
         return msgspec.structs.replace(execution, writes=writes, reads=execution.reads + 1)
 
@@ -106,3 +110,8 @@ class Once(StandIn):
         old = [key for key in found if view.read(key)[0] < before_us]
         value = (len(old), *rest)
         return Execution(Outcome(value), dict.fromkeys(old, ABSENT), scanned=len(found))
+
+
+def _mark(operation: Operation) -> int:
+    """Another operation has, as good as certainly, another one."""
+    return crc32(_encode((operation.name, operation.arguments)))

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import aiohttp
 
 from creek.gateway import Gateway
+from creek.gateway.limits import Limits
 from tests.cluster.house import House, house
 
 
@@ -78,11 +79,16 @@ def parsed(text: str) -> list[Event]:
 
 @asynccontextmanager
 async def served(
-    folder: Path, replicas: int = 1, *, scheme_of_http: str = "http", **settings: Any
+    folder: Path,
+    replicas: int = 1,
+    *,
+    scheme_of_http: str = "http",
+    limits: Limits | None = None,
+    **settings: Any,
 ) -> AsyncIterator[Served]:
     settings.setdefault("datatype", "bank")
     async with house(folder, replicas, http="127.0.0.1:0", **settings) as cluster:
-        gateways = {replica: Gateway(server) for replica, server in cluster.servers.items()}
+        gateways = {replica: Gateway(server, limits) for replica, server in cluster.servers.items()}
         for gateway in gateways.values():
             await gateway.start()
         found = Served(cluster, gateways, scheme_of_http)

@@ -5,10 +5,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from creek.errors import DiskFull
-from creek.gateway import app, asking
+from creek.gateway.limits import Limits
 from tests.cluster.house import PATIENCE_S
 from tests.http.served import Served, run, served
 
@@ -98,10 +96,10 @@ def test_each_mistake_is_told_and_changes_nothing(tmp_path: Path) -> None:
 def test_a_body_may_be_only_so_long(tmp_path: Path) -> None:
     async def story() -> None:
         async with served(tmp_path) as http:
-            long = BytesIO(b" " * (asking.BODY_MAX + 1))
+            long = BytesIO(b" " * (Limits().body_bytes + 1))
             told = await http.post("/operations/open", data=long, headers=JSON)
             assert (told.status, told.problem) == (413, "too_large")
-            assert str(asking.BODY_MAX) in told.body["detail"]
+            assert str(Limits().body_bytes) in told.body["detail"]
 
     run(story())
 
@@ -165,30 +163,27 @@ def test_a_replica_that_is_alone_is_not_ready_and_goes_on_all_the_same(tmp_path:
     run(story())
 
 
-def test_what_is_under_way_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "REQUESTS_MAX", 2)
-    monkeypatch.setattr(app, "FOLLOWED_MAX", 1)
-
+def test_what_is_under_way_is_bounded(tmp_path: Path) -> None:
     async def story() -> None:
-        async with served(tmp_path, replicas=2) as http:
+        limits = Limits(requests=2, followed=1)
+        async with served(tmp_path, replicas=2, limits=limits) as http:
             await http.post("/operations/open?consistency=strong", {"name": "ann"})
             await http.cluster.stop(1)
             gift, path = {"name": "ann", "amount": 1}, "/operations/deposit?consistency=strong"
+            call = (await http.post(f"{path}&timeout=0", gift)).body["call"]
             paths = http.gateways[0].paths
             async with asyncio.TaskGroup() as group:
-                waiting = group.create_task(http.post(path, gift))
-                while len(paths.calls) < 2:
-                    await asyncio.sleep(0.01)
-                (call,) = [each for each in paths.calls._calls.values() if not each.is_over]
-                events = group.create_task(http.events("GET", f"/calls/{call.id}/events"))
+                events = group.create_task(http.events("GET", f"/calls/{call}/events"))
                 while paths.followed < 1:
                     await asyncio.sleep(0.01)
-                await refused(http, "busy")
-                monkeypatch.setattr(app, "REQUESTS_MAX", 9)
-                told = await http.get(f"/calls/{call.id}/events")
+                told = await http.get(f"/calls/{call}/events")
                 assert (told.status, told.problem) == (503, "busy")
+                waiting = group.create_task(http.post(path, gift))
+                while len(paths.calls) < 3:
+                    await asyncio.sleep(0.01)
+                await refused(http, "busy")
                 await http.cluster.start(1)
-            assert waiting.result().body["value"] == 1
+            assert waiting.result().body["value"] == 2
             assert events.result()[-1].name == "stable"
 
     run(story())

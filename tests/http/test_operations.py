@@ -73,6 +73,11 @@ def test_a_call_that_is_asked_again_anywhere_is_executed_once(tmp_path: Path) ->
             next_one = {**mine, "Creek-Call": "2"}
             assert (await http.post(path, gift, 1, headers=next_one)).body["value"] == 10
             assert (await http.post(path, gift)).body["value"] == 15
+            told = await http.post(path, {"name": "ann", "amount": 6}, headers=mine)
+            assert (told.status, told.problem) == (409, "operation_raised")
+            told_as = "NumberUsed: call 1 of till-7 was another operation"
+            assert told.body["detail"] == told_as
+            assert (await http.post("/operations/total")).body["value"] == 15
 
     run(story())
 

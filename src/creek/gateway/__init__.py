@@ -8,6 +8,7 @@ operations  what there is to call, from the functions of a data type
 calls       calls under way, and who follows them
 problems    everything that can go wrong, each with its status
 openapi     all of it described, for programs
+limits      how much of everything there may be
 asking      what a request asks for: its query, its headers, its body
 app         the paths
 serving     the socket

@@ -17,14 +17,11 @@ from creek.gateway import asking, openapi, problems
 from creek.gateway.asking import Invocation
 from creek.gateway.behind import Asked, Behind
 from creek.gateway.calls import LAST, Call, Calls, answer_body
+from creek.gateway.limits import Limits
 from creek.gateway.operations import Described, Operations
 from creek.gateway.problems import Problem
 from creek.gateway.values import to_json
 
-REQUESTS_MAX: Final = 1024
-"""Under way at once, those that are followed included."""
-FOLLOWED_MAX: Final = 256
-STATE_BYTES_MAX: Final = 4 * 1024 * 1024
 BEAT_S: Final = 15.0
 """Between two signs of life to who follows a call."""
 EVENTS: Final = "text/event-stream"
@@ -42,17 +39,18 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Paths:
-    def __init__(self, behind: Behind, version: str) -> None:
+    def __init__(self, behind: Behind, version: str, limits: Limits) -> None:
         self._behind = behind
+        self._limits = limits
         self._operations = Operations(behind.datatype)
-        self._description = openapi.description(self._operations, version)
+        self._description = openapi.description(self._operations, version, limits)
         self.calls = Calls()
         self.requests = 0
         self.followed = 0
         self.answered: Counter[int] = Counter()
 
     def application(self) -> web.Application:
-        app = web.Application(middlewares=[self._guard], client_max_size=asking.BODY_MAX)
+        app = web.Application(middlewares=[self._guard], client_max_size=self._limits.body_bytes)
         app.on_response_prepare.append(_prepare)
         app.router.add_post("/operations/{name}", self.invoke)
         app.router.add_get("/calls/{id}", self.call)
@@ -99,8 +97,9 @@ class Paths:
             return _problem(Problem("internal", what, certainly_not_done=False))
 
     def _admit(self, request: web.Request) -> None:
-        if self.requests > REQUESTS_MAX:
-            raise Problem("busy", f"{REQUESTS_MAX} requests are under way: try again later")
+        most = self._limits.requests
+        if self.requests > most:
+            raise Problem("busy", f"{most} requests are under way: try again later")
         origin = request.headers.get("Origin")
         if origin is not None and urlsplit(origin).netloc != request.host:
             raise Problem("origin", f"a page of {origin} asks, and this is {request.host}")
@@ -114,7 +113,7 @@ class Paths:
             operation = self._operations.find(request.match_info["name"])
         except UnknownName as error:
             raise Problem("unknown_operation", str(error)) from error
-        asked = asking.invocation(request)
+        asked = asking.invocation(request, self._limits)
         one_answer = operation.readonly and not asked.strong
         if one_answer and asked.wait != "tentative":
             told = (
@@ -122,7 +121,7 @@ class Paths:
             )
             raise Problem("bad_arguments", f"'{operation.name}' only reads; weakly, it {told}")
         try:
-            arguments = operation.arguments(await asking.body_of(request))
+            arguments = operation.arguments(await asking.body_of(request, self._limits))
         except BadValue as error:
             raise Problem("bad_arguments", str(error)) from error
         call = Call(operation.name, asked.strong, one_answer)
@@ -172,8 +171,9 @@ class Paths:
         return call
 
     async def _follow(self, request: web.Request, call: Call) -> web.StreamResponse:
-        if self.followed >= FOLLOWED_MAX:
-            told = f"{FOLLOWED_MAX} calls are followed already: ask for /calls/{call.id} instead"
+        most = self._limits.followed
+        if self.followed >= most:
+            told = f"{most} calls are followed already: ask for /calls/{call.id} instead"
             raise Problem("busy", told, certainly_not_done=False, more={"call": call.id})
         stream = web.StreamResponse(
             headers={"Content-Type": EVENTS, "Location": f"/calls/{call.id}"}
@@ -195,7 +195,7 @@ class Paths:
     # --- looking ------------------------------------------------------------------------------
 
     async def state(self, request: web.Request) -> web.StreamResponse:
-        asked = asking.reading(request)
+        asked = asking.reading(request, self._limits)
         lengths = self._behind.readable_lengths()
         held = {"oldest": lengths[0], "newest": lengths[-1]}
         at = lengths[-1] if asked.at is None else asked.at
@@ -206,7 +206,7 @@ class Paths:
         items: list[dict[str, Any]] = []
         size, more = 0, False
         for key, value in self._behind.committed_items(at, asked.start, asked.stop):
-            more = len(items) == asked.limit or size > STATE_BYTES_MAX
+            more = len(items) == asked.limit or size > self._limits.state_bytes
             if more:
                 break
             items.append({"key": to_json(key), "value": to_json(value)})

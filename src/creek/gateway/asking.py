@@ -9,7 +9,6 @@ from aiohttp import web
 
 from creek.cluster.clients import AFTER_MAX, CLIENT_LENGTH_MAX
 from creek.cluster.once import CALLS_KEPT
-from creek.cluster.wire import CLIENT_FRAME_MAX
 from creek.errors import BadValue
 from creek.execution.carriable import INT_MAX
 from creek.execution.keys import (
@@ -20,15 +19,11 @@ from creek.execution.keys import (
     place,
     prefix_range,
 )
+from creek.gateway.limits import Limits
 from creek.gateway.problems import Problem
 from creek.protocol.dots import Dot
 from creek.protocol.values import Key, frozen
 
-BODY_MAX: Final = CLIENT_FRAME_MAX
-TIMEOUT_S: Final = 30.0
-TIMEOUT_S_MAX: Final = 300.0
-LIMIT: Final = 100
-LIMIT_MAX: Final = 1000
 CLIENT: Final = "Creek-Client"
 NUMBER: Final = "Creek-Call"
 
@@ -54,12 +49,12 @@ class Reading(NamedTuple):
     at: int | None
 
 
-async def body_of(request: web.Request) -> Any:
+async def body_of(request: web.Request, limits: Limits) -> Any:
     """What the JSON of a body says; nothing at all stands for an empty object."""
     try:
         content = await request.read()
     except web.HTTPRequestEntityTooLarge as error:
-        raise Problem("too_large", f"at most {BODY_MAX} bytes are read") from error
+        raise Problem("too_large", f"at most {limits.body_bytes} bytes are read") from error
     if not content:
         return {}
     if request.content_type != "application/json":
@@ -68,17 +63,17 @@ async def body_of(request: web.Request) -> Any:
     return _decoded(content, "the body")
 
 
-def invocation(request: web.Request) -> Invocation:
+def invocation(request: web.Request, limits: Limits) -> Invocation:
     query = _query(request, "consistency", "wait", "timeout", "after")
     consistency = _one_of(query, "consistency", ("weak", "strong"), "weak")
     strong = consistency == "strong"
     usual = "stable" if strong else "tentative"
     wait = _one_of(query, "wait", ("tentative", "stable", "final"), usual)
     client, number = _identity(request.headers)
-    return Invocation(strong, wait, _timeout(query), client, number, _after(query))
+    return Invocation(strong, wait, _timeout(query, limits), client, number, _after(query))
 
 
-def reading(request: web.Request) -> Reading:
+def reading(request: web.Request, limits: Limits) -> Reading:
     query = _query(request, "prefix", "limit", "at", "after")
     start, stop = FIRST_PLACE, LAST_PLACE
     if "prefix" in query:
@@ -86,7 +81,9 @@ def reading(request: web.Request) -> Reading:
     if "after" in query:
         # Right behind the key, before any other.
         start = max(start, (*place(_key(query["after"], "after")), -1))
-    limit = _integer(query, "limit", 1, LIMIT_MAX) if "limit" in query else LIMIT
+    limit = limits.items
+    if "limit" in query:
+        limit = _integer(query, "limit", 1, limits.items_max)
     at = _integer(query, "at", 0, INT_MAX) if "at" in query else None
     return Reading(start, stop, limit, at)
 
@@ -121,10 +118,10 @@ def _integer(query: Mapping[str, str], name: str, least: int, most: int) -> int:
     return int(text)
 
 
-def _timeout(query: Mapping[str, str]) -> float:
-    text = query.get("timeout", str(TIMEOUT_S))
-    if not _SECONDS.fullmatch(text) or float(text) > TIMEOUT_S_MAX:
-        told = f"it must be a number of seconds, up to {TIMEOUT_S_MAX:g}"
+def _timeout(query: Mapping[str, str], limits: Limits) -> float:
+    text = query.get("timeout", str(limits.timeout_s))
+    if not _SECONDS.fullmatch(text) or float(text) > limits.timeout_s_max:
+        told = f"it must be a number of seconds, up to {limits.timeout_s_max:g}"
         raise Problem("malformed", f"timeout is '{text}': {told}")
     return float(text)
 

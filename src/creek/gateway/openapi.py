@@ -4,7 +4,8 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from creek.gateway import problems
-from creek.gateway.asking import CLIENT, LIMIT, LIMIT_MAX, NUMBER, TIMEOUT_S, TIMEOUT_S_MAX
+from creek.gateway.asking import CLIENT, NUMBER
+from creek.gateway.limits import Limits
 from creek.gateway.operations import Described, Operations
 from creek.gateway.shapes import Schema
 
@@ -25,9 +26,11 @@ Every error is an `application/problem+json` (RFC 9457) that says in `certainly_
 asking again can do harm."""
 
 
-def description(operations: Operations, version: str) -> dict[str, Any]:
+def description(operations: Operations, version: str, limits: Limits) -> dict[str, Any]:
+    calling = _calling(limits)
     paths: dict[str, Any] = {
-        f"/operations/{name}": {"post": _operation(each)} for name, each in operations.all.items()
+        f"/operations/{name}": {"post": _operation(each, calling)}
+        for name, each in operations.all.items()
     }
     return {
         "openapi": "3.1.0",
@@ -37,7 +40,7 @@ def description(operations: Operations, version: str) -> dict[str, Any]:
             "description": ABOUT,
         },
         "security": [{"token": []}, {}],
-        "paths": {**paths, **_looking()},
+        "paths": {**paths, **_looking(limits)},
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
             "schemas": {"Problem": _PROBLEM, "Call": _CALL, "Answer": _answer({})},
@@ -48,7 +51,7 @@ def description(operations: Operations, version: str) -> dict[str, Any]:
 # --- operations -------------------------------------------------------------------------------
 
 
-def _operation(operation: Described) -> dict[str, Any]:
+def _operation(operation: Described, parameters: list[dict[str, Any]]) -> dict[str, Any]:
     only_reads = ["Only reads: weakly, it has one answer, and no message is sent for it."]
     text = [operation.signature, operation.documentation, *(only_reads * operation.readonly)]
     return {
@@ -57,7 +60,7 @@ def _operation(operation: Described) -> dict[str, Any]:
         "description": "\n\n".join(filter(None, text)),
         "tags": ["reads" if operation.readonly else "writes"],
         "x-creek-readonly": operation.readonly,
-        "parameters": _CALLING,
+        "parameters": parameters,
         "requestBody": {
             "required": any(each.required for each in operation.parameters),
             "content": {_JSON: {"schema": _arguments(operation)}},
@@ -121,10 +124,23 @@ def _answer(value: Schema) -> Schema:
 
 
 def _called(operation: Described) -> Schema:
-    answer = _answer(operation.answer)
+    answer = _answer(_loose(operation.answer))
     names = {"call": {"type": "string"}, "operation": {"const": operation.name}}
     required = ["call", "operation", *answer["required"]]
     return {**answer, "properties": {**names, **answer["properties"]}, "required": required}
+
+
+def _loose(schema: Schema) -> Schema:
+    """Without `prefixItems`, which many who read answers do not know."""
+    if "anyOf" in schema:
+        return {"anyOf": [_loose(each) for each in schema["anyOf"]]}
+    if "prefixItems" in schema:
+        parts = [_loose(each) for each in schema["prefixItems"]]
+        length = len(parts)
+        items = {"anyOf": parts} if parts else {}
+        return {"type": "array", "items": items, "minItems": length, "maxItems": length}
+    inside = {key: _loose(schema[key]) for key in ("items",) if key in schema}
+    return {**schema, **inside}
 
 
 _CALL: Final[Schema] = {
@@ -147,50 +163,56 @@ def _parameter(place: str, name: str, schema: Schema, text: str) -> dict[str, An
     return {"in": place, "name": name, "schema": schema, "description": text}
 
 
-_CALLING: Final = [
-    _parameter(
-        "query",
-        "consistency",
-        {"type": "string", "enum": ["weak", "strong"], "default": "weak"},
-        "Which guarantees the call has.",
-    ),
-    _parameter(
-        "query",
-        "wait",
-        _KIND,
-        "Which answer to wait for: any (tentative), or the last, which is the stable one of a "
-        "strong call and the final one of a weak call. Without it: the first answer of a weak "
-        "call, the stable one of a strong call.",
-    ),
-    _parameter(
-        "query",
-        "timeout",
-        {"type": "number", "minimum": 0, "maximum": TIMEOUT_S_MAX, "default": TIMEOUT_S},
-        "Seconds to wait for it.",
-    ),
-    _parameter(
-        "query",
-        "after",
-        {
-            "type": "string",
-            "pattern": r"^[0-9]{1,9}\.[1-9][0-9]{0,17}(,[0-9]{1,9}\.[1-9][0-9]{0,17}){0,63}$",
-        },
-        "Calls, made at other replicas, that this one must see: '0.17,2.4'.",
-    ),
-    _parameter(
-        "header",
-        CLIENT,
-        {"type": "string", "pattern": "^[!-~]{1,64}$"},
-        "A name of your own. With it and a number, a call that is asked for again, here or at "
-        "another replica, is not executed again.",
-    ),
-    _parameter(
-        "header",
-        NUMBER,
-        {"type": "string", "pattern": "^[0-9]{1,18}$"},
-        "The number of the call, each greater than the last.",
-    ),
-]
+def _calling(limits: Limits) -> list[dict[str, Any]]:
+    return [
+        _parameter(
+            "query",
+            "consistency",
+            {"type": "string", "enum": ["weak", "strong"], "default": "weak"},
+            "Which guarantees the call has.",
+        ),
+        _parameter(
+            "query",
+            "wait",
+            _KIND,
+            "Which answer to wait for: any (tentative), or the last, which is the stable one of a "
+            "strong call and the final one of a weak call. Without it: the first answer of a weak "
+            "call, the stable one of a strong call.",
+        ),
+        _parameter(
+            "query",
+            "timeout",
+            {
+                "type": "number",
+                "minimum": 0,
+                "maximum": limits.timeout_s_max,
+                "default": limits.timeout_s,
+            },
+            "Seconds to wait for it.",
+        ),
+        _parameter(
+            "query",
+            "after",
+            {
+                "type": "string",
+                "pattern": r"^[0-9]{1,9}\.[1-9][0-9]{0,17}(,[0-9]{1,9}\.[1-9][0-9]{0,17}){0,63}$",
+            },
+            "Calls, made at other replicas, that this one must see: '0.17,2.4'.",
+        ),
+        _parameter(
+            "header",
+            CLIENT,
+            {"type": "string", "pattern": "^[!-~]{1,64}$"},
+            "A name of your own. With it and a number, a call that is asked for again, here or at "
+            "another replica, is not executed again.",
+        ),
+        _parameter(
+            "header",
+            NUMBER,
+            {"type": "string", "pattern": "^[0-9]{1,18}$"},
+            "The number of the call, each greater than the last.",
+        ),
+    ]
 
 
 # --- errors -----------------------------------------------------------------------------------
@@ -234,7 +256,7 @@ def _problems(*names: str) -> dict[str, Any]:
 # --- looking ----------------------------------------------------------------------------------
 
 
-def _looking() -> dict[str, Any]:
+def _looking(limits: Limits) -> dict[str, Any]:
     id = {**_parameter("path", "id", {"type": "string"}, "Such as 0.17."), "required": True}
     call = {_JSON: {"schema": {"$ref": "#/components/schemas/Call"}}}
     events = {"text/event-stream": {"schema": {"type": "string"}}}
@@ -254,7 +276,7 @@ def _looking() -> dict[str, Any]:
             "Committed registers, in the order of their keys.",
             {_JSON: {"schema": _STATE}},
             *("state_to_come", "state_gone"),
-            parameters=_READING,
+            parameters=_reading(limits),
         ),
         "/status": _get("get_status", "How this replica is.", _object()),
         "/health": _get("get_health", "Is it alive?", _object(), guarded=False),
@@ -311,24 +333,29 @@ _STATE: Final[Schema] = {
     },
     "required": ["at", "oldest", "newest", "items", "next"],
 }
-_READING: Final = [
-    _parameter(
-        "query",
-        "prefix",
-        {"type": "string"},
-        'How keys begin: text for strings (`ap`), a JSON array for tuples (`["account"]`).',
-    ),
-    _parameter(
-        "query",
-        "limit",
-        {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT},
-        "How many at most.",
-    ),
-    _parameter(
-        "query",
-        "at",
-        {"type": "integer", "minimum": 0, "maximum": 10**18 - 1},
-        "After how many requests; without it, after the last that are certain.",
-    ),
-    _parameter("query", "after", {"type": "string"}, "Go on behind this key: `next` of before."),
-]
+
+
+def _reading(limits: Limits) -> list[dict[str, Any]]:
+    return [
+        _parameter(
+            "query",
+            "prefix",
+            {"type": "string"},
+            'How keys begin: text for strings (`ap`), a JSON array for tuples (`["account"]`).',
+        ),
+        _parameter(
+            "query",
+            "limit",
+            {"type": "integer", "minimum": 1, "maximum": limits.items_max, "default": limits.items},
+            "How many at most.",
+        ),
+        _parameter(
+            "query",
+            "at",
+            {"type": "integer", "minimum": 0, "maximum": 10**18 - 1},
+            "After how many requests; without it, after the last that are certain.",
+        ),
+        _parameter(
+            "query", "after", {"type": "string"}, "Go on behind this key: `next` of before."
+        ),
+    ]

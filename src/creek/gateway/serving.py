@@ -8,6 +8,7 @@ from aiohttp import web
 from creek.cluster.server import Server
 from creek.cluster.wire import address_of
 from creek.gateway.app import Paths
+from creek.gateway.limits import Limits
 from creek.gateway.replica import LiveReplica
 
 STOP_S: Final = 1.0
@@ -17,9 +18,9 @@ STOP_S: Final = 1.0
 class Gateway:
     """To be started when its server has, and stopped before it is."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, limits: Limits | None = None) -> None:
         self._server = server
-        self.paths = Paths(LiveReplica(server), version("creek"))
+        self.paths = Paths(LiveReplica(server), version("creek"), limits or Limits())
         self._runner: web.AppRunner | None = None
         self.port = 0
 

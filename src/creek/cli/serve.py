@@ -10,6 +10,7 @@ import click
 from creek.cli.exits import FINE
 from creek.cli.options import import_from_here
 from creek.cluster import logs
+from creek.cluster import loop as event_loop
 from creek.cluster.config import ServerConfig, read_config
 from creek.cluster.server import Server
 
@@ -104,7 +105,7 @@ def serve(path: Path | None, members: tuple[str, ...], with_parent: bool, **give
     config = read_config(path, given)
     logs.set_up(config.log, config.log_level)
     import_from_here()
-    asyncio.run(_serve(config, with_parent))
+    event_loop.run(_serve(config, with_parent))
     return FINE
 
 

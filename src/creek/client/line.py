@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from creek.client.errors import NotDone
 from creek.cluster import wire
@@ -25,9 +25,8 @@ class Line(asyncio.Protocol):
         self._asked: dict[int, asyncio.Future[dict[str, Any]]] = {}
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        transport.write(wire.frame_of(self._hello))
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+        self._transport.write(wire.frame_of(self._hello))
 
     def connection_lost(self, exc: Exception | None) -> None:
         lost = exc or ConnectionResetError("the replica closed the connection")

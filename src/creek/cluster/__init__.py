@@ -9,6 +9,11 @@ clients   connections of clients, and what they may ask
 security  TLS, and what is counted of it; certificates: made for a trial
 waiting   calls that come after what has not arrived yet
 once      a call that is asked again is not executed again
+execution where operations run; gate: in a thread of their own; watchdog: for too long
+digests   do the replicas agree?
+bounds    how much may wait for a majority
+upkeep    what is looked after from time to time
+loop      the event loop
 metrics   what is counted; exposition: as Prometheus reads it
 logs      what is told to who looks after a replica; watch: what has changed
 server    all of it together, in one process

@@ -12,7 +12,7 @@ listened to, and then left alone.
 import asyncio
 import hmac
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 import msgspec
 
@@ -206,8 +206,7 @@ class Connection(asyncio.Protocol):
     # --- asyncio ------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         self._desk.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:

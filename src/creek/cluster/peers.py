@@ -14,7 +14,7 @@ import ssl
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from random import Random
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from creek.cluster.security import problem_of
 from creek.cluster.wire import (
@@ -207,9 +207,8 @@ class _Talker(asyncio.Protocol):
         self._loop = loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        transport.write(frame_of(self._ours))
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+        self._transport.write(frame_of(self._ours))
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -259,10 +258,9 @@ class Listener(asyncio.Protocol):
         self._sender: int | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         self._peers.heard.add(self)
-        transport.write(frame_of(self._peers.hello))
+        self._transport.write(frame_of(self._peers.hello))
 
     def data_received(self, data: bytes) -> None:
         try:

@@ -4,7 +4,7 @@ import asyncio
 import uuid
 from collections.abc import Callable
 from time import perf_counter_ns
-from typing import Final
+from typing import Final, cast
 
 from creek.cluster import wire
 from creek.cluster.wire import address_of
@@ -45,9 +45,8 @@ class Line(asyncio.Protocol):
         return len(self._calls)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        transport.write(wire.frame_of(wire.Hello(wire.WIRE_VERSION, uuid.uuid4().hex)))
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+        self._transport.write(wire.frame_of(wire.Hello(wire.WIRE_VERSION, uuid.uuid4().hex)))
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.welcome.done():

@@ -1,0 +1,20 @@
+"""The event loop of a server: uvloop's where it is installed, else Python's own."""
+
+import asyncio
+from collections.abc import Coroutine
+from importlib.util import find_spec
+from typing import Any
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(work)
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    if find_spec("uvloop") is None:
+        return asyncio.new_event_loop()
+    import uvloop  # noqa: PLC0415 - a server is fine without it
+
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop

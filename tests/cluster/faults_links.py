@@ -67,9 +67,11 @@ class Link:
                     await self._is_open.wait()
                 elif not self._refuses:
                     await self._pass_on(reader, writer)
+                    writer.close()  # what one side said last still arrives
+                    return
+            writer.transport.abort()
         finally:
             self._passing.discard(task)
-            writer.transport.abort()
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Until one of both ends."""
@@ -80,11 +82,14 @@ class Link:
         ]
         try:
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            back.close()
+        except asyncio.CancelledError:
+            back.transport.abort()
+            raise
         finally:
             for each in ways:
                 each.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
-            back.transport.abort()
 
     async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         while piece := await source.read(PIECE):

@@ -116,6 +116,8 @@ def tell(
     *options: str,
     replicas: int = 3,
     programs: Mapping[int, tuple[str, ...]] | None = None,
+    configs: Mapping[int, Path] | None = None,
+    trusted: Path | None = None,
     checkpoint_every: int = 150,
 ) -> Cluster:
     """Let it happen to a cluster that has just come up, and judge what comes of it."""
@@ -133,6 +135,8 @@ def tell(
                 members=members,
                 way=links.way,
                 programs=programs,
+                configs=configs,
+                trusted=trusted,
                 environment={"CREEK_CHECKPOINT_EVERY": str(checkpoint_every)},
             )
             stack.enter_context(processes)

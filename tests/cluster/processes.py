@@ -19,7 +19,8 @@ class Processes:
     """Replicas as `creek serve` runs them. Their output goes to a file each, for who looks on.
 
     `way`: where a replica finds another, if not where that one listens. `programs`: what is run
-    instead of `creek`, by replica. `environment`: what is set for all of them.
+    instead of `creek`, by replica. `configs`: a file for `--config`, by replica. `trusted`: whose
+    certificates clients trust. `environment`: what is set for all replicas.
     """
 
     def __init__(
@@ -30,6 +31,8 @@ class Processes:
         members: list[str] | None = None,
         way: Callable[[int, int], str] | None = None,
         programs: Mapping[int, tuple[str, ...]] | None = None,
+        configs: Mapping[int, Path] | None = None,
+        trusted: Path | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.folder = folder
@@ -38,6 +41,8 @@ class Processes:
         self._clients = [f"127.0.0.1:{free_port()}" for _ in range(replicas)]
         self._way = way or (lambda _, receiver: self._members[receiver])
         self._programs = programs or {}
+        self._configs = configs or {}
+        self._authority = None if trusted is None else str(trusted)
         self._environment = {**os.environ, **(environment or {})}
         self._running: dict[int, subprocess.Popen[bytes]] = {}
 
@@ -60,6 +65,8 @@ class Processes:
         for replica in replicas:
             command = [sys.executable, *self._programs.get(replica, CREEK), "serve"]
             command += ["--replica", str(replica)]
+            if replica in self._configs:
+                command += ["--config", str(self._configs[replica])]
             for number, address in enumerate(self._members):
                 found = address if number == replica else self._way(replica, number)
                 command += ["--member", f"{number}={found}"]
@@ -130,4 +137,5 @@ class Processes:
 
     def client(self, *replicas: int, **more: Any) -> Database:
         addresses = [self._clients[each] for each in replicas or self.all]
-        return connect(addresses, **{"timeout": PATIENCE_S, "patience": PATIENCE_S, **more})
+        usual = {"timeout": PATIENCE_S, "patience": PATIENCE_S, "authority": self._authority}
+        return connect(addresses, **{**usual, **more})

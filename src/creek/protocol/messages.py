@@ -14,7 +14,7 @@ import msgspec
 from creek.errors import MalformedMessage
 from creek.protocol.dots import Dot, Dots
 from creek.protocol.request import Batch, Outcome, Request
-from creek.protocol.values import Key, frozen
+from creek.protocol.values import PLAIN, Key, frozen
 
 
 class Ballot(NamedTuple):
@@ -53,9 +53,11 @@ class Checkpoint(msgspec.Struct, frozen=True, array_like=True):
     """Registers that the data type begins with and that hold nothing any more, in key order."""
 
     def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(
-            self, "state", tuple((key, frozen(value)) for key, value in self.state)
-        )
+        # As large as the state: what is frozen as it is, is left as it is.
+        state = [
+            item if type(item[1]) in PLAIN else (item[0], frozen(item[1])) for item in self.state
+        ]
+        msgspec.structs.force_setattr(self, "state", tuple(state))
 
 
 # --- reliable broadcast -----------------------------------------------------------------------

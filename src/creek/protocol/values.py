@@ -12,14 +12,14 @@ import msgspec
 
 Key: TypeAlias = str | int | tuple[str | int, ...]
 
-_PLAIN = frozenset((NoneType, bool, int, float, str, bytes))
+PLAIN = frozenset((NoneType, bool, int, float, str, bytes))
 
 
 def frozen(value: Any) -> Any:
     """`value` with every list in it turned into a tuple."""
     kind = type(value)
     if kind is tuple or kind is list:
-        return tuple([each if type(each) in _PLAIN else frozen(each) for each in value])
+        return tuple([each if type(each) in PLAIN else frozen(each) for each in value])
     if kind is dict:
         return {key: frozen(each) for key, each in value.items()}
     return value

@@ -234,8 +234,8 @@ class OrderingReplica(ABC):
             length=self._settled.length,
             ids=self._order.ids_before(self._settled.length),
             timestamp=self._settled_timestamp,
-            state=tuple(item for item in settled if item[1] is not ABSENT),
-            deleted=tuple(key for key, value in settled if value is ABSENT),
+            state=tuple([item for item in settled if item[1] is not ABSENT]),
+            deleted=tuple([key for key, value in settled if value is ABSENT]),
             outcomes=tuple(
                 (id, outcome) for untold in self._untold.values() for _, id, outcome in untold
             ),

@@ -2,6 +2,7 @@
 
 from benchmarks import (
     conflicts,
+    counting,
     dots,
     execution,
     fuzzer,
@@ -32,6 +33,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         dots,
         heal,
         journal,
+        counting,
         simulator,
         tpcc_simulation,
         fuzzer,

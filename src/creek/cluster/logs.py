@@ -3,8 +3,8 @@
 Each line is an event: a name that stays the same from version to version, a sentence, and fields.
 
     2026-05-01 08:00:00.123 info    replica 0: replica 2 leads now (leader.changed leader=2)
-    {"at":"2026-05-01T08:00:00.123Z","level":"info","event":"leader.changed","replica":0,
-     "message":"replica 2 leads now","leader":2}                        (one line, in truth)
+    {"at":"2026-05-01T08:00:00.123Z","level":"info","event":"leader.changed",
+     "message":"replica 2 leads now","replica":0,"leader":2}            (one line, in truth)
 """
 
 import logging
@@ -75,7 +75,7 @@ class JsonFormatter(_Formatter):
     ) -> str:
         when = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         record = {"at": when, "level": level, "event": event, "message": message}
-        return msgspec.json.encode({**fields, **record}, enc_hook=str).decode()
+        return msgspec.json.encode({**record, **fields, **record}, enc_hook=str).decode()
 
 
 def set_up(form: str, level: str, stream: TextIO | None = None) -> None:

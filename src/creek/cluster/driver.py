@@ -4,6 +4,8 @@ Rules it keeps, as `creek.protocol.effects` asks:
 
 - What a batch sends and answers leaves only when its records, and all before them, are durable. So
   it leaves in order. (Where tentative answers need not survive a crash, they leave at once.)
+- Inputs that come in one turn of the loop have their effects taken together. That is as if they had
+  been taken one by one: each kind stays in order, and what leaves, leaves after the records.
 - Tasks are run by an `Executor`, which may use the replica in another thread: whatever else uses it
   holds the executor's gate.
 - What the replica raises, unless it refuses what it is asked, is a bug: it takes no further part.
@@ -12,10 +14,11 @@ A replica whose disk fails takes no further part until it works again: for the o
 the network were broken.
 """
 
+import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from creek.cluster.execution import Executor
 from creek.cluster.recorder import Recorder, steady_us
@@ -23,9 +26,12 @@ from creek.errors import CreekError, StorageFault
 from creek.execution.execution import Execution
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Digest, Effects, Event, Kind, Response, Send, Task
-from creek.protocol.messages import Message, Record
-from creek.protocol.request import Operation
+from creek.protocol.messages import Cast, Message, Record
+from creek.protocol.request import Operation, Request
 from creek.schemes.contract import Replica
+
+CAST_MAX: Final = 256
+"""Requests in one message."""
 
 _Given = TypeVar("_Given")
 
@@ -75,42 +81,47 @@ class Driver:
         """The position behind the last record."""
         self._held: deque[_Held] = deque()
         self._halted = False
+        self._due = False
+        self._loop = asyncio.get_running_loop()
         self.executor = executor
         executor.begin(replica, self._completed)
 
     # --- inputs -------------------------------------------------------------------------------
 
     def recover(self, records: Iterable[Record]) -> None:
-        self._input(self.replica.recover, records)
+        self._step(self.replica.recover, records)
+        self.carry_out()
 
     def invoke(self, operation: Operation, strong: bool, session: int) -> Dot:
         at_us = steady_us()
-        id, effects = self._step(self.replica.invoke, operation, strong, session, now_us())
+        id = self._step(self.replica.invoke, operation, strong, session, now_us())
         if self._recorder is not None:
             self._recorder.invoked(at_us, id, operation, strong, session)
-        self._carry_out(effects)
+        self._soon()
         return id
 
     def receive(self, message: Message, sender: int) -> None:
         if self._journal.failed is None and not self._halted:
-            self._input(self.replica.receive, message, sender, now_us())
+            self._step(self.replica.receive, message, sender, now_us())
+            self._soon()
 
     def tick(self) -> None:
         if self._journal.failed is None and not self._halted:
-            self._input(self.replica.tick, now_us())
+            self._step(self.replica.tick, now_us())
+            self._soon()
 
     def _completed(self, task: Task, execution: Execution) -> None:
         if not self._halted:
-            self._input(self.replica.completed, task, execution, now_us())
+            self._step(self.replica.completed, task, execution, now_us())
+            if self.executor.waiting():
+                self._soon()
+            else:
+                self.carry_out()
 
-    def _input(self, step: Callable[..., object], *arguments: object) -> None:
-        _, effects = self._step(step, *arguments)
-        self._carry_out(effects)
-
-    def _step(self, step: Callable[..., _Given], *arguments: object) -> tuple[_Given, Effects]:
+    def _step(self, step: Callable[..., _Given], *arguments: object) -> _Given:
         try:
             with self.executor.gate:
-                return step(*arguments), self.replica.take_effects()
+                return step(*arguments)
         except CreekError:
             raise
         except Exception as error:
@@ -138,8 +149,17 @@ class Driver:
 
     # --- effects ------------------------------------------------------------------------------
 
-    def _carry_out(self, effects: Effects) -> None:
-        recorder = self._recorder
+    def _soon(self) -> None:
+        """Carry out together what all inputs of this turn of the loop ask for."""
+        if not self._due:
+            self._due = True
+            self._loop.call_soon(self.carry_out)
+
+    def carry_out(self) -> None:
+        self._due = False
+        if self._halted:
+            return
+        effects, recorder = self._step(self.replica.take_effects), self._recorder
         if effects.events:
             if recorder is not None:
                 recorder.happened(effects.events)
@@ -171,23 +191,42 @@ class Driver:
         held, durable = self._held, self._journal.durable
         if self._recorder is not None:
             self._recorder.durable(durable)
+        send: list[Send] = []
+        respond: list[Response] = []
         while held and held[0].position <= durable:
             batch = held.popleft()
-            self._leave(batch.send, batch.respond)
+            send += batch.send
+            respond += batch.respond
+        self._leave(send, respond)
 
-    def _leave(self, send: tuple[Send, ...], respond: tuple[Response, ...]) -> None:
+    def _leave(self, send: Sequence[Send], respond: Sequence[Response]) -> None:
         if self._recorder is not None:
             self._recorder.durable(self._journal.durable)
-        for each in send:
+        for each in together(send) if len(send) > 1 else send:
             self._send(each.to, each.message)
         if respond:
             self._answer(respond)
 
-    def _answer(self, responses: tuple[Response, ...]) -> None:
+    def _answer(self, responses: Sequence[Response]) -> None:
         if self._recorder is not None:
             self._recorder.answered(responses)
         for response in responses:
             self._respond(response)
+
+
+def together(sends: Sequence[Send]) -> Iterator[Send]:
+    """The same, with requests that are cast to the same replicas in one message."""
+    casts: dict[tuple[int, ...], list[Request]] = {}
+    others: list[Send] = []
+    for each in sends:
+        if type(each.message) is Cast:
+            casts.setdefault(each.to, []).extend(each.message.requests)
+        else:
+            others.append(each)
+    for to, requests in casts.items():
+        for first in range(0, len(requests), CAST_MAX):
+            yield Send(to, Cast(tuple(requests[first : first + CAST_MAX])))
+    yield from others
 
 
 def now_us() -> int:

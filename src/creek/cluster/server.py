@@ -177,6 +177,7 @@ class Server:
         for connection in tuple(self.desk.connections):
             connection.close()
         await self.peers.stop()
+        self.driver.carry_out()
         self.driver.halt()
         self.watchdog.stop()
         self.journal.close()

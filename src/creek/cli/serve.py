@@ -13,6 +13,7 @@ from creek.cluster import logs
 from creek.cluster import loop as event_loop
 from creek.cluster.config import ServerConfig, read_config
 from creek.cluster.server import Server
+from creek.evaluation import seldom_collecting
 
 if TYPE_CHECKING:
     from creek.gateway import Gateway
@@ -105,7 +106,8 @@ def serve(path: Path | None, members: tuple[str, ...], with_parent: bool, **give
     config = read_config(path, given)
     logs.set_up(config.log, config.log_level)
     import_from_here()
-    event_loop.run(_serve(config, with_parent))
+    with seldom_collecting():
+        event_loop.run(_serve(config, with_parent))
     return FINE
 
 

@@ -1,4 +1,4 @@
-"""The garbage collector, while a simulation runs.
+"""The garbage collector, while a simulation or a live replica runs.
 
 With its usual thresholds it looks through millions of live versions again and again; a run makes
 little garbage that is not freed at once.

@@ -2,9 +2,9 @@
 
 import asyncio
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from time import perf_counter_ns
-from typing import Final, cast
+from typing import Final, Protocol, TypeAlias, cast
 
 from creek.cluster import wire
 from creek.cluster.wire import address_of
@@ -22,10 +22,27 @@ PATIENCE_S: Final = 10.0
 PAUSE_S: Final = 0.02
 
 
+class Asker(Protocol):
+    """A connection to one server, of whatever kind."""
+
+    closed: "asyncio.Future[None]"
+
+    @property
+    def under_way(self) -> int: ...
+
+    def ask(self, asked: Asked, who: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+Done: TypeAlias = Callable[[Asker, int], None]
+Dial: TypeAlias = Callable[[str, Meter, Done], Awaitable[Asker]]
+
+
 class Line(asyncio.Protocol):
     """`done` is called when a call has what it asked for, or will not get it."""
 
-    def __init__(self, meter: Meter, done: Callable[["Line", int], None]) -> None:
+    def __init__(self, meter: Meter, done: Done) -> None:
         self._loop = asyncio.get_running_loop()
         self._meter = meter
         self._done = done
@@ -120,7 +137,7 @@ class Line(asyncio.Protocol):
             self._transport.close()
 
 
-async def dial(address: str, meter: Meter, done: Callable[[Line, int], None]) -> Line:
+async def dial(address: str, meter: Meter, done: Done) -> Line:
     """A connection to the replica there, as soon as there is one."""
     loop = asyncio.get_running_loop()
     host, port = address_of(address)

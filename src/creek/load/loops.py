@@ -12,7 +12,7 @@ from random import Random
 from time import perf_counter_ns
 from typing import Final
 
-from creek.load.line import Line, dial
+from creek.load.line import Asker, Dial, dial
 from creek.load.local import CpuClock
 from creek.load.meter import Meter
 from creek.load.streams import Stream
@@ -38,11 +38,13 @@ class Plan:
         load: float = 0.0,
         seed: int = 0,
         watch: Callable[[float, Meter], None] = lambda elapsed_s, meter: None,
-        during: Callable[[], Awaitable[None]] | None = None,
+        during: Callable[[Meter], Awaitable[None]] | None = None,
         cpu: CpuClock | None = None,
+        dial: Dial = dial,
     ) -> None:
         """`clients` of a closed loop, or `load` of an open one, calls in a second. `during` is run
-        beside it, from the end of the warm-up on. `cpu` runs while it is measured."""
+        beside it, from the end of the warm-up on. `cpu` runs while it is measured.
+        `dial` reaches a server, of Creek unless told otherwise."""
         self.addresses = addresses
         self.stream = stream
         self.warm_up_s = warm_up_s
@@ -53,6 +55,7 @@ class Plan:
         self.watch = watch
         self.during = during
         self.cpu = cpu
+        self.dial = dial
 
 
 async def drive(plan: Plan) -> Meter:
@@ -63,7 +66,7 @@ async def drive(plan: Plan) -> Meter:
     meter.begin_ns = perf_counter_ns() + int(plan.warm_up_s * 1e9)
     meter.end_ns = meter.begin_ns + int(plan.duration_s * 1e9)
     watching = asyncio.create_task(_watched(plan, meter))
-    beside = asyncio.create_task(_beside(plan))
+    beside = asyncio.create_task(_beside(plan, meter))
     try:
         await driven.run()
         await beside
@@ -81,18 +84,19 @@ async def _watched(plan: Plan, meter: Meter) -> None:
         plan.watch((perf_counter_ns() - began) / 1e9, meter)
 
 
-async def _beside(plan: Plan) -> None:
+async def _beside(plan: Plan, meter: Meter) -> None:
     await asyncio.sleep(plan.warm_up_s)
     if plan.cpu is not None:
         plan.cpu.begin()
-    ended = asyncio.create_task(_ended(plan))
+    ended = asyncio.create_task(_ended(plan, meter))
     if plan.during is not None:
-        await plan.during()
+        await plan.during(meter)
     await ended
 
 
-async def _ended(plan: Plan) -> None:
-    await asyncio.sleep(plan.duration_s)
+async def _ended(plan: Plan, meter: Meter) -> None:
+    while perf_counter_ns() < meter.end_ns:
+        await asyncio.sleep(0.02)
     if plan.cpu is not None:
         plan.cpu.end()
 
@@ -102,7 +106,7 @@ class _Loop:
         self._plan = plan
         self._meter = meter
         self._stream = plan.stream
-        self._lines: list[Line] = []
+        self._lines: list[Asker] = []
         self._places: list[int] = []
         """Of each line: the place of its replica among the addresses."""
         self._keepers: list[asyncio.Task[None]] = []
@@ -115,8 +119,8 @@ class _Loop:
             self._lines.append(await self._dial(place))
             self._keepers.append(asyncio.create_task(self._keep(each)))
 
-    async def _dial(self, place: int) -> Line:
-        return await dial(self._plan.addresses[place], self._meter, self._done)
+    async def _dial(self, place: int) -> Asker:
+        return await self._plan.dial(self._plan.addresses[place], self._meter, self._done)
 
     async def _keep(self, each: int) -> None:
         """Connected, also to a replica that is gone for a while."""
@@ -125,7 +129,7 @@ class _Loop:
             self._lines[each] = await self._dial(self._places[each])
             self._connected(each)
 
-    def _done(self, line: Line, who: int) -> None:
+    def _done(self, line: Asker, who: int) -> None:
         raise NotImplementedError
 
     def _connected(self, each: int) -> None:
@@ -162,7 +166,7 @@ class _Closed(_Loop):
             self._meter.asked += 1
             line.ask(self._stream(self._places[each]), who)
 
-    def _done(self, line: Line, who: int) -> None:
+    def _done(self, line: Asker, who: int) -> None:
         self._ask(who)
 
     def _connected(self, each: int) -> None:
@@ -203,5 +207,5 @@ class _Open(_Loop):
                 meter.late_ns.append(now_ns - due_ns)
             line.ask(self._stream(self._places[each]), who)
 
-    def _done(self, line: Line, who: int) -> None:
+    def _done(self, line: Asker, who: int) -> None:
         pass

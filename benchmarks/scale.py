@@ -29,6 +29,10 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
     seeds: int
     rows: int
     """Operations in the tables of a pipeline."""
+    live_s: float
+    """For which a live cluster is measured at a time."""
+    live_turns: int
+    """That it takes beside others."""
 
 
 FULL = Scale(
@@ -46,6 +50,8 @@ FULL = Scale(
     simulated_us=1_000_000,
     seeds=60,
     rows=5_000_000,
+    live_s=5.0,
+    live_turns=3,
 )
 QUICK = Scale(
     repeats=3,
@@ -62,6 +68,8 @@ QUICK = Scale(
     simulated_us=300_000,
     seeds=15,
     rows=500_000,
+    live_s=2.0,
+    live_turns=2,
 )
 TINY = Scale(
     repeats=1,
@@ -80,5 +88,7 @@ TINY = Scale(
     simulated_us=20_000,
     seeds=2,
     rows=4_000,
+    live_s=0.3,
+    live_turns=1,
 )
 """To see that everything runs; the numbers mean nothing."""

@@ -1,0 +1,226 @@
+"""A live cluster beside etcd and PySyncObj: three servers each, all on this machine's cores.
+
+Creek and etcd are driven by the same load, from one process, in turns while both run; values are of
+the same size, and whatever is answered is on disk before. PySyncObj comes after them. Where one of
+them cannot be found, the table says so.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.result import Benchmark, Result
+from benchmarks.rivals import etcd, pysyncobj
+from benchmarks.scale import Scale
+from creek.load.line import Dial, dial
+from creek.load.local import CpuClock, LocalCluster
+from creek.load.loops import Plan, drive
+from creek.load.meter import STRONG_STABLE, WEAK_TENTATIVE, Meter
+from creek.load.streams import kv_stream
+
+CLIENTS = 192
+VALUE_BYTES = 256
+MODEST = 200
+"""Calls in a second that leave every server much time."""
+STRONG_BAR = 0.7
+WEAK_BAR = 2.0
+LATENCY_BAR = 0.25
+FALL_BAR = 0.2
+
+
+class Turns(NamedTuple):
+    """What one system did in all of its turns, under one load."""
+
+    meters: list[Meter]
+    cpu: list[CpuClock]
+
+    @property
+    def per_second(self) -> float:
+        return sum(each.done for each in self.meters) / sum(each.seconds for each in self.meters)
+
+    @property
+    def cpu_us(self) -> float:
+        used = sum(sum(each.used_s.values()) for each in self.cpu)
+        return used * 1e6 / max(1, sum(each.done for each in self.meters))
+
+    def p50_ms(self, kind: int) -> float:
+        found = sorted(each for meter in self.meters for each in meter.latencies_ns[kind])
+        return found[len(found) // 2] / 1e6 if found else 0.0
+
+
+class System(NamedTuple):
+    name: str
+    addresses: list[str]
+    processes: dict[str, int]
+    dial: Dial
+    strong: float
+
+
+def _turn(system: System, scale: Scale, seed: int, load: float = 0.0) -> tuple[Meter, CpuClock]:
+    cpu = CpuClock(system.processes)
+    stream = kv_stream(
+        keys=10_000, value_bytes=VALUE_BYTES, reads=0.0, strong=system.strong, seed=seed
+    )
+    plan = Plan(
+        system.addresses,
+        stream,
+        warm_up_s=scale.live_s / 5,
+        duration_s=scale.live_s,
+        clients=0 if load else CLIENTS,
+        load=load,
+        seed=seed,
+        cpu=cpu,
+        dial=system.dial,
+    )
+    return asyncio.run(drive(plan)), cpu
+
+
+def measure(scale: Scale) -> Iterator[Result]:
+    with (
+        tempfile.TemporaryDirectory(prefix=".live-", dir=Path.cwd()) as text,
+        ExitStack() as stack,
+    ):
+        folder = Path(text)
+        cluster = LocalCluster(folder, replicas=3)
+        stack.callback(cluster.stop)
+        cluster.start()
+        asyncio.run(cluster.until_ready())
+        systems = [
+            System("weak", cluster.addresses, cluster.processes, dial, 0.0),
+            System("strong", cluster.addresses, cluster.processes, dial, 1.0),
+        ]
+        if etcd.is_there():
+            (folder / "etcd").mkdir()
+            servers = etcd.Etcd(folder / "etcd")
+            stack.callback(servers.stop)
+            servers.start()
+            systems.append(System("etcd", servers.addresses, servers.processes, etcd.dial, 1.0))
+        full = _in_turns(systems, scale)
+        yield from _throughputs(full)
+        yield _latencies(_in_turns(systems, scale, MODEST))
+        yield asyncio.run(_catching_up(cluster, scale))
+    yield from _pysyncobj(scale, full["strong"].per_second)
+
+
+def _in_turns(systems: list[System], scale: Scale, load: float = 0.0) -> dict[str, Turns]:
+    found = {each.name: Turns([], []) for each in systems}
+    for turn in range(scale.live_turns):
+        for system in systems:
+            meter, cpu = _turn(system, scale, turn, load)
+            found[system.name].meters.append(meter)
+            found[system.name].cpu.append(cpu)
+    return found
+
+
+def _throughputs(found: dict[str, Turns]) -> Iterator[Result]:
+    theirs = found.get("etcd")
+    for name, bar in (("strong", STRONG_BAR), ("weak", WEAK_BAR)):
+        ours = found[name]
+        told = f"{ours.per_second:,.0f} {name} puts a second, {ours.cpu_us:.0f} µs of CPU each"
+        if theirs is None:
+            yield _missing(f"etcd's puts for one {name} put", f"{told}; {_ETCD}.")
+            continue
+        yield Result(
+            what=f"etcd's puts for one {name} put",
+            explanation=(
+                f"{told}; etcd: {theirs.per_second:,.0f} a second, {theirs.cpu_us:.0f} µs each."
+            ),
+            value=theirs.per_second / max(1e-9, ours.per_second),
+            bar=1 / bar,
+        )
+
+
+def _latencies(found: dict[str, Turns]) -> Result:
+    ours = found["weak"].p50_ms(WEAK_TENTATIVE)
+    stable = found["strong"].p50_ms(STRONG_STABLE)
+    told = f"At {MODEST} puts a second: weak {ours:.2f} ms, strong {stable:.2f} ms"
+    what = "median latency of a weak put, to that of etcd's"
+    theirs = found.get("etcd")
+    if theirs is None:
+        return _missing(what, f"{told}; {_ETCD}.")
+    etcd_ms = theirs.p50_ms(STRONG_STABLE)
+    return Result(
+        what=what,
+        explanation=f"{told}, etcd {etcd_ms:.2f} ms.",
+        value=ours / max(1e-9, etcd_ms),
+        bar=LATENCY_BAR,
+    )
+
+
+async def _catching_up(cluster: LocalCluster, scale: Scale) -> Result:
+    """Clients at two replicas; the third is killed, misses much, and comes back."""
+    marks: dict[str, tuple[float, int]] = {}
+
+    async def break_and_mend(meter: Meter) -> None:
+        loop = asyncio.get_running_loop()
+
+        def mark(name: str) -> None:
+            marks[name] = loop.time(), meter.done
+
+        mark("before")
+        await asyncio.sleep(scale.live_s)
+        mark("killed")
+        cluster.kill(2)
+        await asyncio.sleep(scale.live_s)
+        mark("back")
+        cluster.start(2)
+        behind = (await cluster.statuses())[0]["committed"]
+        while (await cluster.statuses())[2]["committed"] < behind:
+            await asyncio.sleep(0.05)
+        mark("caught up")
+        meter.end_ns = 0
+
+    stream = kv_stream(keys=10_000, value_bytes=VALUE_BYTES, reads=0.0, strong=0.5, seed=9)
+    plan = Plan(
+        cluster.addresses[:2],
+        stream,
+        warm_up_s=scale.live_s / 5,
+        duration_s=10_000.0,
+        clients=CLIENTS,
+        during=break_and_mend,
+    )
+    await drive(plan)
+    before = _rate(marks["before"], marks["killed"])
+    while_behind = _rate(marks["back"], marks["caught up"])
+    took = marks["caught up"][0] - marks["back"][0]
+    return Result(
+        what="throughput lost while a replica catches up",
+        explanation=(
+            f"{before:,.0f} puts a second with all three, {while_behind:,.0f} in the {took:.1f} s "
+            "from the start of one that was killed until it had all it missed."
+        ),
+        value=1 - while_behind / max(1e-9, before),
+        unit="of it",
+        bar=FALL_BAR,
+    )
+
+
+def _rate(begin: tuple[float, int], end: tuple[float, int]) -> float:
+    return (end[1] - begin[1]) / max(1e-9, end[0] - begin[0])
+
+
+def _pysyncobj(scale: Scale, strong: float) -> Iterator[Result]:
+    what = "PySyncObj's puts for one strong put"
+    if not pysyncobj.is_there():
+        yield _missing(what, "PySyncObj is not installed: 'pip install pysyncobj' adds it.")
+        return
+    with tempfile.TemporaryDirectory(prefix=".live-", dir=Path.cwd()) as folder:
+        theirs = pysyncobj.puts_per_second(Path(folder), scale.live_s, VALUE_BYTES, CLIENTS // 3)
+    yield Result(
+        what=what,
+        explanation=f"PySyncObj, which does not sync: {theirs:,.0f} a second.",
+        value=theirs / max(1e-9, strong),
+    )
+
+
+_ETCD = "etcd is not installed ('apt-get install etcd-server' adds it)"
+
+
+def _missing(what: str, explanation: str) -> Result:
+    return Result(what=what, explanation=explanation, value=0.0, unit="")
+
+
+BENCHMARK = Benchmark("live", 5, measure)

@@ -1,0 +1,134 @@
+"""Where a live replica's time goes: `python -m benchmarks.profile`, with py-spy on the path.
+
+Three replicas are put under load, and one of them is looked at many times a second. Each look is
+put down to the function it finds at work, and to the part of Creek that called it.
+"""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from creek.load.local import CpuClock, LocalCluster
+from creek.load.loops import Plan, drive
+from creek.load.meter import Meter
+from creek.load.streams import kv_stream
+
+RATE = 400
+"""Looks in a second."""
+
+
+@click.command()
+@click.option("--strong", default=0.0, show_default=True, help="The share of strong calls.")
+@click.option("--clients", default=128, show_default=True)
+@click.option("--seconds", default=8.0, show_default=True)
+@click.option("--replica", default=0, show_default=True, help="Which one is looked at.")
+@click.option("--top", default=30, show_default=True)
+def main(strong: float, clients: int, seconds: float, replica: int, top: int) -> None:
+    """Print where the time of a replica goes.
+
+    Example: python -m benchmarks.profile --strong 1
+    """
+    spy = shutil.which("py-spy")
+    if spy is None:
+        raise click.ClickException("py-spy is not there: install it with 'pip install py-spy'")
+    with tempfile.TemporaryDirectory(prefix=".profile-", dir=Path.cwd()) as folder:
+        cluster = LocalCluster(Path(folder), replicas=3)
+        cluster.start()
+        try:
+            meter, cpu, raw = asyncio.run(
+                _profiled(spy, cluster, strong, clients, seconds, replica, Path(folder))
+            )
+        finally:
+            cluster.stop()
+    _show(meter, cpu, raw, replica, top)
+
+
+async def _profiled(
+    spy: str,
+    cluster: LocalCluster,
+    strong: float,
+    clients: int,
+    seconds: float,
+    replica: int,
+    folder: Path,
+) -> tuple[Meter, CpuClock, str]:
+    await cluster.until_ready()
+    cpu = CpuClock(cluster.processes)
+    out = folder / "raw"
+    command = [spy, "record", "--pid", str(cluster.processes[f"replica {replica}"])]
+    command += ["--format", "raw", "--output", str(out), "--rate", str(RATE), "--nonblocking"]
+    command += ["--duration", str(int(seconds))]
+
+    async def look(_: Meter) -> None:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        await process.wait()
+
+    stream = kv_stream(keys=10_000, value_bytes=256, reads=0.0, strong=strong, seed=0)
+    meter = await drive(
+        Plan(
+            cluster.addresses,
+            stream,
+            warm_up_s=2.0,
+            duration_s=seconds,
+            clients=clients,
+            cpu=cpu,
+            during=look,
+        )
+    )
+    return meter, cpu, out.read_text()
+
+
+def _show(meter: Meter, cpu: CpuClock, raw: str, replica: int, top: int) -> None:
+    own: Counter[str] = Counter()
+    through: Counter[str] = Counter()
+    files: Counter[str] = Counter()
+    total = 0
+    for line in raw.splitlines():
+        stack, _, count = line.rpartition(" ")
+        names = [_short(each) for each in stack.split(";") if "(" in each]
+        if not names:
+            continue  # it changed while it was looked at
+        total += int(count)
+        own[names[-1]] += int(count)
+        for each in set(names):
+            through[each] += int(count)
+        ours = [each for each in names if each.startswith("creek/")]
+        files[ours[-1].split(" ")[0] if ours else "outside"] += int(count)
+    console = Console()
+    used_us = cpu.used_s[f"replica {replica}"] * 1e6 / max(1, meter.done)
+    console.print(
+        f"{meter.done / meter.seconds:,.0f} calls a second; replica {replica} "
+        f"needs {used_us:.0f} µs for each, the load {cpu.used_s['the load'] * 1e6 / meter.done:.0f}"
+    )
+    for title, counted in (("file", files), ("itself", own), ("with what it calls", through)):
+        table = Table(box=None, header_style="dim")
+        table.add_column("share", justify="right")
+        table.add_column("µs a call", justify="right")
+        table.add_column(title)
+        for name, looks in counted.most_common(top):
+            share = looks / total
+            table.add_row(f"{share:.1%}", f"{share * used_us:.1f}", name)
+        console.print(table)
+
+
+def _short(frame: str) -> str:
+    """`function (path:line)` as `path function`, without the line."""
+    name, _, where = frame.partition(" (")
+    path = where.rpartition(":")[0]
+    inside = path.rpartition(f"creek{os.sep}")[2] if "creek" in path else path
+    return f"{'creek/' if inside != path else ''}{inside} {name}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(prog_name="python -m benchmarks.profile"))

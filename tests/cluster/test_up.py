@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -16,8 +15,8 @@ import pytest
 
 import creek
 from creek.cli import main
-from creek.load.local import PEERS_AFTER
 from tests.cluster.house import PATIENCE_S
+from tests.cluster.ports import free_ports
 
 
 class Up:
@@ -70,20 +69,6 @@ def is_running(process: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     return state != "Z"
-
-
-def free_ports() -> int:
-    """The first of some that are free, and of those for replicas; none that a system gives away."""
-    for first in range(10_000 + os.getpid() * 7 % 10_000, 30_000, 300):
-        try:
-            for port in (first, first + 1, first + 2):
-                for each in (port, port + PEERS_AFTER):
-                    with socket.socket() as tried:
-                        tried.bind(("127.0.0.1", each))
-        except OSError:
-            continue
-        return first
-    raise AssertionError("no ports are free")
 
 
 def test_a_cluster_is_started_looked_after_and_stopped(

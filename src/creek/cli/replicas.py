@@ -21,7 +21,8 @@ class Row(NamedTuple):
 def replicas_table(rows: list[Row], live: bool = False) -> Table:
     """`live`: with what it does at the moment, and as narrow as a terminal."""
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("replica", "port" if live else "clients at", "leader", "links"):
+    where = ("port",) if live else ("clients at", "process")
+    for name in ("replica", *where, "leader", "links"):
         table.add_column(name, justify="right", no_wrap=True)
     for name in ("committed", "lag", "tentative", *(("ops/s", "same at") if live else ("digest",))):
         table.add_column(name, justify="right", no_wrap=True)
@@ -29,17 +30,18 @@ def replicas_table(rows: list[Row], live: bool = False) -> Table:
     known = [row.status["committed"] for row in rows if row.status is not None]
     most = max(known, default=0)
     for row in rows:
-        where = row.address.rpartition(":")[2] if live else row.address
-        table.add_row(row.name, where, *_cells(row, most, live), row.state, style=_style(row))
+        at = row.address.rpartition(":")[2] if live else row.address
+        table.add_row(row.name, at, *_cells(row, most, live), row.state, style=_style(row))
     return table
 
 
 def _cells(row: Row, most: int, live: bool) -> list[str]:
     status = row.status
     if status is None:
-        return [_NOTHING] * (7 if live else 6)
+        return [_NOTHING] * 7
     leader = status["leader"]
-    cells = [
+    cells = [] if live else [str(status["process"])]
+    cells += [
         _NOTHING if leader is None else "itself" if leader == status["replica"] else str(leader),
         ",".join(map(str, status["connected"])) or _NOTHING,
         f"{status['committed']:,}",

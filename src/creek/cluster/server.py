@@ -201,6 +201,7 @@ class Server:
         return {
             "cluster": self.config.cluster,
             "replica": self.config.replica,
+            "process": os.getpid(),
             "members": list(self._settings.members),
             "datatype": self._datatype.name,
             "scheme": self.config.scheme,

@@ -2,6 +2,7 @@
 
 from benchmarks import (
     conflicts,
+    counting,
     dots,
     execution,
     fuzzer,
@@ -36,6 +37,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         journal,
         live,
         live_tpcc,
+        counting,
         simulator,
         tpcc_simulation,
         fuzzer,

@@ -1,0 +1,78 @@
+"""Counting for metrics: what it costs beside the call that is counted.
+
+The call is a cheap one: a weak increment at a cluster of one, without network and disk. Beside any
+real call, counting costs less.
+"""
+
+import time
+from collections.abc import Iterator
+from functools import partial
+
+from benchmarks.measuring import Timed, cheapest
+from benchmarks.result import Benchmark, Result
+from benchmarks.scale import Scale
+from creek.cluster.metrics import Latencies
+from creek.cluster.once import Once, call_once
+from creek.datatypes.kv import KV
+from creek.protocol.dots import Dot
+from creek.protocol.effects import Kind, Response, Task
+from creek.protocol.request import Outcome
+from creek.protocol.settings import Settings
+from creek.schemes.creek import CreekReplica
+
+BAR = 0.05
+
+
+def _counted(calls: int) -> Timed:
+    latencies = Latencies()
+    ids = [Dot(0, event) for event in range(1, calls + 1)]
+    answers = [
+        (Response(id, 1, Kind.TENTATIVE, Outcome(1)), Response(id, 1, Kind.FINAL, Outcome(1)))
+        for id in ids
+    ]
+
+    def run() -> None:
+        for id, (first, last) in zip(ids, answers, strict=True):
+            latencies.invoked(id, False, time.perf_counter())
+            latencies.answered(first)
+            latencies.answered(last)
+
+    return Timed(calls, run)
+
+
+def _called(calls: int) -> Timed:
+    replica = CreekReplica(0, Settings(members=(0,)), Once(KV))
+    operations = [
+        call_once("client", number, KV.call("increment", f"key {number % 100}"))
+        for number in range(calls)
+    ]
+
+    def run() -> None:
+        tasks: list[Task] = []
+        for now, operation in enumerate(operations):
+            replica.invoke(operation, False, 1, now)
+            tasks += replica.take_effects().tasks
+            while tasks:
+                task = tasks.pop()
+                replica.completed(task, replica.run(task), now)
+                tasks += replica.take_effects().tasks
+
+    return Timed(calls, run)
+
+
+def measure(scale: Scale) -> Iterator[Result]:
+    counted, called = cheapest(
+        [partial(_counted, scale.timed), partial(_called, scale.timed)],
+        scale.repeats,
+        lambda best: best[0] / best[1] <= BAR,
+    )
+    yield Result(
+        what="counting a call for metrics",
+        explanation=f"Taking the times of a call costs {counted / 1000:.1f} µs, as a share of a "
+        "cheap weak call at one replica without network and disk.",
+        value=counted / called,
+        bar=BAR,
+    )
+
+
+BENCHMARK = Benchmark("counting", 1, measure)

@@ -63,7 +63,7 @@ def _calls(server: Server) -> Iterator[Family]:
 def _order(server: Server) -> Iterator[Family]:
     replica, driver = server.driver.replica, server.driver
     hits = replica.probes.counts
-    committed, tentative = replica.committed_length(), len(replica.tentative_ids())
+    committed, tentative = replica.committed_length(), replica.tentative_length()
     yield gauge("creek_committed_length", "Requests whose place is final.", committed)
     yield gauge("creek_tentative_length", "Requests whose place may change.", tentative)
     yield counter("creek_executions_total", "Tasks of execution.", driver.executions)

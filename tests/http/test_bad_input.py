@@ -1,11 +1,11 @@
 """Requests that make no sense get an answer that says what to do, and change nothing."""
 
 import asyncio
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from creek.errors import DiskFull
 from creek.gateway.limits import Limits
 from tests.cluster.house import PATIENCE_S
 from tests.http.served import Served, run, served
@@ -104,6 +104,40 @@ def test_a_body_may_be_only_so_long(tmp_path: Path) -> None:
     run(story())
 
 
+def test_a_body_must_arrive_in_time(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with served(tmp_path, limits=Limits(body_s=0.05)) as http:
+            reader, writer = await asyncio.open_connection("127.0.0.1", http.gateways[0].port)
+            begun = "POST /operations/total HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{"
+            writer.write(begun.encode())
+            assert b" 408 " in await reader.readline()
+            writer.close()
+
+    run(story())
+
+
+def test_only_so_many_connections_are_taken(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with served(tmp_path, limits=Limits(connections=1)) as http:
+            port = http.gateways[0].port
+            first, writer = await asyncio.open_connection("127.0.0.1", port)
+            while not http.gateways[0].connections:
+                await asyncio.sleep(0.01)
+            second, other = await asyncio.open_connection("127.0.0.1", port)
+            with suppress(ConnectionResetError):
+                assert await second.read() == b""
+            other.close()
+            writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert b" 200 " in await first.readline()
+            writer.close()
+            async with asyncio.timeout(PATIENCE_S):
+                while http.gateways[0].connections:
+                    await asyncio.sleep(0.01)
+            assert (await http.get("/health")).status == 200
+
+    run(story())
+
+
 def test_a_page_of_another_site_cannot_ask(tmp_path: Path) -> None:
     async def story() -> None:
         async with served(tmp_path) as http:
@@ -128,14 +162,13 @@ def test_a_replica_that_cannot_is_told_apart_from_a_wrong_request(tmp_path: Path
         async with served(tmp_path) as http:
             server = http.cluster.servers[0]
             assert (await http.get("/ready")).status == 200
-            server.journal.failed = DiskFull("no space left")
+            server.desk.refusal = lambda strong: ("disk", "no space left")
             await refused(http, "disk")
             told = await http.get("/ready")
             assert (told.status, told.problem) == (503, "not_ready")
             assert "no space left" in told.body["detail"]
             assert (await http.get("/health")).body == {"alive": True}
-            server.journal.failed = None
-            server._stopping = True
+            server.desk.refusal = lambda strong: ("stopping", "it is being stopped")
             await refused(http, "stopping")
 
     run(story())

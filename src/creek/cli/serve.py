@@ -143,5 +143,9 @@ async def _gateway(server: Server) -> "Gateway":
     from creek.gateway import Gateway  # noqa: PLC0415
 
     gateway = Gateway(server)
-    await gateway.start()
+    try:
+        await gateway.start()
+    except BaseException:
+        await server.stop()
+        raise
     return gateway

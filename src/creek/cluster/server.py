@@ -256,8 +256,8 @@ class Server:
 
     async def _listen(self) -> None:
         try:
-            await self._open(lambda: Listener(self.peers), self.config.members[self.config.replica])
-            clients = await self._open(
+            await self.open(lambda: Listener(self.peers), self.config.members[self.config.replica])
+            clients = await self.open(
                 lambda: Connection(self.desk), self.config.clients, mutual=False
             )
         except BaseException:
@@ -265,9 +265,10 @@ class Server:
             raise
         self.client_port = clients.sockets[0].getsockname()[1]
 
-    async def _open(
+    async def open(
         self, protocol: Callable[[], asyncio.Protocol], address: str, mutual: bool = True
     ) -> asyncio.Server:
+        """Listen there, until it is stopped. `mutual`: both sides show a certificate."""
         host, port = address_of(address)
         secured = self.answering(mutual)
         try:

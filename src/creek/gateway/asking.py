@@ -1,5 +1,6 @@
 """What a request asks for: its query, its headers, its body. A mistake is told with its name."""
 
+import asyncio
 import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -52,7 +53,10 @@ class Reading(NamedTuple):
 async def body_of(request: web.Request, limits: Limits) -> Any:
     """What the JSON of a body says; nothing at all stands for an empty object."""
     try:
-        content = await request.read()
+        async with asyncio.timeout(limits.body_s):
+            content = await request.read()
+    except TimeoutError as error:
+        raise Problem("slow", f"it must be there within {limits.body_s:g} s") from error
     except web.HTTPRequestEntityTooLarge as error:
         raise Problem("too_large", f"at most {limits.body_bytes} bytes are read") from error
     if not content:

@@ -7,6 +7,9 @@ from creek.cluster.wire import CLIENT_FRAME_MAX
 
 class Limits(NamedTuple):
     body_bytes: int = CLIENT_FRAME_MAX
+    body_s: float = 30.0
+    """How long it may take to arrive."""
+    connections: int = 2048
     requests: int = 1024
     """Under way at once, those that follow a call included."""
     followed: int = 256

@@ -81,7 +81,14 @@ def _operation(operation: Described, parameters: list[dict[str, Any]]) -> dict[s
             },
             **_problems(
                 *_GUARDED,
-                *("operation_raised", "too_large", "media_type", "bad_arguments", "deadline"),
+                *(
+                    "operation_raised",
+                    "slow",
+                    "too_large",
+                    "media_type",
+                    "bad_arguments",
+                    "deadline",
+                ),
                 *("disk", "stopping", "not_ready"),
             ),
         },

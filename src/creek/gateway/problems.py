@@ -27,6 +27,7 @@ KINDS: Final = {
     "unknown_call": Kind(404, "No such call is known here"),
     "state_to_come": Kind(404, "As much is not committed here yet"),
     "method": Kind(405, "This cannot be done with this path"),
+    "slow": Kind(408, "The body did not arrive in time"),
     "operation_raised": Kind(409, "The operation was carried out, and raised"),
     "state_gone": Kind(410, "This state is not held any more"),
     "too_large": Kind(413, "The body is too large"),

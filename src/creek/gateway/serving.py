@@ -1,12 +1,12 @@
 """The socket on which a replica speaks HTTP."""
 
+import asyncio
 from importlib.metadata import version
 from typing import Final
 
 from aiohttp import web
 
 from creek.cluster.server import Server
-from creek.cluster.wire import address_of
 from creek.gateway.app import Paths
 from creek.gateway.limits import Limits
 from creek.gateway.replica import LiveReplica
@@ -20,22 +20,42 @@ class Gateway:
 
     def __init__(self, server: Server, limits: Limits | None = None) -> None:
         self._server = server
-        self.paths = Paths(LiveReplica(server), version("creek"), limits or Limits())
-        self._runner: web.AppRunner | None = None
+        self._limits = limits or Limits()
+        self.paths = Paths(LiveReplica(server), version("creek"), self._limits)
+        self._runner = web.AppRunner(
+            self.paths.application(), access_log=None, shutdown_timeout=STOP_S
+        )
+        self._listening: asyncio.Server | None = None
         self.port = 0
 
     async def start(self) -> None:
-        host, port = address_of(self._server.config.http)
-        secured = self._server.answering(mutual=False)
-        runner = web.AppRunner(self.paths.application(), access_log=None, shutdown_timeout=STOP_S)
-        await runner.setup()
-        self._runner = runner
-        await web.TCPSite(runner, host, port, ssl_context=secured).start()
-        self.port = runner.addresses[0][1]
-        where = f"{'https' if secured else 'http'}://{host}:{self.port}"
+        config = self._server.config
+        await self._runner.setup()
+        self._listening = await self._server.open(self._accept, config.http, mutual=False)
+        host, self.port, *_ = self._listening.sockets[0].getsockname()
+        where = f"{'https' if config.is_secured else 'http'}://{host}:{self.port}"
         self._server.events.info("http.started", f"speaks HTTP at {where}", http=where)
 
     async def stop(self) -> None:
+        if self._listening is not None:
+            self._listening.close()
         self.paths.calls.end()
-        if self._runner is not None:
-            await self._runner.cleanup()
+        await self._runner.cleanup()
+
+    @property
+    def connections(self) -> int:
+        server = self._runner.server
+        return 0 if server is None else len(server.connections)
+
+    def _accept(self) -> asyncio.Protocol:
+        server = self._runner.server
+        if server is None or self.connections >= self._limits.connections:
+            self._server.desk.count("busy")
+            return _Refusing()
+        return server()
+
+
+class _Refusing(asyncio.Protocol):
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.abort()

@@ -17,6 +17,7 @@ from creek.execution.execution import Execution
 from creek.execution.keys import Place
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Effects, Task
+from creek.protocol.members import Configuration
 from creek.protocol.messages import Message, Record, decode_message, encode
 from creek.protocol.request import Operation
 from creek.protocol.values import Key
@@ -97,6 +98,12 @@ class Recorded:
 
     def waits_for(self) -> tuple[int, ...] | None:
         return None
+
+    def configuration(self) -> Configuration:
+        return self._replica.configuration()
+
+    def is_dismissed(self) -> bool:
+        return self._replica.is_dismissed()
 
     def leader(self) -> int | None:
         return self._replica.leader()

@@ -30,6 +30,7 @@ from creek.execution.execution import Execution
 from creek.execution.sequential import Sequential
 from creek.execution.steps import STEPS_MAX, CountedCode, LineCounter
 from creek.execution.transaction import Transaction, View
+from creek.protocol.members import MEMBERS, REGISTER, changed_value
 from creek.protocol.request import NOOP, Operation, Outcome, Request
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -126,7 +127,7 @@ class DataType:
         sys.setrecursionlimit(self._stack_depth() + RECURSION_MAX)
         try:
             if declaration is None:
-                declaration = self._find(operation.name)  # raises
+                declaration = _OF_THE_CLUSTER.get(operation.name) or self._find(operation.name)
             declaration.check_arity(len(operation.arguments))
             arguments = handed_out(operation.arguments)
             if self.count_lines:
@@ -251,3 +252,13 @@ def error_text(error: BaseException) -> str:
 
 def _noop(tx: Transaction) -> None:
     pass
+
+
+def _change_members(tx: Transaction, *arguments: Any) -> Any:
+    value = changed_value(tx.get(REGISTER), arguments)
+    tx.put(REGISTER, value)
+    return value
+
+
+_OF_THE_CLUSTER = {MEMBERS: Declaration(MEMBERS, _change_members, readonly=False)}
+"""What replicas ask of every data type, and clients cannot: `call` does not know it."""

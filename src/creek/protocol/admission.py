@@ -2,13 +2,16 @@
 
 `problem` knows the cluster, `contradiction` also what this replica knows. A message that is refused
 is counted and changes nothing. Messages that are merely late, such as a ballot from the past, are
-correct: the protocol answers them.
+correct: the protocol answers them. Where the members were changed and not everybody knows yet, what
+one cannot understand of the others is refused, too: who is behind learns of it by catching up.
 """
 
 from collections.abc import Iterable
 from typing import Protocol, assert_never
 
+from creek.errors import BadValue
 from creek.protocol.dots import Dot, Dots
+from creek.protocol.members import configuration_in
 from creek.protocol.messages import (
     Accept,
     Anew,
@@ -30,6 +33,7 @@ from creek.protocol.messages import (
     Summary,
     Vote,
 )
+from creek.protocol.omega import NO_BALLOT
 from creek.protocol.request import Batch, Request
 from creek.protocol.settings import Settings
 
@@ -37,6 +41,8 @@ LIMIT = 2**62
 """No counter or timestamp of a correct replica gets there."""
 
 STRANGER = "from a stranger"
+FORMER = "from one who was removed"
+OTHER_MEMBERS = "a ballot of earlier or later members"
 OTHER_TYPE = "not one of our messages"
 BAD_DOTS = "a set of dots that is none"
 BAD_ID = "an identifier that nobody can have issued"
@@ -88,52 +94,53 @@ class Knowledge(Protocol):
 
 def problem(message: object, sender: int, settings: Settings) -> str | None:
     """Why this message is refused by everyone, or None."""
-    members, voters = settings.members, settings.voters
-    if sender not in members:
+    voters, ever = settings.voters, settings.ever
+    if sender not in settings.members:
         return STRANGER
     match message:  # what comes most often stands first
         case Vote(ballot=ballot, instance=instance):
             if sender not in voters:
                 return NO_VOTE
-            return _ballot(ballot, voters) or _instance(instance)
+            return _ballot(ballot, settings) or _instance(instance)
         case Cast(requests=requests):
             for request in requests:
                 if request.id.replica != sender:
                     return NOT_YOURS
-                if (found := _request(request, members)) is not None:
+                if (found := _request(request, ever)) is not None:
                     return found
             return None
         case Accept(ballot=ballot, instance=instance, batch=batch):
-            return _owned(ballot, sender, voters) or _instance(instance) or _batch(batch, members)
+            return _owned(ballot, sender, settings) or _instance(instance) or _batch(batch, ever)
         case Progress(delivered=delivered, settled=settled):
             return _instance(delivered) or (None if 0 <= settled <= delivered else BAD_INSTANCE)
         case Pulled(requests=requests):
-            return _first(_request(request, members) for request in requests)
+            return _first(_request(request, ever) for request in requests)
         case Summary(received=dots) | Pull(wanted=dots):
-            return _dots(dots, members)
+            return _dots(dots, ever)
         case Heartbeat(ballot=ballot, leader=leader, hears=hears):
-            if leader is not None and leader not in members:
+            if leader is not None and leader not in ever:
                 return STRANGER
-            if any(each not in members for each in hears) or len(set(hears)) < len(hears):
+            if any(each not in ever for each in hears) or len(set(hears)) < len(hears):
                 return STRANGER
-            return _ballot(ballot, voters, least_round=0)
+            return None if ballot == NO_BALLOT else _ballot_so_far(ballot, settings)
         case Prepare(ballot=ballot, first=instance):
-            return _owned(ballot, sender, voters) or _instance(instance)
+            return _owned(ballot, sender, settings) or _instance(instance)
         case Promise():
             return NO_VOTE if sender not in voters else _promise(message, settings, voters)
         case Reject(promised=ballot):
-            return _ballot(ballot, voters)
+            return _ballot(ballot, settings)
         case CatchUp(first=instance):
             return _instance(instance)
         case Decisions(first=instance, batches=batches):
-            return _instance(instance) or _first(_batch(batch, members) for batch in batches)
+            return _instance(instance) or _first(_batch(batch, ever) for batch in batches)
         case Snapshot(checkpoint=checkpoint):
-            return _checkpoint(checkpoint, members)
+            return _checkpoint(checkpoint, settings)
         case Anew(ballot=ballot):
-            return _ballot(ballot, members) or (None if ballot.replica == sender else NOT_YOURS)
+            found = _ballot(ballot, settings, settings.members)
+            return found or (None if ballot.replica == sender else NOT_YOURS)
         case Known(ballot=ballot, decided=decided, accepted=accepted, received=dots):
             told = Promise(ballot, decided, accepted)
-            return _dots(dots, members) or _promise(told, settings, members)
+            return _dots(dots, ever) or _promise(told, settings, settings.members)
         case _:
             return OTHER_TYPE
 
@@ -219,55 +226,64 @@ def _first(problems: Iterable[str | None]) -> str | None:
     return next((each for each in problems if each is not None), None)
 
 
-def _id(id: Dot, members: tuple[int, ...]) -> str | None:
-    return None if id.replica in members and 1 <= id.event < LIMIT else BAD_ID
+def _id(id: Dot, ever: tuple[int, ...]) -> str | None:
+    return None if id.replica in ever and 1 <= id.event < LIMIT else BAD_ID
 
 
-def _dots(dots: Dots, members: tuple[int, ...]) -> str | None:
+def _dots(dots: Dots, ever: tuple[int, ...]) -> str | None:
     if dots.problem() is not None:
         return BAD_DOTS
     for replica, ranges in dots.ranges.items():
-        if replica not in members or ranges[-1] >= LIMIT:
+        if replica not in ever or ranges[-1] >= LIMIT:
             return BAD_DOTS
     return None
 
 
-def _request(request: Request, members: tuple[int, ...]) -> str | None:
+def _request(request: Request, ever: tuple[int, ...]) -> str | None:
     if not 0 <= request.timestamp < LIMIT:
         return BAD_TIMESTAMP
     if request.strong != (request.context is not None):
         return BAD_CONTEXT
     if request.context is not None:
-        if _dots(request.context, members) is not None:
+        if _dots(request.context, ever) is not None:
             return BAD_CONTEXT
         own = request.context.ranges.get(request.id.replica, ())
         if own and own[-1] > request.id.event:
             return BAD_CONTEXT
-    return _id(request.id, members)
+    return _id(request.id, ever)
 
 
-def _ballot(ballot: Ballot, voters: tuple[int, ...], least_round: int = 1) -> str | None:
-    if ballot.round == 0 == least_round and ballot.replica == 0:
-        return None
-    return None if ballot.replica in voters and 1 <= ballot.round < LIMIT else BAD_BALLOT
+def _ballot(
+    ballot: Ballot, settings: Settings, owners: tuple[int, ...] | None = None
+) -> str | None:
+    """One that the members of this epoch, and no others, vote in; a voter's, unless told."""
+    if settings.first_round <= ballot.round < settings.end_round:
+        return None if ballot.replica in (owners or settings.voters) else BAD_BALLOT
+    return OTHER_MEMBERS if 1 <= ballot.round < LIMIT else BAD_BALLOT
 
 
-def _owned(ballot: Ballot, sender: int, voters: tuple[int, ...]) -> str | None:
-    return _ballot(ballot, voters) or (None if ballot.replica == sender else NOT_YOURS)
+def _ballot_so_far(ballot: Ballot, settings: Settings) -> str | None:
+    """One of this epoch or of an earlier one."""
+    if ballot.round >= settings.first_round:
+        return _ballot(ballot, settings)
+    return None if ballot.replica in settings.ever and ballot.round >= 1 else BAD_BALLOT
+
+
+def _owned(ballot: Ballot, sender: int, settings: Settings) -> str | None:
+    return _ballot(ballot, settings) or (None if ballot.replica == sender else NOT_YOURS)
 
 
 def _instance(instance: int) -> str | None:
     return None if 0 <= instance < LIMIT else BAD_INSTANCE
 
 
-def _batch(batch: Batch, members: tuple[int, ...]) -> str | None:
+def _batch(batch: Batch, ever: tuple[int, ...]) -> str | None:
     if len(set(batch)) < len(batch):
         return BAD_BATCH
-    return _first(_id(id, members) for id in batch)
+    return _first(_id(id, ever) for id in batch)
 
 
 def _promise(message: Promise, settings: Settings, owners: tuple[int, ...]) -> str | None:
-    members = settings.members
     instances = [value.instance for value in message.accepted]
     if len(set(instances)) < len(instances):
         return BAD_INSTANCE
@@ -276,15 +292,24 @@ def _promise(message: Promise, settings: Settings, owners: tuple[int, ...]) -> s
             return BAD_INSTANCE
         if value.ballot > message.ballot:
             return BAD_BALLOT
-        found = _ballot(value.ballot, settings.voters) or _batch(value.batch, members)
+        found = _ballot_so_far(value.ballot, settings) or _batch(value.batch, settings.ever)
         if found is not None:
             return found
     instances.append(message.decided)
-    return _ballot(message.ballot, owners) or _first(map(_instance, instances))
+    return _ballot(message.ballot, settings, owners) or _first(map(_instance, instances))
 
 
-def _checkpoint(checkpoint: Checkpoint, members: tuple[int, ...]) -> str | None:
-    if _dots(checkpoint.ids, members) is not None or checkpoint.ids.count() != checkpoint.length:
+def _checkpoint(checkpoint: Checkpoint, settings: Settings) -> str | None:
+    try:
+        configuration = configuration_in(checkpoint.state)
+    except BadValue:
+        return BAD_CHECKPOINT
+    if configuration is not None and configuration.epoch > settings.epoch:
+        settings = settings.changed_to(configuration)
+    if (
+        _dots(checkpoint.ids, settings.ever) is not None
+        or checkpoint.ids.count() != checkpoint.length
+    ):
         return BAD_CHECKPOINT
     keys = {*(key for key, _ in checkpoint.state), *checkpoint.deleted}
     if len(keys) < len(checkpoint.state) + len(checkpoint.deleted):

@@ -13,6 +13,7 @@ from creek.protocol.clock import HybridClock
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Outbox, Send
 from creek.protocol.gossip import Gossip
+from creek.protocol.members import Configuration, configuration_in
 from creek.protocol.messages import (
     Accept,
     Accepted,
@@ -78,6 +79,9 @@ class Application(Protocol):
     def live_requests(self) -> Iterable[Request]:
         """Every delivered request that the checkpoint does not hold."""
 
+    def reconfigured(self) -> None:
+        """The members are others from now on."""
+
     def install(self, checkpoint: Checkpoint) -> None:
         """Let the checkpoint take the place of everything it holds."""
 
@@ -90,9 +94,15 @@ class _Sent(NamedTuple):
 
 class Broadcasts:
     def __init__(self, index: int, settings: Settings, application: Application) -> None:
-        assert index in settings.members
+        """One that is not among the members learns what they do, until it is made one of them."""
+        assert index not in settings.former
+        assert index not in settings.members or settings.epoch == 0, "who joins is no member yet"
         self.index = index
         self.settings = settings
+        self.is_member = index in settings.members
+        self.is_removed = False
+        """It was a member, and is no more: it does nothing but see to it that the others know."""
+        self._former = settings.former
         self.outbox = Outbox()
         self.probes = Probes()
         self.clock = HybridClock()
@@ -153,9 +163,43 @@ class Broadcasts:
         if self.newcomer is not None:
             self._enter_if_informed(self.newcomer)
 
+    def reconfigure(self, configuration: Configuration, changed_below: int) -> None:
+        """The members were changed by the last instance below `changed_below`, or before."""
+        self.probes.hit(Probe.MEMBERS_CHANGED)
+        settings = self.settings = self.settings.changed_to(configuration)
+        is_member = self.index in settings.members
+        if is_member and not self.is_member:
+            self.probes.hit(Probe.JOINED)
+        self._former = settings.former
+        self.is_member, self.is_removed = is_member, self.index in settings.former
+        if self.is_removed:
+            self.probes.hit(Probe.REMOVED)
+        self.omega.reconfigure(settings)
+        self.gossip.reconfigure(settings, self._application.live_requests())
+        self.cab.reconfigure(settings, changed_below)
+        self._application.reconfigured()
+        for gone in [peer for peer in self._snapshots if peer not in settings.members]:
+            del self._snapshots[gone]
+
+    @property
+    def is_dismissed(self) -> bool:
+        """Was it removed, and does a majority of the others know? Then nobody needs it any more.
+        Until then it may be the only one who knows."""
+        if not self.is_removed:
+            return False
+        learner = self.cab.learner
+        known_to = sum(
+            learner.progress_of(each) >= learner.changed_below for each in self.settings.members
+        )
+        return known_to >= self.settings.majority
+
     def tick(self, now: int) -> None:
         self._now = now
         self._ticks += 1
+        if self.is_removed:
+            if not self.is_dismissed:
+                self.cab.look_on(self._ticks, self._application.settled_instance())
+            return
         if self.newcomer is not None:
             self.newcomer.tick(self._ticks)
         self.omega.tick(self._ticks)
@@ -165,8 +209,12 @@ class Broadcasts:
     def receive(self, message: Message, sender: int, now: int) -> bool:
         """False when nothing follows from it that `settle` could do."""
         self._now = now
-        if sender == self.index:
+        if sender == self.index or (
+            self.is_removed and not isinstance(message, Progress | CatchUp | Snapshot)
+        ):
             found: str | None = admission.STRANGER
+        elif sender in self._former:
+            found = self._on_former(message, sender)
         else:
             found = admission.problem(message, sender, self.settings)
         if found is None:
@@ -215,6 +263,21 @@ class Broadcasts:
                 assert_never(message)
         return True
 
+    def _on_former(self, message: Message, sender: int) -> str | None:
+        """One that was removed: let it see that we know, and answer when it asks."""
+        match message:
+            case Heartbeat() | Progress():
+                progress = Progress(
+                    self.cab.learner.delivered, self._application.settled_instance()
+                )
+                self.outbox.sends.append(Send((sender,), progress))
+            case CatchUp():
+                self.probes.hit(Probe.FORMER_MEMBER_TOLD)
+                self._send_snapshot(sender)
+            case _:
+                pass
+        return admission.FORMER
+
     # --- a replica that begins with nothing ---------------------------------------------------
 
     def _on_anew(self, message: Anew, sender: int) -> None:
@@ -226,6 +289,8 @@ class Broadcasts:
             self._send_snapshot(sender)
 
     def _enter_if_informed(self, newcomer: Newcomer) -> None:
+        if self.settings.epoch:
+            return  # those who knew what it lost may be members no more: it is to be replaced
         undecided = self.cab.learner.first_undecided
         if newcomer.is_informed(undecided, self.gossip.received):
             self._enter()
@@ -310,6 +375,8 @@ class Broadcasts:
             if self._ticks - last.at < last.wait:
                 return
             wait = last.wait * 2
+        if self._application.settled_instance() < self.cab.learner.changed_below:
+            return  # what it holds of the members is outdated: there will be a later one
         checkpoint = self._application.checkpoint()
         self._snapshots[peer] = _Sent(checkpoint.instance, self._ticks, wait)
         self.probes.hit(Probe.SNAPSHOT_SENT)
@@ -324,6 +391,9 @@ class Broadcasts:
 
     def _install(self, checkpoint: Checkpoint) -> None:
         self.clock.observe(checkpoint.timestamp, self._now)
+        configuration = configuration_in(checkpoint.state)
+        if configuration is not None and configuration.epoch > self.settings.epoch:
+            self.reconfigure(configuration, checkpoint.instance)
         self._application.install(checkpoint)
         self.cab.install(checkpoint.instance, checkpoint.ids)
         self.gossip.cover(checkpoint.ids)
@@ -341,7 +411,7 @@ class Broadcasts:
         return self.gossip.received.last(self.index)
 
     def greatest_round(self) -> int:
-        return self.omega.greatest_ballot.round
+        return max(self.omega.greatest_ballot.round, self.settings.first_round)
 
     def greatest_timestamp(self) -> int:
         return self.clock.last

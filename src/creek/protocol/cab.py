@@ -134,10 +134,24 @@ class ConditionalAtomicBroadcast:
         out_of_office = self.leader.phase is Phase.FOLLOWING and self._omega.leader == self._index
         if self.leader.tick(ticks) or (out_of_office and not self.abstains):
             self._campaign()
+        self.look_on(ticks, settled)
+
+    def look_on(self, ticks: int, settled: int) -> None:
+        """What also one does who takes no part in decisions: tell of them, and ask for them."""
         if ticks % self._settings.heartbeat_ticks == 0 and self._peers:
             self._outbox.sends.append(Send(self._peers, Progress(self.learner.delivered, settled)))
             self.learner.ask_if_stalled(ticks, self._delivery_blocked)
             self.learner.forget_delivered_by_all(settled)
+
+    def reconfigure(self, settings: Settings, changed_below: int) -> None:
+        """There are other members from now on; a change of theirs is in an instance below
+        `changed_below`, and in none above that is delivered here."""
+        self._settings = settings
+        self._peers = settings.peers(self._index)
+        self._may_vote = self._index in settings.voters
+        self.learner.reconfigure(settings, changed_below)
+        self.acceptor.reconfigure(self._peers)
+        self.leader.reconfigure(settings)
 
     # --- messages -----------------------------------------------------------------------------
 
@@ -246,7 +260,8 @@ class ConditionalAtomicBroadcast:
             self._observe(self.acceptor.promised)
 
     def _campaign(self) -> None:
-        ballot = Ballot(self._omega.greatest_ballot.round + 1, self._index)
+        least = self._settings.first_round
+        ballot = Ballot(max(self._omega.greatest_ballot.round + 1, least), self._index)
         decided = self.learner.first_undecided
         prepare = self.leader.campaign(ballot, decided)
         self._omega.observe(ballot)

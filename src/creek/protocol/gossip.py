@@ -61,6 +61,17 @@ class Gossip:
         """In the rounds before: if it did not come, it is somebody else's turn."""
         self._rounds = 0
 
+    def reconfigure(self, settings: Settings, requests: Iterable[Request]) -> None:
+        """There are other members from now on. Nobody waits for what those who left have; and of
+        the `requests`, which no checkpoint holds yet, those who come have none."""
+        if not set(settings.members) <= set(self._settings.members):
+            self._keep(requests)
+        self._settings = settings
+        self._peers = settings.peers(self._index)
+        for known in (self._known, self._asked, self._asked_before):
+            for gone in [each for each in known if each not in self._peers]:
+                del known[gone]
+
     def cast(self, request: Request) -> None:
         """RB-cast a request issued here; its local delivery is the caller's (lines 22-24)."""
         self.received.add(request.id)
@@ -116,7 +127,7 @@ class Gossip:
         for id in [id for id in self._held_back if id in ids]:
             del self._held_back[id]
         self._waiting.clear()
-        for replica in self._settings.members:
+        for replica in self._settings.ever:
             forgotten = self._forgotten.get(replica, 0)
             self._forgotten[replica] = max(forgotten, ids.contiguous(replica))
             self._deliver_from(replica)
@@ -129,10 +140,7 @@ class Gossip:
     def keep_again(self, peer: int, requests: Iterable[Request]) -> None:
         """A peer has nothing any more: these were forgotten, perhaps, and it will ask for them."""
         self._known[peer] = Dots()
-        for request in requests:
-            replica, event = request.id
-            self._kept[request.id] = request
-            self._forgotten[replica] = min(event - 1, self._forgotten.get(replica, 0))
+        self._keep(requests)
 
     def held_back(self) -> tuple[Request, ...]:
         """Received, but not delivered yet."""
@@ -144,8 +152,15 @@ class Gossip:
             if self.received.add(request.id):
                 self._kept[request.id] = request
                 self._held_back[request.id] = request
-        for replica in self._settings.members:
+        # By whom they are, and not by who is known to be a member: that comes with the delivery.
+        for replica in sorted({id.replica for id in self._held_back}):
             self._deliver_from(replica)
+
+    def _keep(self, requests: Iterable[Request]) -> None:
+        for request in requests:
+            replica, event = request.id
+            self._kept[request.id] = request
+            self._forgotten[replica] = min(event - 1, self._forgotten.get(replica, 0))
 
     def _receive(self, request: Request) -> bool:
         if not self.received.add(request.id):
@@ -223,7 +238,7 @@ class Gossip:
     def _forget_what_everyone_has(self) -> None:
         if len(self._known) < len(self._peers):
             return
-        for replica in self._settings.members:
+        for replica in self._settings.ever:
             everywhere = self.delivered.contiguous(replica)
             for known in self._known.values():
                 everywhere = min(everywhere, known.contiguous(replica))

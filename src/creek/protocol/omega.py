@@ -37,6 +37,18 @@ class Omega:
         self._calm = dict.fromkeys(self._peers, 0)
         self._patience = dict.fromkeys(self._peers, settings.suspect_ticks)
 
+    def reconfigure(self, settings: Settings) -> None:
+        """There are other members from now on."""
+        self._settings = settings
+        self._peers = settings.peers(self._index)
+        for known in (self._last, self._heard_at, self._calm, self._patience):
+            for gone in [each for each in known if each not in self._peers]:
+                del known[gone]
+        for peer in self._peers:
+            self._calm.setdefault(peer, 0)
+            self._patience.setdefault(peer, settings.suspect_ticks)
+        self._choose()
+
     def tick(self, ticks: int) -> None:
         self._ticks = ticks
         self._choose()
@@ -113,10 +125,10 @@ class Omega:
         return self._heard() if replica == self._index else self._last[replica].hears
 
     def _is_trusted_by_majority(self, owner: int) -> bool:
-        if owner == self._index:
-            return False
         voters = self._settings.voters
-        trusting = (owner in voters) + sum(
+        if owner == self._index or owner not in voters:
+            return False
+        trusting = 1 + sum(
             self._is_heard(peer) and self._last[peer].leader == owner
             for peer in self._peers
             if peer != owner and peer in voters

@@ -52,6 +52,12 @@ class Probe(enum.Enum):
     ANSWERED_FROM_SNAPSHOT = "a client was answered from a snapshot"
     IMAGE_WRITTEN = "the journal was compacted"
 
+    MEMBERS_CHANGED = "a replica learned that the members were changed"
+    CHANGE_REFUSED = "a change of members came after another one"
+    JOINED = "a new replica became a member"
+    REMOVED = "a replica learned that it was removed"
+    FORMER_MEMBER_TOLD = "a replica that was removed asked what it had missed"
+
     RECOVERED = "a replica recovered from its disk"
     RECOVERED_IMAGE = "a replica recovered from a compacted journal"
     NOOP_ISSUED = "a strong no-op stabilised weak requests"

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from creek.errors import BadValue
+from creek.protocol.members import Configuration
 
 MAY_BE_NONE: Final = (
     "members",
@@ -16,6 +17,9 @@ MAY_BE_NONE: Final = (
     "local_reads",
     "record_orders",
 )
+
+ROUNDS: Final = 2**40
+"""Rounds of ballots in an epoch: those of a later epoch are all above those of an earlier one."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -77,7 +81,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             raise BadValue(f"members are different and ascending, not {self.members}")
         if not 0 <= self.acceptors <= len(self.members):
             raise BadValue(f"{self.acceptors} acceptors: there are {len(self.members)} members")
-        for name in self.__struct_fields__:
+        for name in Settings.__struct_fields__:
             if name not in MAY_BE_NONE and getattr(self, name) < 1:
                 raise BadValue(f"{name} is {getattr(self, name)}: it must be at least 1")
 
@@ -95,5 +99,48 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """How far beyond what is decided here an instance is worth keeping anything about."""
         return 8 * self.window
 
+    @cached_property
+    def configuration(self) -> Configuration:
+        """As the cluster began; nobody needs an address where the driver knows the way."""
+        return Configuration(0, tuple((each, "") for each in self.members))
+
+    @property
+    def epoch(self) -> int:
+        return self.configuration.epoch
+
+    @property
+    def former(self) -> tuple[int, ...]:
+        """Replicas that were members in an earlier epoch."""
+        return self.configuration.former
+
+    @cached_property
+    def ever(self) -> tuple[int, ...]:
+        """Whoever is or was a member: requests of former members are there to stay."""
+        return tuple(sorted((*self.members, *self.former)))
+
+    @cached_property
+    def first_round(self) -> int:
+        """The lowest round of a ballot that these members vote in."""
+        return max(1, self.epoch * ROUNDS)
+
+    @cached_property
+    def end_round(self) -> int:
+        """The first round that is not theirs any more."""
+        return (self.epoch + 1) * ROUNDS
+
+    def changed_to(self, configuration: Configuration) -> "Settings":
+        numbers = {name: getattr(self, name) for name in Settings.__struct_fields__}
+        return SettingsSince(**(numbers | {"members": configuration.numbers}), since=configuration)
+
     def peers(self, replica: int) -> tuple[int, ...]:
         return tuple(each for each in self.members if each != replica)
+
+
+class SettingsSince(Settings, frozen=True, kw_only=True, dict=True):
+    """The same, where the members are told by more than their numbers."""
+
+    since: Configuration
+
+    @cached_property
+    def configuration(self) -> Configuration:
+        return self.since

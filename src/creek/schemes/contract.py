@@ -15,6 +15,7 @@ from creek.execution.execution import Execution
 from creek.execution.keys import Place
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Effects, Task
+from creek.protocol.members import Configuration
 from creek.protocol.messages import Message, Record
 from creek.protocol.probes import Probes
 from creek.protocol.request import Operation
@@ -62,6 +63,12 @@ class Replica(Protocol):
         """Whom this replica trusts to lead at the moment."""
 
     def tentative_length(self) -> int: ...
+
+    def configuration(self) -> Configuration:
+        """The members, as far as this replica knows."""
+
+    def is_dismissed(self) -> bool:
+        """Was it removed, and is it no longer needed to tell the others? Then it can be stopped."""
 
     def tentative_ids(self) -> tuple[Dot, ...]: ...
 

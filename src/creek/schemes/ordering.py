@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
+from creek.errors import BadValue, UsageError
 from creek.execution.transaction import ABSENT
 from creek.protocol.broadcasts import Broadcasts
 from creek.protocol.dots import Dot, Dots, DotSet
@@ -31,6 +32,7 @@ from creek.protocol.effects import (
     RbDelivered,
     Response,
 )
+from creek.protocol.members import MEMBERS, Configuration
 from creek.protocol.messages import Checkpoint, Message, Record
 from creek.protocol.order import Order
 from creek.protocol.probes import Probe
@@ -165,6 +167,8 @@ class OrderingReplica(ABC):
 
     def invoke(self, operation: Operation, strong: bool, session: int, now: int) -> Dot:
         """Line 15."""
+        if not self._broadcasts.is_member or operation.name == MEMBERS:
+            self._check_may_ask(operation, strong)
         request = self._issue(operation, strong or self.orders_everything, now)
         for_good = strong or not self.answers_tentatively
         self._awaiting[request.id] = Awaiting(session, for_good)  # line 25
@@ -220,6 +224,8 @@ class OrderingReplica(ABC):
         self._causal_context.add(id)
         self._commit(request)
         self._broadcasts.arrived(id)
+        if request.operation.name == MEMBERS:
+            self._change_members(request.operation, instance)
 
     def proposed(self, instance: int, batch: Batch) -> None:  # noqa: B027 - most do not care
         """For schemes that execute optimistically, before the order is decided."""
@@ -296,6 +302,36 @@ class OrderingReplica(ABC):
             self._outbox.events.append(Committed(each.id, index))
         self._committed(moved)
 
+    # --- members ------------------------------------------------------------------------------
+
+    def configuration(self) -> Configuration:
+        return self._broadcasts.settings.configuration
+
+    def is_dismissed(self) -> bool:
+        return self._broadcasts.is_dismissed
+
+    def _check_may_ask(self, operation: Operation, strong: bool) -> None:
+        if self._broadcasts.is_removed:
+            raise UsageError(f"replica {self.index} was removed from its cluster: ask another one")
+        if not self._broadcasts.is_member:
+            raise UsageError(f"replica {self.index} is not a member yet: ask another one")
+        if self.orders_everything or self._settings.acceptors or not strong:
+            raise UsageError("members are changed by strong operations, where all have a vote")
+
+    def _change_members(self, operation: Operation, instance: int) -> None:
+        """The order is what counts, not the execution: that comes to the same in its own time."""
+        try:
+            configuration = self.configuration().changed_by(operation)
+        except BadValue:
+            self.probes.hit(Probe.CHANGE_REFUSED)
+            return
+        self._broadcasts.reconfigure(configuration, instance + 1)
+
+    def reconfigured(self) -> None:
+        """The members are others from now on."""
+        peers = self._broadcasts.settings.peers(self.index)
+        self._untold = {peer: self._untold.get(peer) or deque() for peer in peers}
+
     # --- after every input --------------------------------------------------------------------
 
     def _proceed(self) -> None:
@@ -352,7 +388,9 @@ class OrderingReplica(ABC):
     # --- answers for those who were away ------------------------------------------------------
 
     def _tell_later(self, instance: int, id: Dot, outcome: Outcome) -> None:
-        untold = self._untold[id.replica]
+        untold = self._untold.get(id.replica)
+        if untold is None:
+            return  # it was removed
         untold.append((instance, id, outcome))
         if len(untold) > UNTOLD_LIMIT:
             untold.popleft()
@@ -394,6 +432,8 @@ class OrderingReplica(ABC):
         patience = self._settings.noop_ticks
         if self._broadcasts.omega.leader != self.index:
             patience *= NOOP_PATIENCE
+        if not self._broadcasts.is_member:
+            return
         if self._unstable and self._ticks - self._unstable[0][0] >= patience:
             self.probes.hit(Probe.NOOP_ISSUED)
             self._noop = self._issue(NOOP, True, now).id
@@ -464,7 +504,7 @@ class OrderingReplica(ABC):
         return range(self._settled.length, self._settled.length + 1)
 
     def progress(self) -> dict[int, int]:
-        learner, peers = self._broadcasts.cab.learner, self._settings.peers(self.index)
+        learner, peers = self._broadcasts.cab.learner, self._broadcasts.settings.peers(self.index)
         return {self.index: self._settled.instance} | {
             peer: learner.settled_by(peer) for peer in peers
         }

@@ -32,7 +32,20 @@ _VERSIONS = (Probe.ANSWERED_LOCALLY, Probe.STRETCH_MERGED, Probe.STRETCH_TAKEN_A
 """Need weak answers from a version store."""
 _OPTIMISM = (Probe.DECIDED_UNPROPOSED, Probe.DECIDED_OTHERWISE)
 """Need an optimistic delivery."""
-_CONTEXTS = (Probe.REQUEST_AHEAD_OF_CONTEXT, Probe.OFFER_DEFERRED, Probe.NOOP_ISSUED)
+_MEMBERS = (
+    Probe.MEMBERS_CHANGED,
+    Probe.CHANGE_REFUSED,
+    Probe.JOINED,
+    Probe.REMOVED,
+    Probe.FORMER_MEMBER_TOLD,
+)
+"""Need members that change: a change is ordered after the one before by its causal context."""
+_CONTEXTS = (
+    *_MEMBERS,
+    Probe.REQUEST_AHEAD_OF_CONTEXT,
+    Probe.OFFER_DEFERRED,
+    Probe.NOOP_ISSUED,
+)
 """Need causal contexts that something can be missing of, or weak requests that wait for one."""
 _SPECULATION = (
     Probe.ROLLED_BACK,

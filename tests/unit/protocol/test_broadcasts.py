@@ -90,6 +90,9 @@ class Scheme:
     def live_requests(self) -> Iterator[Request]:
         yield from self.requests.values()
 
+    def reconfigured(self) -> None:
+        pass
+
     def install(self, checkpoint: Checkpoint) -> None:
         self.installed.append(checkpoint)
 

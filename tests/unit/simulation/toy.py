@@ -12,6 +12,7 @@ from creek.execution.execution import Execution
 from creek.execution.keys import Place
 from creek.protocol.dots import Dot, DotSet
 from creek.protocol.effects import Committed, Effects, Kind, Outbox, Response, Send, Task, Work
+from creek.protocol.members import Configuration
 from creek.protocol.messages import Cast, Message, Pulled, Received, Record, Summary
 from creek.protocol.probes import Probes
 from creek.protocol.request import Operation, Outcome, Request
@@ -108,6 +109,12 @@ class ToyReplica:
 
     def tentative_length(self) -> int:
         return 0
+
+    def configuration(self) -> Configuration:
+        return Configuration(0, tuple((each, "") for each in sorted((self.index, *self._peers))))
+
+    def is_dismissed(self) -> bool:
+        return False
 
     def tentative_ids(self) -> tuple[Dot, ...]:
         return ()

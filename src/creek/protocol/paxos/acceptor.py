@@ -52,6 +52,11 @@ class Acceptor:
         self.accepted: dict[int, AcceptedValue] = {}
         self._deferred: dict[int, Accept] = {}
 
+    def reconfigure(self, peers: tuple[int, ...]) -> None:
+        """There are other members from now on: what was proposed to the old ones is void."""
+        self._peers = peers
+        self._deferred.clear()
+
     def promise(self, prepare: Prepare, decided: int) -> Promise | None:
         """Phase 1b; None when the ballot is behind. Instances below `decided` are decided."""
         if prepare.ballot < self.promised:

@@ -93,6 +93,12 @@ class Leader:
         self._proposed = set()
         self._queue = deque()
 
+    def reconfigure(self, settings: Settings) -> None:
+        """There are other members from now on: to lead them takes a ballot of theirs."""
+        self._settings = settings
+        self._peers = settings.peers(self._index)
+        self.step_down()
+
     def outbid(self, ballot: Ballot) -> None:
         """Someone promised a ballot; if it is above ours, we lead no longer."""
         if self.phase is not Phase.FOLLOWING and ballot > self.ballot:

@@ -29,6 +29,7 @@ class _Tally:
 
 class Learner:
     def __init__(self, index: int, settings: Settings, outbox: Outbox, probes: Probes) -> None:
+        self._index = index
         self._peers = settings.peers(index)
         self._settings = settings
         self._outbox = outbox
@@ -49,6 +50,18 @@ class Learner:
         self._stalled_since = 0
         self._asks = 0
         """Since something was last decided or delivered here."""
+        self.changed_below = 0
+        """The members were last changed by an instance below."""
+
+    def reconfigure(self, settings: Settings, changed_below: int) -> None:
+        """There are other members from now on: votes in ballots of the old ones count no more."""
+        self._settings = settings
+        self._peers = settings.peers(self._index)
+        self.changed_below = changed_below
+        self._tallies.clear()
+        for known in (self._progress, self._settled):
+            for gone in [each for each in known if each not in self._peers]:
+                del known[gone]
 
     # --- voting -------------------------------------------------------------------------------
 
@@ -181,8 +194,9 @@ class Learner:
         return True
 
     def on_catch_up(self, sender: int, first: int) -> bool:
-        """Tell the decisions from `first` on; False when they are forgotten."""
-        if first < self.floor:
+        """Tell the decisions from `first` on; False when they are forgotten, or when the members
+        have changed since: who does not know them cannot take what they did."""
+        if first < self.floor or first < self.changed_below:
             return False
         last = min(self.first_undecided, first + self._settings.catch_up_limit)
         batches = tuple(self.decided[instance] for instance in range(first, last))

@@ -1,0 +1,86 @@
+"""Configurations and their changes: what is allowed, what is refused and why."""
+
+import pytest
+
+from creek.errors import BadValue
+from creek.protocol.members import (
+    MEMBERS,
+    REGISTER,
+    Configuration,
+    changed_value,
+    configuration_in,
+)
+from creek.protocol.request import Operation
+from creek.protocol.settings import ROUNDS, Settings
+
+THREE = Configuration(0, ((0, "a"), (1, "b"), (2, "c")))
+
+
+def test_a_replica_is_added_and_another_one_removed() -> None:
+    added = THREE.changed_by(THREE.adding(3, "d"))
+    replaced = added.changed_by(added.removing(1))
+
+    assert added == Configuration(1, ((0, "a"), (1, "b"), (2, "c"), (3, "d")))
+    assert replaced == Configuration(2, ((0, "a"), (2, "c"), (3, "d")), (1,))
+    assert replaced.next_number == 4
+
+
+def test_of_two_changes_at_once_the_second_is_refused() -> None:
+    first, second = THREE.adding(3, "d"), THREE.removing(0)
+    changed = THREE.changed_by(first)
+
+    with pytest.raises(BadValue, match="the members were changed meanwhile: this is change 1"):
+        changed.changed_by(second)
+
+
+@pytest.mark.parametrize(
+    ("configuration", "change", "replica", "reason"),
+    [
+        (THREE, "add", 2, "replica 2 is a member already"),
+        (THREE, "remove", 7, "replica 7 is no member: members are 0, 1, 2"),
+        (Configuration(4, ((0, ""),), (1,)), "remove", 0, "replica 0 is the last one"),
+        (Configuration(4, ((0, ""),), (1,)), "add", 1, "never given twice, and 2 is the next"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_reason_before_it_is_asked_and_when_it_is_committed(
+    configuration: Configuration, change: str, replica: int, reason: str
+) -> None:
+    asked = Operation(MEMBERS, (*configuration.value(), change, replica, ""))
+
+    with pytest.raises(BadValue, match=reason):
+        configuration.changed_by(asked)
+    with pytest.raises(BadValue, match=reason):
+        configuration.adding(replica, "") if change == "add" else configuration.removing(replica)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(), (0,), (0, (), (), "add", 0, ""), (*THREE.value(), "grow", 3, ""), ("x",) * 6],
+)
+def test_what_is_no_change_is_refused(arguments: tuple[object, ...]) -> None:
+    with pytest.raises(BadValue, match="not a change of members"):
+        THREE.changed_by(Operation(MEMBERS, arguments))
+
+
+def test_the_register_and_the_order_judge_alike() -> None:
+    operation = THREE.adding(3, "d")
+    after = changed_value(None, operation.arguments)
+
+    assert after == THREE.changed_by(operation).value()
+    assert configuration_in((("a", 1), (REGISTER, after))) == THREE.changed_by(operation)
+    assert configuration_in((("a", 1),)) is None
+    with pytest.raises(BadValue, match="changed meanwhile"):
+        changed_value(after, operation.arguments)
+    with pytest.raises(BadValue, match="no configuration"):
+        configuration_in(((REGISTER, "five"),))
+
+
+def test_members_of_each_epoch_have_ballots_of_their_own() -> None:
+    settings = Settings(members=(0, 1, 2), window=7)
+    later = settings.changed_to(THREE.changed_by(THREE.removing(1)))
+
+    assert (settings.first_round, settings.end_round) == (1, ROUNDS)
+    assert (later.first_round, later.end_round) == (ROUNDS, 2 * ROUNDS)
+    assert (later.members, later.former, later.ever) == ((0, 2), (1,), (0, 1, 2))
+    assert (later.majority, later.window) == (2, 7)
+    assert settings.configuration.epoch == 0

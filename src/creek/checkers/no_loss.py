@@ -5,7 +5,8 @@ time t"; "in CAB, instead of rcv(v), we use a conjunction of rcv(v) and test pre
 each CAB-cast message m, whose identifier is in v". Since a majority decides, and any minority may
 be faulty, rcv(v) ∧ q(m) must hold at a majority when a request is first CAB-delivered anywhere: it
 has the request, every weak request of its context, and has committed every strong one. A majority
-is one of those who have a vote: where a primary decides alone, the primary has it.
+is one of those who have a vote: where a primary decides alone, the primary has it; where the
+members were changed, one of those who had it at some time.
 
 What counts is what others could learn of: by then it is on disk, and outlives a crash.
 """
@@ -99,7 +100,7 @@ def _vouched(
 
 def _deliveries(run: Run) -> Illegal | None:
     """In the order of time; what happens at one moment is all there when that moment is judged."""
-    holdings = {voter: _Holdings() for voter in run.history.voters}
+    holdings = {voter: _Holdings() for voters in run.electorates for voter in voters}
     first: list[tuple[ReplicaLog, LoggedEvent, Dot]] = []
     seen: set[Dot] = set()
     now_us = 0
@@ -125,12 +126,14 @@ def _held(
     holdings: dict[int, _Holdings],
     delivered: Iterable[tuple[ReplicaLog, LoggedEvent, Dot]],
 ) -> Illegal | None:
-    majority = len(holdings) // 2 + 1
     for log, logged, dot in delivered:
         request = run.request_at(dot, logged.at_us)
         missing = {each: mine.missing(dot, request) for each, mine in holdings.items()}
         holders = [each for each, lacks in missing.items() if lacks is None]
-        if len(holders) < majority:
+        if all(
+            len([each for each in voters if each in holders]) <= len(voters) // 2
+            for voters in run.electorates
+        ):
             message = (
                 f"{dot} was CAB-delivered when {len(holders)} of {len(holdings)} replicas had it "
                 f"and its causal context: {', '.join(map(str, holders)) or 'none'}"

@@ -14,7 +14,8 @@ that exclude it:
 - what a majority voted for in one ballot is what everybody votes for in later ones;
 - nothing is said to be decided, or delivered, before a majority voted for it in one ballot.
 
-A majority is one of those who have a vote; nobody else promises or votes.
+A majority is one of those who have a vote; nobody else promises or votes. Where the members were
+changed, the round of a ballot tells whose it is.
 
 Only what others could learn of counts: a promise that nobody heard binds nobody. A vote cast in
 vain may have reached the disk all the same, and be found there to decide, or be told of.
@@ -25,6 +26,7 @@ from typing import NamedTuple
 from creek.checkers.run import Run
 from creek.checkers.verdict import Illegal, Ok, Unknown, Verdict, Witness, saw_event
 from creek.history import (
+    ROUNDS,
     AcceptedValue,
     Ballot,
     Batch,
@@ -77,14 +79,14 @@ def check(run: Run) -> Verdict:
 
 
 def _kept(run: Run) -> Illegal | None:
-    acceptors = {voter: _Acceptor() for voter in run.history.voters}
+    acceptors = {voter: _Acceptor() for voters in run.electorates for voter in voters}
     for log in run.logs:
         for logged in log.vain_events:
             if isinstance(logged.event, Voted) and log.replica in acceptors:
                 acceptors[log.replica].vain.add(logged.event)
     for log, logged in run.events():
         if isinstance(logged.event, Promised | Voted):
-            if log.replica not in run.history.voters:
+            if log.replica not in _electorate(run, logged.event.ballot):
                 message = f"replica {log.replica} took part in a vote, but has none"
                 return Illegal(NAME, message, (saw_event(log, logged),))
             if problem := acceptors[log.replica].check(log, logged, logged.event):
@@ -146,7 +148,6 @@ class _Paxos:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.majority = len(run.history.voters) // 2 + 1
         self.promises: dict[Ballot, dict[int, _Promise]] = {}
         """The first of each replica: those that it repeats tell no more."""
         self.votes: dict[int, dict[Ballot, list[_Vote]]] = {}
@@ -203,10 +204,10 @@ class _Paxos:
 
     def _promised(self, ballot: Ballot, vote: _Vote) -> Illegal | None:
         promises = self._promises_before(ballot, vote.logged.at_us)
-        if len(promises) < self.majority:
+        if len(promises) < self._majority(ballot):
             message = (
                 f"replica {vote.log.replica} voted in ballot {ballot}, which "
-                f"{len(promises)} of {len(self.run.history.voters)} replicas had promised"
+                f"{len(promises)} of {len(_electorate(self.run, ballot))} replicas had promised"
             )
             seen = (saw_event(each.log, each.logged) for each in promises[:4])
             return Illegal(NAME, message, (*seen, vote.witness))
@@ -216,12 +217,12 @@ class _Paxos:
         instance = vote.vote.instance
         promises = self._promises_before(ballot, vote.logged.at_us)
         told = [value for each in promises if (value := each.accepted.get(instance))]
-        if len(promises) - len(told) >= self.majority:
+        if len(promises) - len(told) >= self._majority(ballot):
             return None
         for value in told:
             heard = sum(1 for other in told if other.ballot <= value.ballot)
             silent = len(promises) - len(told)
-            if value.batch == vote.vote.batch and heard + silent >= self.majority:
+            if value.batch == vote.vote.batch and heard + silent >= self._majority(ballot):
                 return None
         message = (
             f"no majority of promises of ballot {ballot} allows "
@@ -235,13 +236,16 @@ class _Paxos:
         promises = self.promises.get(ballot, {}).values()
         return [each for each in promises if each.logged.at_us <= at_us]
 
+    def _majority(self, ballot: Ballot) -> int:
+        return len(_electorate(self.run, ballot)) // 2 + 1
+
     def _decision(self, votes: list[_Vote]) -> _Decision | None:
         """`votes` are for one batch, in one ballot of one instance."""
         voters: dict[int, _Vote] = {}
         for vote in votes:
             voters.setdefault(vote.log.replica, vote)
-            if len(voters) == self.majority:
-                of = vote.vote
+            of = vote.vote
+            if len(voters) == self._majority(of.ballot):
                 return _Decision(vote.logged.at_us, of.ballot, of.batch, tuple(voters.values()))
         return None
 
@@ -271,6 +275,12 @@ class _Paxos:
                 case _:
                     pass
         return None
+
+
+def _electorate(run: Run, ballot: Ballot) -> tuple[int, ...]:
+    """Who votes in the ballot; nobody in one of an epoch that never began."""
+    epoch = ballot.round // ROUNDS
+    return run.electorates[epoch] if epoch < len(run.electorates) else ()
 
 
 def _one_batch(ballot: Ballot, instance: int, votes: list[_Vote]) -> Illegal | None:

@@ -16,10 +16,13 @@ from typing import NamedTuple
 
 from creek.checkers._ids import Ids
 from creek.datatypes import DATATYPES, DataType
+from creek.errors import BadValue
 from creek.history import (
+    MEMBERS,
     CabDelivered,
     Cast,
     Committed,
+    Configuration,
     Dot,
     Event,
     History,
@@ -142,6 +145,22 @@ class Run:
         for _, logged in self.events():
             if isinstance(logged.event, Installed):
                 yield logged.event
+
+    @cached_property
+    def electorates(self) -> tuple[tuple[int, ...], ...]:
+        """Who has a vote, by epoch: the changes of members that are committed, one by one."""
+        members = tuple((each, "") for each in self.history.members)
+        configuration = Configuration(0, members)
+        found = [self.history.voters]
+        for dot in self.committed:
+            request = self.request(dot) if dot is not None else None
+            if request is not None and request.operation.name == MEMBERS:
+                try:
+                    configuration = configuration.changed_by(request.operation)
+                except BadValue:
+                    continue
+                found.append(configuration.numbers)
+        return tuple(found)
 
     # --- the end -------------------------------------------------------------------------------
 

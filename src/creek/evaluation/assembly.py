@@ -57,5 +57,5 @@ def simulation_of(
 def _source(scenario: Scenario, datatype: DataType) -> Source:
     if isinstance(datatype.base, tpcc.PopulationBase):
         population = datatype.base.population
-        return tpcc.Terminals(datatype, population, scenario.seed, scenario.replicas)
+        return tpcc.Terminals(datatype, population, scenario.seed, scenario.nodes)
     return source_of(datatypes.SAMPLES[scenario.datatype])

@@ -6,7 +6,9 @@ Everything that reads a run takes these names from here and needs nothing else o
 from creek.history.folder import SCHEMA_VERSION, load, load_config, save, save_verdicts
 from creek.history.gathering import LIVE, gather
 from creek.history.records import (
+    MEMBERS,
     NOOP,
+    ROUNDS,
     AcceptedValue,
     Answer,
     Ballot,
@@ -14,6 +16,7 @@ from creek.history.records import (
     CabDelivered,
     Cast,
     Committed,
+    Configuration,
     Dot,
     Dots,
     Event,
@@ -38,7 +41,9 @@ from creek.history.records import (
 
 __all__ = [
     "LIVE",
+    "MEMBERS",
     "NOOP",
+    "ROUNDS",
     "SCHEMA_VERSION",
     "AcceptedValue",
     "Answer",
@@ -47,6 +52,7 @@ __all__ = [
     "CabDelivered",
     "Cast",
     "Committed",
+    "Configuration",
     "Dot",
     "Dots",
     "Event",

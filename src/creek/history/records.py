@@ -23,13 +23,17 @@ from creek.protocol.effects import (
     Speculated,
     Voted,
 )
+from creek.protocol.members import MEMBERS, Configuration
 from creek.protocol.messages import AcceptedValue, Ballot
 from creek.protocol.request import NOOP, Batch, Operation, Outcome, Request
+from creek.protocol.settings import ROUNDS
 from creek.protocol.terms import Terms
 from creek.protocol.values import Key
 
 __all__ = [
+    "MEMBERS",
     "NOOP",
+    "ROUNDS",
     "AcceptedValue",
     "Answer",
     "Ballot",
@@ -37,6 +41,7 @@ __all__ = [
     "CabDelivered",
     "Cast",
     "Committed",
+    "Configuration",
     "Dot",
     "Dots",
     "Event",
@@ -153,7 +158,8 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 
     `quiescent` says that the run ended healed and with time to settle: every fault was over,
     clients had stopped, and the replicas in `finals` were up and had nothing left to do. Only then
-    can liveness and convergence be asked for. `terms`: what the replicas undertook.
+    can liveness and convergence be asked for. `members` are those at the beginning; what became of
+    them is told by the committed requests. `terms`: what the replicas undertook.
     """
 
     config: dict[str, Any]

@@ -23,10 +23,12 @@ from creek.protocol.probes import Probe
 from creek.protocol.request import Operation
 from creek.schemes.contract import Replica
 from creek.simulation.cpu import Cost
+from creek.simulation.faults import Add, Remove
 from creek.simulation.heap import EventHeap
 from creek.simulation.injector import Injector
 from creek.simulation.network import Network
 from creek.simulation.node import Node
+from creek.simulation.operator import Operator
 from creek.simulation.recorder import Recorder, Speculation
 from creek.simulation.samples import ReplicaSample, sample
 from creek.simulation.scenario import Scenario
@@ -99,10 +101,10 @@ class Simulation:
         if source is None and (clients.sessions or clients.rate_per_second):
             raise BadValue("the scenario has clients, but there is no sample of what they ask for")
         self.scenario = scenario
-        seed, replicas = scenario.seed, scenario.replicas
+        seed, replicas = scenario.seed, scenario.nodes
         self.heap = EventHeap()
         self.network = Network(self.heap, scenario.network, replicas, seed, self._deliver)
-        self._recorder = Recorder(self.heap, replicas, scenario.record_events)
+        self._recorder = Recorder(self.heap, replicas, scenario.record_events, scenario.replicas)
         self._trace = Trace()
         self._tally = Tally()
         self._crashes = 0
@@ -132,12 +134,32 @@ class Simulation:
             )
             for index in range(replicas)
         )
-        self._injector = Injector(self.heap, self.network, self.nodes, self._crash, self._start)
+        self._operator = Operator(
+            self.heap,
+            self.nodes,
+            derive(seed, "operator"),
+            ask=self._clients.ask,
+            start=self._start_new,
+            stop=self._stop_for_good,
+        )
+        self._changes_members = any(isinstance(fault, Add | Remove) for fault in scenario.faults)
+        self._serving: set[int] = set()
+        """Whose clients are let in: those who know themselves to be members."""
+        self._injector = Injector(
+            self.heap,
+            self.network,
+            self.nodes,
+            self._crash,
+            self._start,
+            self._operator.want,
+            absent=range(scenario.replicas, replicas),
+        )
 
     def run(self, events_max: int = EVENTS_MAX) -> Run:
         scenario, heap = self.scenario, self.heap
         for node in self.nodes:
-            self._start(node.index)
+            if node.index < scenario.replicas:
+                self._start(node.index)
             phase_us = derive(scenario.seed, "phase", node.index).randrange(scenario.tick_us)
             heap.at(phase_us, self._tick, node)
         self._injector.schedule(scenario.faults)
@@ -161,18 +183,48 @@ class Simulation:
     def _client_invoke(
         self, replica: int, operation: Operation, strong: bool, session: int
     ) -> None:
+        if self._changes_members:
+            self._let_in(replica)
+            if replica not in self._serving:
+                return
         self.nodes[replica].invoke(operation, strong, session)
 
     def _tick(self, node: Node) -> None:
         self.heap.after(self.scenario.tick_us, self._tick, node)
         node.tick()
+        if self._changes_members:
+            self._let_in(node.index)
+            if node.index == 0:
+                self._operator.tick()
+
+    def _let_in(self, replica: int) -> None:
+        """Clients come once it is a member, and go when it is none any more."""
+        serves = self._operator.serves(replica)
+        if serves and replica not in self._serving:
+            self._serving.add(replica)
+            self._clients.replica_started(replica)
+        elif not serves and replica in self._serving:
+            self._serving.discard(replica)
+            self._clients.replica_crashed(replica)
 
     def _start(self, replica: int) -> None:
         self.nodes[replica].start()
-        self._clients.replica_started(replica)
+        if self._changes_members:
+            self._let_in(replica)
+        else:
+            self._clients.replica_started(replica)
+
+    def _start_new(self, replica: int) -> None:
+        self._injector.dead.discard(replica)
+        self._start(replica)
+
+    def _stop_for_good(self, replica: int) -> None:
+        self._injector.dead.add(replica)
+        self._crash(replica)
 
     def _crash(self, replica: int) -> None:
         self._crashes += 1
+        self._serving.discard(replica)
         self._clients.replica_crashed(replica)
         self.nodes[replica].crash()
 
@@ -190,6 +242,7 @@ class Simulation:
     def _end_of_load(self) -> None:
         self._window_end = self._counts()
         self._clients.stop()
+        self._operator.finish()
         self._injector.heal_all()
         self._check_rest()
 
@@ -202,6 +255,8 @@ class Simulation:
 
     def _restless(self) -> str | None:
         """Why the cluster is not at rest, or None."""
+        if self._changes_members and (changing := self._operator.unsettled()) is not None:
+            return changing
         replicas = [node.replica for node in self.nodes if node.replica is not None]
         lengths = [replica.committed_length() for replica in replicas]
         if len(set(lengths)) > 1:

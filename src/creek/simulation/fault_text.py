@@ -12,6 +12,7 @@ One entry is a name, what it is about, and clauses in any order; entries end at 
     jump 3 by -1h at 1s                   skew 3 by 1d at 0s
     slow-disk 1 by 20ms for 300ms at 1s   slow-cpu 1 x10 for 300ms at 1s
     garbage 5% for 200ms at 1s            flips 5% for 200ms at 1s
+    add 5 at 1s                           remove 2 at 2s
 
 Replicas that a partition does not name form one more group: of five, `partition 0,1` means
 `partition 0,1|2,3,4`. Durations have a unit, without a space before it: us, ms, s, m, h or d.
@@ -23,6 +24,7 @@ from typing import assert_never
 
 from creek.errors import BadValue, UnknownName
 from creek.simulation.faults import (
+    Add,
     ClockJump,
     ClockSkew,
     Crash,
@@ -34,6 +36,7 @@ from creek.simulation.faults import (
     Heal,
     Loss,
     Partition,
+    Remove,
     Reordering,
     Restart,
     Sever,
@@ -190,6 +193,8 @@ _BUILDERS: dict[str, Callable[[_Words], Fault]] = {
     "flips": lambda words: Garbage(
         words.at_us, words.duration_us("for"), words.probability(), flips=True
     ),
+    "add": lambda words: Add(words.at_us, words.replica()),
+    "remove": lambda words: Remove(words.at_us, words.replica()),
 }
 
 
@@ -225,6 +230,8 @@ FORMS: dict[str, tuple[str, str]] = {
         "flips 5% for 200ms at 1s",
         "... or a real one with a bit flipped, which may break what Creek promises",
     ),
+    "add": ("add 5 at 1s", "a new replica becomes a member; it gets the next number"),
+    "remove": ("remove 2 at 2s", "replica 2 is a member no more, and stops once it knows"),
 }
 """Of each fault an example and what it means; `...` goes on from the line above."""
 
@@ -296,5 +303,9 @@ def _body(fault: Fault, duration: Callable[[int], str], number: Callable[[float]
         case Garbage(duration_us=duration_us, probability=probability, flips=flips):
             name = "flips" if flips else "garbage"
             return f"{name} {number(probability)} for {duration(duration_us)}"
+        case Add(replica=replica):
+            return f"add {replica}"
+        case Remove(replica=replica):
+            return f"remove {replica}"
         case _:
             assert_never(fault)

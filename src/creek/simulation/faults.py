@@ -182,6 +182,14 @@ class Garbage(_Fault, frozen=True):
         _check_probability(self.probability)
 
 
+class Add(_OneReplica, frozen=True):
+    """From now on a new replica is to be a member: the next number that no replica had."""
+
+
+class Remove(_OneReplica, frozen=True):
+    """From now on the replica is not to be a member any more."""
+
+
 Fault: TypeAlias = (
     Crash
     | Restart
@@ -199,12 +207,20 @@ Fault: TypeAlias = (
     | SlowDisk
     | SlowCpu
     | Garbage
+    | Add
+    | Remove
 )
 
 
 def check(faults: Sequence[Fault], replicas: int) -> None:
     """Refuse a schedule that names a replica which a cluster of `replicas` does not have, or that
-    leaves it without a majority for good."""
+    leaves it without a majority for good. Those that are added are numbered on."""
+    added = [fault.replica for fault in faults if isinstance(fault, Add)]
+    if sorted(added) != list(range(replicas, replicas + len(added))):
+        raise BadValue(f"replicas that are added are numbered from {replicas} on, not {added}")
+    removed = {fault.replica for fault in faults if isinstance(fault, Remove)}
+    if added and removed.issuperset(range(replicas)):
+        raise BadValue("one of the first replicas must stay: it is where those added find others")
     dead = {fault.replica for fault in faults if isinstance(fault, Die)}
     if len(dead) > (replicas - 1) // 2:
         raise BadValue(f"{len(dead)} of {replicas} replicas die: a majority must stay")
@@ -217,10 +233,10 @@ def check(faults: Sequence[Fault], replicas: int) -> None:
         raise BadValue("the links that are severed leave no majority that is connected both ways")
     for fault in faults:
         for replica in fault.replicas():
-            if not 0 <= replica < replicas:
+            if not 0 <= replica < replicas + len(added):
                 raise BadValue(
                     f"a {_words(fault)} names replica {replica}, which does not exist: "
-                    f"replicas are 0 to {replicas - 1}"
+                    f"replicas are 0 to {replicas + len(added) - 1}"
                 )
 
 

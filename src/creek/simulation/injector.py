@@ -4,11 +4,12 @@ It alone turns the knobs of the models. Faults that last a while may overlap: th
 under way counts. Clocks are left as they are by `heal_all`: a wrong clock must not cost liveness.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import assert_never
 
 from creek.simulation.faults import (
+    Add,
     ClockJump,
     ClockSkew,
     Crash,
@@ -20,6 +21,7 @@ from creek.simulation.faults import (
     Heal,
     Loss,
     Partition,
+    Remove,
     Reordering,
     Restart,
     Sever,
@@ -63,16 +65,20 @@ class Injector:
         nodes: Sequence[Node],
         crash: Callable[[int], None],
         restart: Callable[[int], None],
+        change_members: Callable[[Add | Remove], None],
+        absent: Iterable[int] = (),
     ) -> None:
+        """Those who are `absent` are not started before they are added."""
         self._heap = heap
         self._network = network
         self._nodes = nodes
         self._crash = crash
         self._restart = restart
+        self._change_members = change_members
         self._scheduled: list[Handle] = []
         self._healed = False
-        self.dead: set[int] = set()
-        """Replicas that never come back."""
+        self.dead: set[int] = set(absent)
+        """Replicas that never come back, or are not there yet."""
         self._spike = _Knob(1.0, self._set_spike)
         self._garbage = _Knob(0.0, self._set_garbage)
         self._disks = [_Knob(0, _disk_setter(node)) for node in nodes]
@@ -138,6 +144,8 @@ class Injector:
             case Garbage(duration_us=duration_us, probability=probability, flips=flips):
                 network.noise.flips = flips
                 self._for_a_while(self._garbage, probability, duration_us)
+            case Add() | Remove():
+                self._change_members(fault)
             case _:
                 assert_never(fault)
 

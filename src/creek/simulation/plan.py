@@ -2,7 +2,8 @@
 
 Each aspect of a scenario is drawn from a generator of its own, so a new kind of fault does not
 change the clusters and workloads of old seeds. Every fourth seed is a play (`plays`), where there
-are players enough; all others have a random mix of faults. Runs are short and small on purpose:
+are players enough; all others have a random mix of faults. In every eighth seed, none of which is a
+play, the members change as well, where the scheme lets them. Runs are short and small on purpose:
 rare interleavings come from many seeds with small limits (windows, batches, checkpoints every few
 requests), not from long runs.
 """
@@ -14,11 +15,13 @@ from msgspec.structs import replace
 from creek import datatypes
 from creek.datatypes import DATATYPES
 from creek.protocol.settings import Settings
+from creek.protocol.terms import Terms
 from creek.schemes import registry
 from creek.simulation.clock import DAY_US, ClockModel
 from creek.simulation.disk import DiskModel
 from creek.simulation.fault_mix import fault_mix
 from creek.simulation.faults import Crash, Die, Fault
+from creek.simulation.member_mix import member_mix
 from creek.simulation.models import CpuModel, NetworkModel
 from creek.simulation.plays import PLAYERS_MIN, play
 from creek.simulation.scenario import Scenario
@@ -31,6 +34,7 @@ _SETTLE_TICKS = 3_000
 _OPERATIONS_MIN, _OPERATIONS_MAX = 20, 80
 
 PLAY_EVERY = 4
+CHANGE_EVERY, CHANGE_AT = 8, 7
 
 
 def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) -> Scenario:
@@ -43,6 +47,9 @@ def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) ->
     duration_us = min(2_000_000, tick_us * load.randint(100, 240))
     mix = fault_mix(derive(seed, "plan", "faults"), replicas, duration_us)
     mix += _deaths(derive(seed, "plan", "deaths"), replicas, duration_us)
+    terms = _terms(scheme, replicas)
+    if seed % CHANGE_EVERY == CHANGE_AT and terms.contexts:
+        mix = member_mix(derive(seed, "plan", "members"), replicas, duration_us, mix)
     clients = _clients(load, replicas, duration_us)
     datatype = derive(seed, "plan", "datatype").choice(sorted(DATATYPES))
     settings = _settings(derive(seed, "plan", "settings"))
@@ -73,7 +80,7 @@ def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) ->
         clock=_clock(derive(seed, "plan", "clock"), replicas),
         record_orders=True,
         settings=settings,
-        faults=_survivable(mix, _voters(scheme, datatype, replicas)) if faults else (),
+        faults=_survivable(mix, terms.voters) if faults else (),
     )
 
 
@@ -158,9 +165,9 @@ def _deaths(random: Random, replicas: int, duration_us: int) -> tuple[Fault, ...
     return tuple(Die(random.randrange(duration_us), victim) for victim in victims)
 
 
-def _voters(scheme: str, datatype: str, replicas: int) -> tuple[int, ...]:
+def _terms(scheme: str, replicas: int) -> Terms:
     settings = Settings(members=tuple(range(replicas)))
-    return registry.named(scheme)(0, settings, datatypes.named(datatype)).terms.voters
+    return registry.named(scheme)(0, settings, datatypes.named("counter")).terms
 
 
 def _survivable(faults: tuple[Fault, ...], voters: tuple[int, ...]) -> tuple[Fault, ...]:

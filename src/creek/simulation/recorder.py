@@ -78,6 +78,7 @@ class Recorder:
         "_current",
         "_heap",
         "_logs",
+        "_members",
         "_order",
         "_orders",
         "_terms",
@@ -88,9 +89,13 @@ class Recorder:
         "strays",
     )
 
-    def __init__(self, heap: EventHeap, replicas: int, with_events: bool = True) -> None:
+    def __init__(
+        self, heap: EventHeap, replicas: int, with_events: bool = True, members: int | None = None
+    ) -> None:
+        """`members`: how many of the replicas are members at the beginning; all, unless told."""
         self._heap = heap
         self._with_events = with_events
+        self._members = tuple(range(replicas if members is None else members))
         self._logs: list[_OpenLog] = []
         self._current: list[_OpenLog | None] = [None] * replicas
         self._order: list[tuple[_OpenLog, Dot]] = []
@@ -183,7 +188,7 @@ class Recorder:
         return History(
             config=config,
             datatype=datatype,
-            members=tuple(range(len(self._current))),
+            members=self._members,
             terms=self._terms,
             quiescent=quiescent,
             operations=tuple(_record(log, id) for log, id in self._order),

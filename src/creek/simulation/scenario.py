@@ -13,7 +13,7 @@ from creek.errors import BadValue, UnknownName
 from creek.protocol.settings import Settings
 from creek.simulation.clock import ClockModel
 from creek.simulation.disk import DiskModel
-from creek.simulation.faults import Crash, Die, Fault, check
+from creek.simulation.faults import Add, Crash, Die, Fault, check
 from creek.simulation.models import CpuModel, NetworkModel
 from creek.simulation.workload import ClientModel, Invocation
 
@@ -77,6 +77,11 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
                     f"an invocation at {invocation.at_us} us, but clients ask for "
                     f"{self.duration_us} us only: give the scenario a longer duration_us"
                 )
+
+    @property
+    def nodes(self) -> int:
+        """How many replicas there ever are."""
+        return self.replicas + sum(isinstance(fault, Add) for fault in self.faults)
 
     def protocol_settings(self) -> Settings:
         return Settings(

@@ -148,6 +148,7 @@ class Clients:
         self._up = [False] * replicas
         self._generations = [0] * replicas
         self._opened = 0
+        self._asked_between = 0
         self._stopped = False
         self.waiting = 0
         """Sessions that wait for an answer."""
@@ -259,6 +260,12 @@ class Clients:
             session = self._scripted[key] = self._open(replica, "script", invocation.session)
         kind = Kind.STABLE if invocation.strong else Kind.TENTATIVE
         self._invoke_for(session, invocation.operation, invocation.strong, kind)
+
+    def ask(self, replica: int, operation: Operation) -> None:
+        """A strong operation that somebody asks for in between, on a session of its own."""
+        self._asked_between += 1
+        session = self._open(replica, "script", -self._asked_between)
+        self._invoke_for(session, operation, True, Kind.STABLE)
 
     # --- being answered --------------------------------------------------------------------------
 

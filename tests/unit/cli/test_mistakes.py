@@ -25,7 +25,7 @@ MISTAKES = {
     "simulate --load 0": "--load is 0: it must be above 0",
     "simulate --load 9 --sessions 2": "--load and --sessions exclude each other",
     "simulate --fault 'crash 5 at 1ms'": "names replica 5, which does not exist: replicas are 0 to",
-    "simulate --fault 'explode 1 at 1ms'": "unknown fault 'explode': known are crash",
+    "simulate --fault 'explode 1 at 1ms'": "unknown fault 'explode': known are add, crash",
     "simulate --fault 'crash 1 at noon'": "fault 'crash 1 at noon': 'noon' is not a dur",
     "simulate --fault 'crash 1 at 3s'": "a fault at 3s, but the run ends at 2s",
     "simulate --call 'opne ann on 0 at 1ms'": "unknown operation of bank 'opne': known are accrue",

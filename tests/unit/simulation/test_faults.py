@@ -110,7 +110,7 @@ def test_what_cannot_be_meant_is_refused_in_one_line(text: str, problem: str) ->
 
 
 def test_an_unknown_fault_names_the_known_ones() -> None:
-    with pytest.raises(UnknownName, match=r"unknown fault 'meteor': known are crash, .*spike"):
+    with pytest.raises(UnknownName, match=r"unknown fault 'meteor': known are add, crash, .*spike"):
         parse_fault("meteor at 1s")
 
 

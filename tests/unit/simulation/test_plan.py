@@ -3,11 +3,13 @@
 import msgspec
 
 from creek.simulation.clock import DAY_US
-from creek.simulation.faults import Crash, Die
-from creek.simulation.plan import scenario_from_seed
+from creek.simulation.faults import Add, Crash, Die, Remove
+from creek.simulation.plan import CHANGE_AT, CHANGE_EVERY, scenario_from_seed
 from tests.unit.simulation.toy import run
 
 SCENARIOS = [scenario_from_seed(seed) for seed in range(400)]
+FIXED = [each for each in SCENARIOS if each.seed % CHANGE_EVERY != CHANGE_AT]
+"""Those whose members stay the same."""
 
 
 def test_a_seed_always_means_the_same_scenario() -> None:
@@ -26,6 +28,16 @@ def test_seeds_cover_all_sizes_data_types_and_kinds_of_limits() -> None:
     assert any(not each.faults for each in SCENARIOS)
 
 
+def test_members_change_in_every_so_many_seeds_where_the_scheme_lets_them() -> None:
+    changed = [each for each in SCENARIOS if each.seed % CHANGE_EVERY == CHANGE_AT]
+    kinds = [{type(fault) for fault in each.faults} & {Add, Remove} for each in changed]
+
+    assert all(each in kinds for each in ({Add}, {Remove}, {Add, Remove}))
+    assert all(not {type(fault) for fault in each.faults} & {Add, Remove} for each in FIXED)
+    for each in changed:
+        assert scenario_from_seed(each.seed, "smr").nodes == each.replicas
+
+
 def test_loads_are_short_and_small() -> None:
     for each in SCENARIOS:
         assert 500_000 <= each.duration_us <= 2_000_000
@@ -41,18 +53,18 @@ def test_without_faults_a_seed_means_the_same_scenario_on_a_good_day() -> None:
 
 
 def test_scenarios_of_seeds_run_to_rest() -> None:
-    for scenario in SCENARIOS[:25]:
+    for scenario in FIXED[:25]:
         assert run(scenario).unsettled is None, f"seed {scenario.seed}"
 
 
 def test_a_scheme_changes_nothing_but_its_name_where_everybody_votes() -> None:
-    for each in SCENARIOS:
+    for each in FIXED:
         assert scenario_from_seed(each.seed, "smr") == msgspec.structs.replace(each, scheme="smr")
 
 
 def test_a_primary_comes_back_in_the_end_and_others_still_die() -> None:
     dead = 0
-    for each in SCENARIOS:
+    for each in FIXED:
         planned = scenario_from_seed(each.seed, "bayou")
         for before, after in zip(each.faults, planned.faults, strict=True):
             if isinstance(before, Die) and before.replica == 0:

@@ -28,6 +28,9 @@ class Mutant(NamedTuple):
     edits: tuple[Edit, ...]
     scheme: str = "basic"
     """The one that is run; `both` compares two of them."""
+    first: int = 0
+    step: int = 1
+    """Of the seeds, those from `first` on, each so many after the one before."""
 
 
 BASIC = "schemes/basic.py"

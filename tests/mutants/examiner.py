@@ -1,7 +1,8 @@
-"""Runs the fuzzer on the copy of the package in a folder: `examiner.py FOLDER SEEDS SCHEME`.
+"""Runs the fuzzer on a copy of the package: `examiner.py FOLDER SCHEME FIRST SEEDS STEP`.
 
 A process of its own, with FOLDER on PYTHONPATH, so that nothing of the unpatched package is loaded.
-It examines seed 0, 1, 2, … and prints one line of JSON for each, until a seed fails or all passed.
+It examines the seeds from FIRST to below SEEDS and prints one line of JSON for each, until a seed
+fails or all passed.
 """
 
 import json
@@ -17,12 +18,12 @@ SEED_S_MAX = 120
 """A replica that loops for ever inside one step does not even reach the simulator's own limit."""
 
 
-def main(folder: Path, seeds: int, scheme: str) -> None:
+def main(folder: Path, scheme: str, seeds: range) -> None:
     loaded = Path(package_file).resolve()
     if not loaded.is_relative_to(folder.resolve()):
         sys.exit(f"creek was loaded from {loaded.parent}, not from the copy in {folder}")
     signal.signal(signal.SIGALRM, _too_long)
-    for seed in range(seeds):
+    for seed in seeds:
         signal.alarm(SEED_S_MAX)
         finding = examine(seed, scheme)
         signal.alarm(0)
@@ -56,4 +57,4 @@ def _too_long(_number: int, _frame: FrameType | None) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
+    main(Path(sys.argv[1]), sys.argv[2], range(*map(int, sys.argv[3:])))

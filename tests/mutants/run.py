@@ -25,11 +25,16 @@ from rich.text import Text
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a script, by its path
 
-from tests.mutants import catalogue, compared, versions
+from tests.mutants import catalogue, compared, members, versions
 from tests.mutants.catalogue import Mutant
 from tests.mutants.patched import DoesNotApply, copy_package, patched
 
-MUTANTS: tuple[Mutant, ...] = (*catalogue.MUTANTS, *versions.MUTANTS, *compared.MUTANTS)
+MUTANTS: tuple[Mutant, ...] = (
+    *catalogue.MUTANTS,
+    *versions.MUTANTS,
+    *compared.MUTANTS,
+    *members.MUTANTS,
+)
 EXAMINER = Path(__file__).with_name("examiner.py")
 CONTROL_SEEDS = 200
 COLUMNS_WITHOUT_TERMINAL = 160
@@ -40,6 +45,8 @@ class Result(NamedTuple):
     """How many were examined."""
     caught_by: str | None
     """At the last one of them."""
+    seed: int | None
+    """Which that is."""
 
 
 def examine(mutant: Mutant | None, seeds: int, passed: Callable[[], None]) -> Result:
@@ -48,7 +55,9 @@ def examine(mutant: Mutant | None, seeds: int, passed: Callable[[], None]) -> Re
     with tempfile.TemporaryDirectory(prefix="creek-mutant-") as folder:
         copy_package(Path(folder), mutant)
         scheme = mutant.scheme if mutant is not None else "both"
-        command = [sys.executable, str(EXAMINER), folder, str(seeds), scheme]
+        order = range(seeds) if mutant is None else range(mutant.first, seeds, mutant.step)
+        numbers = (str(order.start), str(order.stop), str(order.step))
+        command = [sys.executable, str(EXAMINER), folder, scheme, *numbers]
         environment = {**os.environ, "PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"}
         with (
             tempfile.TemporaryFile("w+") as complaints,
@@ -57,17 +66,17 @@ def examine(mutant: Mutant | None, seeds: int, passed: Callable[[], None]) -> Re
             ) as process,
         ):
             assert process.stdout is not None
-            examined, caught_by = 0, None
+            examined, last, caught_by = 0, None, None
             for line in process.stdout:
-                examined += 1
-                caught_by = json.loads(line)["caught_by"]
+                told = json.loads(line)
+                examined, last, caught_by = examined + 1, told["seed"], told["caught_by"]
                 if caught_by is None:
                     passed()
-            if process.wait() != 0 or (caught_by is None and examined < seeds):
+            if process.wait() != 0 or (caught_by is None and examined < len(order)):
                 complaints.seek(0)
                 name = mutant.name if mutant is not None else "control"
                 raise RuntimeError(f"{name}: the examiner failed\n{complaints.read()}")
-    return Result(examined, caught_by)
+    return Result(examined, caught_by, last)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -157,7 +166,7 @@ def _show(mutants: Sequence[Mutant], results: dict[str, Result]) -> None:
         result = results.get(mutant.name)
         survived = result is not None and result.caught_by is None
         if result is not None:
-            row += [result.caught_by or "nobody", "" if survived else str(result.seeds - 1)]
+            row += [result.caught_by or "nobody", "" if survived else str(result.seed)]
         # As Text: a rule may hold what would be markup, such as [r].
         cells = (Text(cell) for cell in (*row, str(mutant.seeds)))
         table.add_row(*cells, style="bold red" if survived else None)
@@ -169,7 +178,7 @@ def _sum_up(mutants: Sequence[Mutant], results: dict[str, Result], control: Resu
     survivors = [name for name, result in results.items() if result.caught_by is None]
     print()
     if control.caught_by is not None:
-        print(f"control: FAILED, {control.caught_by} at seed {control.seeds - 1} without any fault")
+        print(f"control: FAILED, {control.caught_by} at seed {control.seed} without any fault")
     else:
         print(f"control: {control.seeds} seeds without a fault passed")
     print(f"{len(mutants) - len(survivors)} of {len(mutants)} mutants were caught")

@@ -69,7 +69,7 @@ def test_the_package_as_it_is_passes() -> None:
 
 def test_the_examiner_refuses_another_copy_of_the_package(tmp_path: Path) -> None:
     examined = subprocess.run(
-        [sys.executable, EXAMINER, tmp_path, "1", "basic"],
+        [sys.executable, EXAMINER, tmp_path, "basic", "0", "1"],
         capture_output=True,
         text=True,
         check=False,

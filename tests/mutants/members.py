@@ -1,0 +1,161 @@
+"""Deliberate faults in how members change; the seeds are those in which they do."""
+
+from creek.simulation.plan import CHANGE_AT, CHANGE_EVERY
+from tests.mutants.catalogue import (
+    BROADCASTS,
+    GOSSIP,
+    LEADER,
+    LEARNER,
+    ORDERING,
+    Edit,
+    Mutant,
+)
+
+MEMBERS = "protocol/members.py"
+SETTINGS = "protocol/settings.py"
+
+_MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        "members_change_at_once",
+        "a change takes effect where it is committed, not where it is received",
+        200,
+        (
+            Edit(
+                ORDERING,
+                "        self._order.insert(request)  # lines 36-40\n",
+                "        self._order.insert(request)  # lines 36-40\n"
+                "        if request.operation.name == MEMBERS:\n"
+                "            self._change_members(request.operation, 0)\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "old_quorum_kept",
+        "a batch is decided by a majority of those whose ballot it is",
+        400,
+        (
+            Edit(
+                LEARNER,
+                "        self._settings = settings\n"
+                "        self._peers = settings.peers(self._index)\n"
+                "        self.changed_below",
+                "        self._peers = settings.peers(self._index)\n        self.changed_below",
+            ),
+        ),
+    ),
+    Mutant(
+        "old_quorum_of_promises_kept",
+        "a leader is promised its ballot by a majority of those whose ballot it is",
+        400,
+        (
+            Edit(
+                LEADER,
+                "        self._settings = settings\n"
+                "        self._peers = settings.peers(self._index)\n"
+                "        self.step_down",
+                "        self._peers = settings.peers(self._index)\n        self.step_down",
+            ),
+        ),
+    ),
+    Mutant(
+        "ballots_go_on",
+        "members of another epoch vote in ballots of their own",
+        200,
+        (
+            Edit(SETTINGS, "return max(1, self.epoch * ROUNDS)", "return 1"),
+            Edit(SETTINGS, "return (self.epoch + 1) * ROUNDS", "return 2**61"),
+        ),
+    ),
+    Mutant(
+        "leader_stays",
+        "a leader whose members have changed prepares a ballot of the new ones",
+        400,
+        (
+            Edit(
+                LEADER,
+                "self._peers = settings.peers(self._index)\n        self.step_down()",
+                "self._peers = settings.peers(self._index)",
+            ),
+        ),
+    ),
+    Mutant(
+        "two_changes_at_once",
+        "a change is refused when another one was committed after it was asked for",
+        800,
+        (Edit(MEMBERS, "if change.epoch != epoch:", "if False:"),),
+    ),
+    Mutant(
+        "snapshot_without_members",
+        "who installs a snapshot knows the members from it",
+        200,
+        (
+            Edit(
+                BROADCASTS,
+                "if configuration is not None and configuration.epoch > self.settings.epoch:",
+                "if False:",
+            ),
+        ),
+    ),
+    Mutant(
+        "decisions_of_unknown_members",
+        "who has missed a change is sent a snapshot, not what it cannot understand",
+        400,
+        (
+            Edit(
+                LEARNER,
+                "if first < self.floor or first < self.changed_below:",
+                "if first < self.floor:",
+            ),
+        ),
+    ),
+    Mutant(
+        "removed_falls_silent",
+        "who was removed tells the others, until enough of them know",
+        200,
+        (Edit(BROADCASTS, "if not self.is_dismissed:", "if False:"),),
+    ),
+    Mutant(
+        "former_members_are_ignored",
+        "who was removed while it was away is told so",
+        200,
+        (Edit(BROADCASTS, "case Heartbeat() | Progress():", "case Heartbeat() if False:"),),
+    ),
+    Mutant(
+        "nothing_kept_for_new_members",
+        "what the old members all have is kept for the new one",
+        3200,
+        (
+            Edit(
+                GOSSIP,
+                "if not set(settings.members) <= set(self._settings.members):",
+                "if False:",
+            ),
+        ),
+    ),
+    Mutant(
+        "recovered_requests_of_members_only",
+        "what was received from a new member is found on the disk again",
+        1200,
+        (
+            Edit(
+                GOSSIP,
+                "for replica in sorted({id.replica for id in self._held_back}):",
+                "for replica in self._settings.ever:",
+            ),
+        ),
+    ),
+    Mutant(
+        "answers_for_old_members_only",
+        "a new member that is carried over its requests by a snapshot finds their answers in it",
+        600,
+        (
+            Edit(
+                ORDERING,
+                "self._untold = {peer: self._untold.get(peer) or deque() for peer in peers}",
+                "pass",
+            ),
+        ),
+    ),
+)
+
+MUTANTS = tuple(each._replace(step=CHANGE_EVERY, first=CHANGE_AT) for each in _MUTANTS)

@@ -20,6 +20,7 @@ SEEDS = 6
 FOUND = {
     407: "a replica that was removed fell silent, and was the only one who knew",
     511: "what a new member had sent was not found on the disk again",
+    20119: "one that was away knew none of those who were left",
     2175: "what all old members had was forgotten, and missing at the new one for ever",
 }
 

@@ -7,6 +7,7 @@ are too far behind. It orders and delivers; what that means is the scheme's affa
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol, assert_never
 
+from creek.errors import BadValue
 from creek.protocol import admission
 from creek.protocol.cab import ConditionalAtomicBroadcast
 from creek.protocol.clock import HybridClock
@@ -103,6 +104,7 @@ class Broadcasts:
         self.is_removed = False
         """It was a member, and is no more: it does nothing but see to it that the others know."""
         self._former = settings.former
+        self._latest = settings.ever[-1]
         self.outbox = Outbox()
         self.probes = Probes()
         self.clock = HybridClock()
@@ -170,7 +172,7 @@ class Broadcasts:
         is_member = self.index in settings.members
         if is_member and not self.is_member:
             self.probes.hit(Probe.JOINED)
-        self._former = settings.former
+        self._former, self._latest = settings.former, settings.ever[-1]
         self.is_member, self.is_removed = is_member, self.index in settings.former
         if self.is_removed:
             self.probes.hit(Probe.REMOVED)
@@ -215,6 +217,8 @@ class Broadcasts:
             found: str | None = admission.STRANGER
         elif sender in self._former:
             found = self._on_former(message, sender)
+        elif sender > self._latest:
+            found = self._on_later(message, sender)
         else:
             found = admission.problem(message, sender, self.settings)
         if found is None:
@@ -277,6 +281,25 @@ class Broadcasts:
             case _:
                 pass
         return admission.FORMER
+
+    def _on_later(self, message: Message, sender: int) -> str | None:
+        """Perhaps one that was added while we were away, and all that we know have left: it can
+        show by what it knows of the members."""
+        match message:
+            case Progress():
+                self.outbox.sends.append(Send((sender,), CatchUp(self.cab.learner.delivered)))
+            case Snapshot(checkpoint=checkpoint):
+                try:
+                    configuration = configuration_in(checkpoint.state)
+                except BadValue:
+                    return admission.BAD_CHECKPOINT
+                if configuration is not None and configuration.epoch > self.settings.epoch:
+                    self.probes.hit(Probe.LATER_MEMBER_HEARD)
+                    later = self.settings.changed_to(configuration)
+                    return admission.problem(message, sender, later)
+            case _:
+                pass
+        return admission.STRANGER
 
     # --- a replica that begins with nothing ---------------------------------------------------
 

@@ -56,6 +56,7 @@ class Probe(enum.Enum):
     CHANGE_REFUSED = "a change of members came after another one"
     JOINED = "a new replica became a member"
     REMOVED = "a replica learned that it was removed"
+    LATER_MEMBER_HEARD = "a replica that was away learned of the members from one it did not know"
     FORMER_MEMBER_TOLD = "a replica that was removed asked what it had missed"
 
     RECOVERED = "a replica recovered from its disk"

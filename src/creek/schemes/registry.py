@@ -37,6 +37,7 @@ _MEMBERS = (
     Probe.CHANGE_REFUSED,
     Probe.JOINED,
     Probe.REMOVED,
+    Probe.LATER_MEMBER_HEARD,
     Probe.FORMER_MEMBER_TOLD,
 )
 """Need members that change: a change is ordered after the one before by its causal context."""

@@ -80,7 +80,7 @@ class Network:
 
     def send(self, sender: int, receivers: tuple[int, ...], message: Message) -> None:
         heap, model, replicas = self._heap, self._model, self._replicas
-        if receivers[-1] >= replicas:
+        if receivers and receivers[-1] >= replicas:
             return  # the answer to a forgery
         data = encode(message)
         size = len(data) + model.overhead_bytes

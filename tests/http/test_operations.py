@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+from creek.cluster.wire import Answer
 from creek.gateway import calls
 from tests.cluster.house import PATIENCE_S
 from tests.http.served import Event, run, served
@@ -149,6 +150,27 @@ def test_old_calls_are_forgotten(tmp_path: Path) -> None:
             told = await http.get(f"/calls/{first}")
             assert (told.status, told.problem) == (404, "unknown_call")
             assert http.cluster.servers[0].desk.under_way == 0
+
+    run(story())
+
+
+def test_long_answers_are_not_kept_for_long(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with served(tmp_path, datatype="kv") as http:
+            kept = http.gateways[0].paths.calls
+            await http.post("/operations/put?consistency=strong", {"key": "a", "value": "x" * 999})
+            for _ in range(3):
+                await http.post("/operations/get?consistency=strong", {"key": "a"})
+                await http.post("/operations/get", {"key": "a"})  # told, and forgotten
+            assert len(kept) == 4
+            assert kept.size > 3 * 999
+            assert kept.size == sum(call.size for call in kept._calls.values())
+            call = calls.Call("get", True, False)
+            call.id = "9.1"
+            kept.keep(call)
+            call.hear(Answer(1, "tentative", b"x" * calls.BYTES_MAX))
+            assert list(kept._calls) == ["9.1"]
+            assert kept.size == call.size
 
     run(story())
 

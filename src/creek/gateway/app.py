@@ -147,6 +147,9 @@ class Paths:
             answer = None
         if answer is None:
             return _json(call.body(), 202, where)
+        if call.has_one_answer:  # and that is told now
+            self.calls.drop(call)
+            where = {}
         body = {"call": call.id, "operation": call.operation, **answer_body(answer)}
         if answer.error is not None:
             is_last = answer.kind in LAST

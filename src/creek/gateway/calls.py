@@ -1,7 +1,7 @@
 """Calls under way, and those who follow them.
 
-What is kept is bounded: of the calls the last, and of a call's answers the last. Who follows a call
-that is forgotten hears that it is over.
+What is kept is bounded: of the calls the last, by number and by the size of their answers, and of a
+call's answers the last. Who follows a call that is forgotten hears that it is over.
 """
 
 import asyncio
@@ -9,14 +9,19 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Any, Final
 
+import msgspec
+
 from creek.cluster.wire import Answer, Issued, Refused
 from creek.gateway.behind import Said
 from creek.gateway.values import to_json
 
 CALLS_MAX: Final = 16_384
+BYTES_MAX: Final = 64 * 1024 * 1024
 ANSWERS_MAX: Final = 64
 LAST: Final = frozenset(("stable", "final"))
 """Kinds of answers that never change."""
+
+_encode = msgspec.msgpack.Encoder().encode
 
 
 def answer_body(answer: Answer) -> dict[str, Any]:
@@ -40,6 +45,9 @@ class Call:
         """How many answers came before those."""
         self.refused: Refused | None = None
         self.is_over = False
+        self.size = 0
+        """Of its answers."""
+        self.grew: Callable[[int], None] = lambda size: None
         self.enough: Callable[[], None] = lambda: None
         self._changed = asyncio.Event()
 
@@ -49,9 +57,12 @@ class Call:
                 self.id = str(id)
             case Answer(kind=kind):
                 self.answers.append(said)
+                more = _size(said)
                 if len(self.answers) > ANSWERS_MAX:
-                    del self.answers[0]
+                    more -= _size(self.answers.pop(0))
                     self.dropped += 1
+                self.size += more
+                self.grew(more)
                 self.is_over = kind in LAST or self.has_one_answer
             case Refused():
                 self.refused = said
@@ -114,15 +125,28 @@ class Calls:
 
     def __init__(self) -> None:
         self._calls: dict[str, Call] = {}
+        self.size = 0
+        """Of all their answers."""
 
     def __len__(self) -> int:
         return len(self._calls)
 
     def keep(self, call: Call) -> None:
         self._calls[call.id] = call
-        if len(self._calls) > CALLS_MAX:
-            oldest = next(iter(self._calls))
-            self._calls.pop(oldest).end()
+        call.grew = self._grow
+        self._grow(call.size)
+
+    def drop(self, call: Call) -> None:
+        del self._calls[call.id]
+        self.size -= call.size
+        call.grew = lambda size: None
+
+    def _grow(self, size: int) -> None:
+        self.size += size
+        while len(self._calls) > CALLS_MAX or (self.size > BYTES_MAX and len(self._calls) > 1):
+            oldest = next(iter(self._calls.values()))
+            self.drop(oldest)
+            oldest.end()
 
     def find(self, id: str) -> Call | None:
         return self._calls.get(id)
@@ -130,3 +154,7 @@ class Calls:
     def end(self) -> None:
         for call in self._calls.values():
             call.end()
+
+
+def _size(answer: Answer) -> int:
+    return len(_encode(answer.value))

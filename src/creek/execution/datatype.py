@@ -20,11 +20,11 @@ nor which store it runs against.
 import inspect
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, overload
 
 from creek.errors import BadValue, UnknownName
-from creek.execution.base import Base, Nothing
+from creek.execution.base import Base, Nothing, changes
 from creek.execution.carriable import handed_out, is_row, refuse_uncarriable
 from creek.execution.execution import Execution
 from creek.execution.sequential import Sequential
@@ -32,6 +32,7 @@ from creek.execution.steps import STEPS_MAX, CountedCode, LineCounter
 from creek.execution.transaction import Transaction, View
 from creek.protocol.members import MEMBERS, REGISTER, changed_value
 from creek.protocol.request import NOOP, Operation, Outcome, Request
+from creek.protocol.values import Key
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -144,6 +145,11 @@ class DataType:
         finally:
             sys.setrecursionlimit(recursion_limit)
         return transaction.close(outcome)
+
+    def changes(self, registers: Iterable[tuple[Key, Any]]) -> dict[Key, Any]:
+        """What of the registers differs from the base, with None for what was deleted: not to be
+        written to."""
+        return changes(registers, self.base)
 
     def sequential(self) -> Sequential:
         """A fresh machine that runs this data type alone."""

@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 
-from creek.execution.base import changes
 from creek.execution.chains import Entry, Phase, committed_position
 from creek.execution.datatype import DataType
 from creek.execution.digest import StateDigest
@@ -166,7 +165,7 @@ class VersionedReplica(OrderingReplica):
         return ((key, view.read(key)) for key in view.keys(start, stop, reverse=False))
 
     def state(self) -> dict[Key, Any]:
-        return changes(self._store.items(), self._datatype.base)
+        return self._datatype.changes(self._store.items())
 
     def idle(self) -> bool:
         return self._scheduler.idle()

@@ -251,8 +251,9 @@ def _finals(replicas: Iterable[Replica], in_order: bool) -> tuple[FinalState, ..
 
 def _same_state(one: dict[Key, object], other: dict[Key, object]) -> bool:
     """Also of equal types, which `==` does not ask for."""
-    return len(one) == len(other) and all(
-        key in other and same(value, other[key]) for key, value in one.items()
+    return one is other or (
+        len(one) == len(other)
+        and all(key in other and same(value, other[key]) for key, value in one.items())
     )
 
 

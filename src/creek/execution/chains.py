@@ -191,7 +191,7 @@ def joined(readers: Readers, reader: Entry, key: Key, version: Version | None) -
     if readers is None or readers is reader:
         return reader
     if not isinstance(readers, Crowd):
-        return Crowd(readers, reader) if _reads(readers, key, version) else reader
+        return Crowd(readers, reader) if reads_version(readers, key, version) else reader
     entries = readers.entries
     if readers.in_order and entries and reader.position < entries[-1].position:
         readers.in_order = False
@@ -215,7 +215,7 @@ def readers_after(
     if readers is None:
         return []
     if not isinstance(readers, Crowd):
-        if readers.position > position and _reads(readers, key, version):
+        if readers.position > position and reads_version(readers, key, version):
             return [readers]
         return []
     if not readers.in_order:
@@ -226,15 +226,15 @@ def readers_after(
     if not entries or entries[-1].position <= position:
         return []
     start = bisect_right(entries, position, key=_position_of)
-    return [each for each in entries[start:] if _reads(each, key, version)]
+    return [each for each in entries[start:] if reads_version(each, key, version)]
 
 
 def _drop_former(readers: Crowd, key: Key, version: Version | None) -> None:
     once = dict.fromkeys(readers.entries)  # however often they came back
-    readers.entries = [each for each in once if _reads(each, key, version)]
+    readers.entries = [each for each in once if reads_version(each, key, version)]
 
 
-def _reads(reader: Entry, key: Key, version: Version | None) -> bool:
+def reads_version(reader: Entry, key: Key, version: Version | None) -> bool:
     read = reader.reads.get(key)
     return read is not None and read[0] is version
 

@@ -48,6 +48,7 @@ from creek.execution.chains import (
     joined,
     looks_the_same,
     readers_after,
+    reads_version,
     united_items,
 )
 from creek.execution.digest import StateDigest
@@ -59,6 +60,9 @@ from creek.protocol.values import Key
 
 _INITIAL: Final = object()
 """In place of a value that the base holds."""
+
+FRESH_MAX: Final = 32
+"""How many of those executed last are asked one by one what they read."""
 
 
 class Snapshot:
@@ -165,16 +169,25 @@ class Snapshot:
 
 
 class VersionStore:
-    def __init__(self, base: Base | None = None, digest: StateDigest | None = None) -> None:
+    def __init__(
+        self,
+        base: Base | None = None,
+        digest: StateDigest | None = None,
+        fresh_max: int = FRESH_MAX,
+    ) -> None:
         """`digest` is kept up with what is settled."""
         self._base = base or Nothing()
+        self._fresh_max = fresh_max
         self._digest = digest
         self._settled: dict[Key, Any] = {}
         """What settled requests left in the registers that were ever written to."""
         self._chains: dict[Key, Version | Chain] = {}
         """The versions that are not settled. Mostly there is one, which stands for itself."""
         self._readers: dict[Key, Entry | Crowd] = {}
-        """Who has read what stands on settled ground, be it the base's."""
+        """Who has read what stands on settled ground, be it the base's; but for the fresh ones."""
+        self._fresh: dict[Entry, None] = {}
+        """The last to be executed. What they read of settled ground is noted by register only when
+        there are more of them: most are settled, and forgotten, before."""
         self._adders: dict[Key, dict[Entry, None]] = {}
         """Who added without reading: they rely on the register holding small integers only."""
         self._in_order: SortedKeyList[Key, Place] | None = None
@@ -268,7 +281,7 @@ class VersionStore:
         entry.versions = {key: Version(entry, value) for key, value in execution.writes.items()}
         for key, amount in execution.adds.items():
             entry.versions[key] = Version(entry, amount, delta=True)
-        self._register_reads(entry)
+        self._register_reads(entry, snapshot.reads)
         if snapshot.ranges:
             entry.ranges = tuple(snapshot.ranges)
             for passed in entry.ranges:
@@ -307,9 +320,10 @@ class VersionStore:
         for key, (version, _) in entry.reads.items():
             if version is not None or key in self._chains:
                 self._doubts.append((entry, key))
+        fresh = self._fresh_readers(entry.versions, position)
         for key in entry.versions:
             if key not in places or self._chain(key).reposition(places[key], self._doubts):
-                self._doubt_readers_of_ground(key, position)
+                self._doubt_readers_of_ground(key, position, fresh)
         if self._adders:
             for key in entry.versions:  # all in order again: who is withdrawn, leaves its chains
                 self._withdraw_adders(key, position)
@@ -435,8 +449,9 @@ class VersionStore:
     def items(self) -> Iterator[tuple[Key, Any]]:
         """The registers as all executed requests left them, in no particular order; with `ABSENT`
         for what was deleted, and perhaps some that are as the base has them."""
+        chains = self._chains
         for key, value in self._settled.items():
-            if key in self._chains:
+            if chains and key in chains:
                 yield key, self.read_at(key, TAIL)[1]
             elif value is not _INITIAL:
                 yield key, value
@@ -454,6 +469,7 @@ class VersionStore:
                 self._digest.replace(key, self._base.read(key), value)
         self._chains = {}
         self._readers = {}
+        self._fresh = {}
         self._adders = {}
         self._in_order, self._new_keys = None, {}
         self._ranges = Ranges()
@@ -508,23 +524,32 @@ class VersionStore:
                         return False
         return all(self.is_addable(key) for key in snapshot.adds)
 
-    def _register_reads(self, entry: Entry) -> None:
+    def _register_reads(self, entry: Entry, of_written: dict[Key, Read]) -> None:
+        """`of_written`: its reads but for those of what nobody has written to."""
+        for key, (version, _) in of_written.items():
+            if version is not None:
+                readers = version.readers
+                version.readers = entry if readers is None else joined(readers, entry, key, version)
+        fresh = self._fresh
+        fresh[entry] = None
+        if len(fresh) > self._fresh_max:
+            self._note_reads_of_ground(next(iter(fresh)))
+
+    def _note_reads_of_ground(self, entry: Entry) -> None:
+        """It is not fresh any more."""
+        del self._fresh[entry]
         of_ground = self._readers
         for key, (version, _) in entry.reads.items():
             if version is None:
                 readers = of_ground.get(key)
                 of_ground[key] = entry if readers is None else joined(readers, entry, key, None)
-            elif version.readers is None:
-                version.readers = entry
-            else:
-                version.readers = joined(version.readers, entry, key, version)
 
     def _note_read(self, entry: Entry, key: Key, version: Version | None, value: Any) -> None:
         entry.reads[key] = version, value
-        if version is None:
-            self._readers[key] = joined(self._readers.get(key), entry, key, None)
-        else:
+        if version is not None:
             version.readers = joined(version.readers, entry, key, version)
+        elif entry not in self._fresh:
+            self._readers[key] = joined(self._readers.get(key), entry, key, None)
 
     def _disturb_readers(self, entry: Entry) -> None:
         """It has moved, or has read nothing any more."""
@@ -537,12 +562,14 @@ class VersionStore:
         readers = readers_after(version.readers, key, version, ())
         for reader in readers:
             reader.reads[key] = None, version.value
-        if readers:
-            self._readers[key] = readers[0] if len(readers) == 1 else Crowd(*readers)
+        noted = [reader for reader in readers if reader not in self._fresh]
+        if noted:
+            self._readers[key] = noted[0] if len(noted) == 1 else Crowd(*noted)
 
     def _insert_versions(self, entry: Entry) -> None:
         chains, settled, of_ground = self._chains, self._settled, self._readers
         asked_for = self._in_order is not None or bool(self._ranges)
+        fresh = self._fresh_readers(entry.versions, entry.position)
         for key, version in entry.versions.items():
             if key not in chains:
                 chains[key] = version
@@ -550,11 +577,11 @@ class VersionStore:
                     settled[key] = _INITIAL
                     if asked_for:
                         self._note_key(key)
+                        fresh = self._fresh_readers(entry.versions, entry.position)
             elif not self._chain(key).insert(version, self._doubts):
                 continue
-            readers = of_ground.get(key)
-            if readers is not None and readers is not entry:
-                self._doubt_readers_of_ground(key, entry.position)
+            if fresh or (of_ground and key in of_ground):
+                self._doubt_readers_of_ground(key, entry.position, fresh)
         if self._adders:
             for key in entry.versions:
                 self._withdraw_adders(key, entry.position)
@@ -573,9 +600,22 @@ class VersionStore:
             for adder in [each for each in adders if each.position > position]:
                 self._withdraw(adder)
 
-    def _doubt_readers_of_ground(self, key: Key, position: Position) -> None:
-        """Something stands right on the ground now, at `position`."""
-        for reader in readers_after(self._readers.get(key), key, None, position):
+    def _fresh_readers(self, written: dict[Key, Version], position: Position) -> list[Entry]:
+        """The fresh ones after `position` that have read any of these registers."""
+        return [
+            reader
+            for reader in self._fresh
+            if reader.position > position and not reader.reads.keys().isdisjoint(written)
+        ]
+
+    def _doubt_readers_of_ground(self, key: Key, position: Position, fresh: list[Entry]) -> None:
+        """Something stands right on the ground now, at `position`. `fresh`: which of the fresh ones
+        may have read it."""
+        readers = readers_after(self._readers.get(key), key, None, position)
+        asked = [reader for reader in fresh if reads_version(reader, key, None)]
+        if asked:
+            readers = sorted({*readers, *asked}, key=_position)
+        for reader in readers:
             self._doubts.append((reader, key))
 
     def _doubt_scans(self, key: Key) -> None:
@@ -645,6 +685,9 @@ class VersionStore:
                 del self._adders[key]
         reads, of_ground = entry.reads, self._readers
         entry.forget()
+        if entry in self._fresh:
+            del self._fresh[entry]
+            return
         for key, (version, _) in reads.items():
             if version is None:
                 readers = of_ground.get(key)

@@ -202,16 +202,16 @@ def test_readers_that_are_settled_are_not_remembered() -> None:
 def test_of_many_readers_those_that_are_settled_are_hardly_remembered() -> None:
     shelf = Shelf()
     shelf.store.settle(shelf.do(1, ("put", "hot", 1)))
-    live = [shelf.do(at, ("get", "hot")) for at in (10, 11)]
-    for at in range(12, 500):
+    live = [shelf.do(at, ("get", "hot")) for at in range(10, 15)]
+    for at in range(15, 500):
         shelf.store.settle(live.pop(0))
         live.append(shelf.do(at, ("get", "hot")))
 
     readers = shelf.store._readers["hot"]
     assert isinstance(readers, Crowd)
     assert len(readers.entries) <= 32
-    shelf.store.settle(live.pop())
-    shelf.store.settle(live.pop())
+    for reader in live:
+        shelf.store.settle(reader)
     assert not shelf.store._readers
 
 

@@ -3,6 +3,7 @@
 
 VENV      := .venv
 BIN       := $(VENV)/bin
+COMPILED  := PYTHONPATH=$(CURDIR)/build/compiled
 INSTALLED := $(VENV)/.installed
 
 ARGS  ?=
@@ -15,18 +16,18 @@ unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run reproduce story test check format fuzz mutants bench install clean
+.PHONY: help run reproduce story test check format fuzz mutants bench compiled test-compiled install clean
 
 help: ## Show this list
 	@echo 'make <target> [ARGS="…"]'
 	@echo
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(INSTALLED) ## Some of the paper's experiments, through the pipeline on Spark, to a report
 	@$(BIN)/creek pipeline run --grid quick --force $(ARGS)
 
-reproduce: $(INSTALLED) ## All of the paper's experiments; goes on where it was interrupted
-	@$(BIN)/creek pipeline run --grid paper $(ARGS)
+reproduce: compiled ## All of the paper's experiments; goes on where it was interrupted
+	@$(COMPILED) $(BIN)/creek pipeline run --grid paper $(ARGS)
 
 story: $(INSTALLED) ## Tell the story of five replicas, a partition and its healing
 	@$(BIN)/creek simulate --story $(ARGS)
@@ -50,8 +51,17 @@ fuzz: $(INSTALLED) ## Look for a seed that breaks the protocol: make fuzz SEEDS=
 mutants: $(INSTALLED) ## Break the protocol on purpose and see that the fuzzer notices
 	@$(BIN)/python tests/mutants/run.py $(ARGS)
 
-bench: $(INSTALLED) ## Measure the costs that must hold
-	@$(BIN)/python -m benchmarks $(ARGS)
+bench: compiled ## Measure the costs that must hold
+	@$(COMPILED) $(BIN)/python -m benchmarks $(ARGS)
+
+compiled: $(INSTALLED) ## Compile Creek into build/compiled, where there is a C compiler
+	@$(BIN)/python tools/compile.py
+
+test-compiled: compiled ## Run the tests near what is compiled on it, and compare it with the source
+	$(COMPILED) $(BIN)/python -m pytest -n auto --dist loadgroup \
+	    tests/paper tests/simulation tests/unit/datatypes tests/unit/execution tests/unit/protocol \
+	    tests/unit/schemes tests/unit/simulation $(ARGS)
+	$(BIN)/python tools/compare_compiled.py
 
 install: $(INSTALLED) ## Set up .venv; the other targets do so by themselves
 

@@ -14,6 +14,7 @@ from rich.text import Text
 from benchmarks.registry import BENCHMARKS
 from benchmarks.result import Result
 from benchmarks.scale import FULL, QUICK, Scale
+from creek.evaluation import how_it_runs
 
 STYLES = {"ok": "green", "missed": "bold red", "reported": "dim"}
 
@@ -76,6 +77,7 @@ def main(names: tuple[str, ...], quick: bool, json_path: Path | None) -> None:
     """
     results = measure(names, QUICK if quick else FULL)
     Console().print(table(results))
+    click.echo(f"Creek ran {how_it_runs()}.")
     if json_path is not None:
         json_path.write_bytes(msgspec.json.format(msgspec.json.encode(plain(results))) + b"\n")
     missed = [result.what for result in results if result.missed]

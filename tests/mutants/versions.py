@@ -69,7 +69,7 @@ MUTANTS: tuple[Mutant, ...] = (
         100,
         Edit(
             VERSIONS,
-            "                self._doubt_readers_of_ground(key, entry.position)\n",
+            "                self._doubt_readers_of_ground(key, entry.position, fresh)\n",
             "                pass\n",
         ),
     ),
@@ -201,7 +201,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         Edit(
             VERSIONS,
-            "                self._doubt_readers_of_ground(key, position)\n",
+            "                self._doubt_readers_of_ground(key, position, fresh)\n",
             "                pass\n",
         ),
     ),

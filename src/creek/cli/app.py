@@ -29,13 +29,14 @@ from creek.cli.simulate import simulate
 from creek.cli.status import status
 from creek.cli.up import up
 from creek.errors import LIKELY, StorageFault, UsageError
+from creek.evaluation import how_it_runs
 
 
 @click.group(
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(creek.__version__, message="creek %(version)s")
+@click.version_option(creek.__version__, message=f"creek %(version)s, {how_it_runs()}")
 @click.pass_context
 def command(context: click.Context) -> None:
     """Creek, a replicated store in which every operation chooses its own consistency.

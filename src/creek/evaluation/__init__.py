@@ -6,6 +6,7 @@
     find_peak             the highest load that a system keeps up with
     seldom_collecting     how the garbage collector is kept out of it
     violated              TPC-C's consistency conditions that do not hold in the end
+    how_it_runs           compiled or interpreted
 
 The room must not know how experiments are asked for, nor where they are run: that is for the
 command line and for the pipeline.
@@ -14,6 +15,7 @@ command line and for the pipeline.
 from creek.evaluation.assembly import datatype_named as datatype_named
 from creek.evaluation.assembly import datatype_of as datatype_of
 from creek.evaluation.assembly import simulation_of as simulation_of
+from creek.evaluation.build import how_it_runs as how_it_runs
 from creek.evaluation.conditions import violated as violated
 from creek.evaluation.experiment import Experiment as Experiment
 from creek.evaluation.garbage import seldom_collecting as seldom_collecting

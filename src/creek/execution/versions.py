@@ -317,10 +317,10 @@ class VersionStore:
         }
         entry.position = position
         self._disturb_readers(entry)
+        fresh = self._fresh_readers(entry.versions, position)
         for key, (version, _) in entry.reads.items():
             if version is not None or key in self._chains:
                 self._doubts.append((entry, key))
-        fresh = self._fresh_readers(entry.versions, position)
         for key in entry.versions:
             if key not in places or self._chain(key).reposition(places[key], self._doubts):
                 self._doubt_readers_of_ground(key, position, fresh)
@@ -527,9 +527,12 @@ class VersionStore:
     def _register_reads(self, entry: Entry, of_written: dict[Key, Read]) -> None:
         """`of_written`: its reads but for those of what nobody has written to."""
         for key, (version, _) in of_written.items():
-            if version is not None:
-                readers = version.readers
-                version.readers = entry if readers is None else joined(readers, entry, key, version)
+            if version is None:
+                continue
+            if version.readers is None:
+                version.readers = entry
+            else:
+                version.readers = joined(version.readers, entry, key, version)
         fresh = self._fresh
         fresh[entry] = None
         if len(fresh) > self._fresh_max:

@@ -185,11 +185,13 @@ def _reason(error: Exception, chatter: Path) -> str:
 
 
 def _zipped(scratch: Path) -> Path:
-    """This package, to be sent where it may not be installed."""
+    """This package, to be sent where it may not be installed: without what is compiled here, which
+    can be imported neither from an archive nor on any machine."""
     package = Path(creek.__file__).parent
     archive = scratch / "creek.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
         for path in sorted(package.rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts:
+            compiled = "__pycache__" in path.parts or path.suffix in (".so", ".pyd")
+            if path.is_file() and not compiled:
                 file.write(path, Path("creek") / path.relative_to(package))
     return archive

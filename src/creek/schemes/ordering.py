@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from creek.errors import BadValue, UsageError
 from creek.execution.transaction import ABSENT
@@ -69,11 +69,11 @@ class Boundary(NamedTuple):
 
 
 class OrderingReplica(ABC):
-    orders_everything = False
+    orders_everything: ClassVar[bool] = False
     """Does CAB order every request, each for itself? Then none carries a causal context, and what
     is strong is only which answer a client waits for."""
-    answers_tentatively = True
-    executes_sequentially = False
+    answers_tentatively: ClassVar[bool] = True
+    executes_sequentially: ClassVar[bool] = False
 
     def __init__(self, index: int, settings: Settings) -> None:
         self.index = index

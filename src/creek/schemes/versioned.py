@@ -20,7 +20,7 @@ from creek.execution.digest import StateDigest
 from creek.execution.execution import Execution
 from creek.execution.keys import Place
 from creek.execution.scheduler import Scheduler
-from creek.execution.versions import VersionStore
+from creek.execution.versions import FRESH_MAX, VersionStore
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Kind, Task, Work
 from creek.protocol.probes import Probe
@@ -35,7 +35,8 @@ class VersionedReplica(OrderingReplica):
         super().__init__(index, settings)
         self._datatype = datatype
         self._state_digest = StateDigest() if settings.digest_every else None
-        self._store = VersionStore(datatype.base, self._state_digest)
+        fresh_max = min(FRESH_MAX, settings.kept_apart // 4)
+        self._store = VersionStore(datatype.base, self._state_digest, fresh_max)
         self._scheduler = Scheduler(settings.parallelism)
         self._entries: dict[Dot, Entry] = {}
         self._readonly = frozenset(

@@ -1,0 +1,192 @@
+"""Compile Creek: the same package, with the modules that are busiest turned into machine code.
+
+`make compiled` calls this. A copy of `src/creek` is made in `build/compiled`; mypyc compiles the
+modules below in it; whoever has that first on its path runs it. The source tree itself never holds
+anything compiled: what is edited there is what runs from there. What is compiled behaves as what is
+not, with the same answers, errors and trace hashes (`make test-compiled`).
+
+Where there is no C compiler nothing is built, and nothing is lost but time.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+MODULES: Final = (
+    "execution/base",
+    "execution/carriable",
+    "execution/chains",
+    "execution/keys",
+    "execution/ranges",
+    "execution/scheduler",
+    "execution/transaction",
+    "execution/undo",
+    "execution/versions",
+    "protocol/admission",
+    "protocol/broadcasts",
+    "protocol/cab",
+    "protocol/clock",
+    "protocol/gossip",
+    "protocol/omega",
+    "protocol/order",
+    "protocol/paxos/acceptor",
+    "protocol/paxos/leader",
+    "protocol/paxos/learner",
+    "protocol/values",
+    "schemes/archie",
+    "schemes/basic",
+    "schemes/bayou",
+    "schemes/creek",
+    "schemes/ordering",
+    "schemes/smr",
+    "schemes/versioned",
+    "simulation/cpu",
+    "simulation/heap",
+    "simulation/network",
+    "simulation/node",
+    "simulation/recorder",
+    "simulation/sharing",
+    "simulation/trace",
+)
+"""What a simulation spends its time in. Not among them: modules that define a `msgspec.Struct` with
+options, which mypyc drops (requests, messages, effects, dots, settings, models); `datatype`, which
+looks at the stack of the operation that it runs; and operations, which are the users' own."""
+
+OPEN: Final = (
+    "ArchieReplica",
+    "BasicReplica",
+    "BayouReplica",
+    "CreekReplica",
+    "Nothing",
+    "OrderingReplica",
+    "SmrReplica",
+    "VersionedReplica",
+)
+"""Classes that others, which are not compiled, inherit from. mypyc wants to be told."""
+
+SEEN: Final = ("errors.py", "execution", "history", "protocol", "schemes", "simulation")
+"""What mypyc reads of Creek: when nothing of it has changed, nothing is compiled again."""
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+SOURCE: Final = ROOT / "src" / "creek"
+BUILD: Final = ROOT / "build"
+COMPILED: Final = BUILD / "compiled"
+UNFINISHED: Final = BUILD / "compiling"
+STAMP: Final = "sources.txt"
+
+_OPENS: Final = """\
+import mypy_extensions
+@mypy_extensions.mypyc_attr(allow_interpreted_subclasses=True)"""
+
+_SETUP: Final = """\
+import sys
+from mypyc.build import mypycify
+from setuptools import setup
+
+options = ["--config-file=", "--follow-imports=silent", "--cache-dir=../mypy"]
+modules = mypycify([*options, *sys.argv[1:]], opt_level="3")
+setup(name="creek", ext_modules=modules, script_args=["--quiet", "build_ext", "--inplace"])
+"""
+
+
+def main() -> int:
+    if (missing := missing_tool()) is not None:
+        shutil.rmtree(COMPILED, ignore_errors=True)
+        print(f"Not compiled, for {missing}: Creek runs interpreted.", file=sys.stderr)
+        return 0
+    stamp = f"{fingerprint()}\n"
+    if (COMPILED / STAMP).is_file() and (COMPILED / STAMP).read_text() == stamp:
+        copy_sources(COMPILED / "creek")  # what is not compiled may have changed
+        return 0
+    print(f"Compiling {len(MODULES)} modules, which takes about a minute ...", file=sys.stderr)
+    shutil.rmtree(UNFINISHED, ignore_errors=True)
+    copy_sources(UNFINISHED / "creek")
+    for module in MODULES:
+        open_classes(UNFINISHED / "creek" / f"{module}.py")
+    done = subprocess.run(
+        [sys.executable, "-c", _SETUP, *(f"creek/{module}.py" for module in MODULES)],
+        cwd=UNFINISHED,
+        env={**os.environ, "MYPYPATH": "."},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        print(done.stdout + done.stderr, file=sys.stderr)
+        print("mypyc could not compile Creek: see above.", file=sys.stderr)
+        return 1
+    shutil.rmtree(UNFINISHED / "build")
+    (UNFINISHED / STAMP).write_text(stamp)
+    shutil.rmtree(COMPILED, ignore_errors=True)
+    UNFINISHED.rename(COMPILED)
+    return 0
+
+
+def missing_tool() -> str | None:
+    """What is not there that compiling needs, in a few words; or None."""
+    compiler = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
+    program = compiler.split()[0]
+    for package in ("mypyc", "setuptools"):
+        if find_spec(package) is None:
+            return f"{package} is not installed"
+    if shutil.which(program) is None:
+        return f"there is no C compiler ({program})"
+    if not Path(sysconfig.get_path("include"), "Python.h").is_file():
+        return "the headers of Python are not installed"
+    return None
+
+
+def fingerprint() -> str:
+    """Of all that decides what comes out of compiling."""
+    digest = hashlib.sha256()
+    for part in (
+        Path(__file__).read_text(),
+        sys.version,
+        version("mypy"),
+        sysconfig.get_platform(),
+    ):
+        digest.update(part.encode())
+    for name in SEEN:
+        path = SOURCE / name
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else (path,):
+            digest.update(f"\n{file.relative_to(SOURCE)}\n".encode())
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def open_classes(path: Path) -> None:
+    """Let the classes in `path` that are `OPEN` be inherited from."""
+    source = path.read_text()
+    opened = re.sub(
+        rf"^(?=class (?:{'|'.join(OPEN)})\b)", f"{_OPENS}\n", source, flags=re.MULTILINE
+    )
+    if opened != source:
+        path.write_text(opened)
+
+
+def copy_sources(target: Path) -> None:
+    """Make `target` hold what the package holds, and leave what was compiled there."""
+    wanted = {
+        path.relative_to(SOURCE)
+        for path in SOURCE.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    for path in wanted:
+        copy = target / path
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        if not copy.is_file() or copy.read_bytes() != (SOURCE / path).read_bytes():
+            shutil.copy2(SOURCE / path, copy)
+    for copy in [path for path in target.rglob("*.py") if path.relative_to(target) not in wanted]:
+        copy.unlink()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

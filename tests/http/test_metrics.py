@@ -66,7 +66,7 @@ def test_calls_are_counted_by_the_kind_of_their_answers(tmp_path: Path) -> None:
 def test_an_answer_that_changed_is_an_apology(tmp_path: Path) -> None:
     async def story() -> None:
         async with served(tmp_path, replicas=2) as http:
-            await http.post("/operations/open?wait=final", {"name": "ann", "amount": 5})
+            await http.post("/operations/open?consistency=strong", {"name": "ann", "amount": 5})
             servers = http.cluster.servers
             for one, other in ((0, 1), (1, 0)):
                 servers[one].peers.links[other].send = lambda frame: None  # type: ignore[method-assign]

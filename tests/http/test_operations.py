@@ -64,7 +64,7 @@ def test_an_operation_that_raises_has_answered(tmp_path: Path) -> None:
 def test_a_call_that_is_asked_again_anywhere_is_executed_once(tmp_path: Path) -> None:
     async def story() -> None:
         async with served(tmp_path, replicas=2) as http:
-            await http.post("/operations/open?wait=final", {"name": "ann"})
+            await http.post("/operations/open?consistency=strong", {"name": "ann"})
             mine = {"Creek-Client": "till-7", "Creek-Call": "1"}
             gift = {"name": "ann", "amount": 5}
             path = "/operations/deposit?consistency=strong"

@@ -1,5 +1,6 @@
 """Reading committed state over HTTP."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -13,7 +14,7 @@ def test_committed_state_is_read_in_pages(tmp_path: Path) -> None:
             for amount, name in enumerate(names):
                 body = {"name": name, "amount": amount}
                 await http.post(
-                    "/operations/open?wait=final",
+                    "/operations/open?consistency=strong",
                     body,
                     headers={"Creek-Client": "teller", "Creek-Call": str(amount)},
                 )
@@ -29,6 +30,23 @@ def test_committed_state_is_read_in_pages(tmp_path: Path) -> None:
             assert found == [["account", name] for name in names]
             everything = (await http.get("/state")).body["items"]
             assert [each["value"] for each in everything] == [0, 1, 2]  # and nothing of ours
+
+    run(story())
+
+
+def test_state_is_read_beside_operations_that_run_in_a_thread(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with served(tmp_path, datatype="kv", execution="threads") as http:
+
+            async def write(number: int) -> None:
+                await http.post("/operations/put?wait=final", {"key": f"k{number}", "value": 1})
+
+            async with asyncio.TaskGroup() as group:
+                for number in range(30):
+                    group.create_task(write(number))
+                    page = (await http.get("/state?limit=3")).body
+                    assert len(page["items"]) <= 3
+            assert len((await http.get("/state")).body["items"]) == 30
 
     run(story())
 
@@ -72,7 +90,7 @@ def test_a_state_that_is_not_held_is_told_with_those_that_are(tmp_path: Path) ->
 def test_what_is_tentative_is_not_told(tmp_path: Path) -> None:
     async def story() -> None:
         async with served(tmp_path, replicas=2) as http:
-            await http.post("/operations/open?wait=final", {"name": "ann", "amount": 1})
+            await http.post("/operations/open?consistency=strong", {"name": "ann", "amount": 1})
             await http.cluster.stop(1)  # nothing can be agreed upon
             told = await http.post("/operations/deposit", {"name": "ann", "amount": 9})
             assert told.body["value"] == 10

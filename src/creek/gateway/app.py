@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -208,12 +209,13 @@ class Paths:
             raise Problem(name, f"{told}, not that after {at}", more=held)
         items: list[dict[str, Any]] = []
         size, more = 0, False
-        for key, value in self._behind.committed_items(at, asked.start, asked.stop):
-            more = len(items) == asked.limit or size > self._limits.state_bytes
-            if more:
-                break
-            items.append({"key": to_json(key), "value": to_json(value)})
-            size += len(msgspec.json.encode(items[-1]))
+        with closing(self._behind.committed_items(at, asked.start, asked.stop)) as registers:
+            for key, value in registers:
+                more = len(items) == asked.limit or size > self._limits.state_bytes
+                if more:
+                    break
+                items.append({"key": to_json(key), "value": to_json(value)})
+                size += len(msgspec.json.encode(items[-1]))
         after = msgspec.json.encode(items[-1]["key"]).decode() if more else None
         return _json({"at": at, **held, "items": items, "next": after})
 

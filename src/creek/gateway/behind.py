@@ -1,6 +1,6 @@
 """What the gateway asks of the replica that it stands before."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from creek.cluster.wire import Answer, Issued, Refused
@@ -9,6 +9,7 @@ from creek.execution.keys import Place
 from creek.protocol.dots import Dot
 from creek.protocol.values import Key
 
+Items: TypeAlias = Generator[tuple[Key, Any], None, None]
 Said: TypeAlias = Issued | Answer | Refused
 """First that a call has its place, and then its answers; or that it is refused."""
 
@@ -45,7 +46,8 @@ class Behind(Protocol):
 
     def readable_lengths(self) -> range: ...
 
-    def committed_items(self, length: int, start: Place, stop: Place) -> Iterator[tuple[Key, Any]]:
-        """As `creek.schemes.contract.Replica` has it, without what is not the data type's."""
+    def committed_items(self, length: int, start: Place, stop: Place) -> Items:
+        """As `creek.schemes.contract.Replica` has it, without what is not the data type's. To be
+        closed: meanwhile nothing is executed."""
 
     def metrics(self) -> str: ...

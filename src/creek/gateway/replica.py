@@ -1,6 +1,6 @@
 """A live server, asked as the gateway asks."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 from creek.cluster.clients import Desk
@@ -10,10 +10,9 @@ from creek.cluster.once import CLIENTS
 from creek.cluster.server import Server
 from creek.cluster.wire import Answer, Call, Issued, Refused
 from creek.execution.keys import Place, prefix_range
-from creek.gateway.behind import Asked, Said
+from creek.gateway.behind import Asked, Items, Said
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Kind, Response
-from creek.protocol.values import Key
 
 LAG_MAX: Final = 64
 """Decisions that a replica may be behind and count as ready."""
@@ -60,13 +59,15 @@ class LiveReplica:
     def readable_lengths(self) -> range:
         return self._server.driver.replica.readable_lengths()
 
-    def committed_items(self, length: int, start: Place, stop: Place) -> Iterator[tuple[Key, Any]]:
+    def committed_items(self, length: int, start: Place, stop: Place) -> Items:
+        driver = self._server.driver
         ours, behind_ours = prefix_range((CLIENTS,))
-        items = self._server.driver.replica.committed_items
-        if start < ours:
-            yield from items(length, start, min(stop, ours))
-        if stop > behind_ours:
-            yield from items(length, max(start, behind_ours), stop)
+        items = driver.replica.committed_items
+        with driver.executor.gate:
+            if start < ours:
+                yield from items(length, start, min(stop, ours))
+            if stop > behind_ours:
+                yield from items(length, max(start, behind_ours), stop)
 
     def metrics(self) -> str:
         return text_of(families(self._server))

@@ -36,7 +36,7 @@ async def _measured(cluster: LocalCluster, scale: Scale) -> Result:
             Plan(
                 cluster.addresses,
                 tpcc_stream(DATATYPE, len(cluster.addresses), None, 0),
-                warm_up_s=scale.live_s / 5,
+                warm_up_s=scale.live_s,  # rows are computed when they are first read
                 duration_s=scale.live_s,
                 clients=clients,
                 load=load,

@@ -1,7 +1,8 @@
 """Where a live replica's time goes: `python -m benchmarks.profile`, with py-spy on the path.
 
-Three replicas are put under load, and one of them is looked at many times a second. Each look is
-put down to the function it finds at work, and to the part of Creek that called it.
+Three replicas are put under load, and one of them is looked at many times a second. Each look that
+finds it at work, not waiting, is put down to the function that runs, and to the file of Creek that
+called it. What system calls take is not seen that way.
 """
 
 import asyncio
@@ -17,22 +18,26 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.live_tpcc import DATATYPE
 from creek.load.local import CpuClock, LocalCluster
 from creek.load.loops import Plan, drive
 from creek.load.meter import Meter
-from creek.load.streams import kv_stream
+from creek.load.streams import Stream, kv_stream, tpcc_stream
 
 RATE = 400
 """Looks in a second."""
 
 
 @click.command()
+@click.option("--workload", type=click.Choice(["kv", "tpcc"]), default="kv", show_default=True)
 @click.option("--strong", default=0.0, show_default=True, help="The share of strong calls.")
 @click.option("--clients", default=128, show_default=True)
 @click.option("--seconds", default=8.0, show_default=True)
 @click.option("--replica", default=0, show_default=True, help="Which one is looked at.")
 @click.option("--top", default=30, show_default=True)
-def main(strong: float, clients: int, seconds: float, replica: int, top: int) -> None:
+def main(
+    workload: str, strong: float, clients: int, seconds: float, replica: int, top: int
+) -> None:
     """Print where the time of a replica goes.
 
     Example: python -m benchmarks.profile --strong 1
@@ -41,11 +46,17 @@ def main(strong: float, clients: int, seconds: float, replica: int, top: int) ->
     if spy is None:
         raise click.ClickException("py-spy is not there: install it with 'pip install py-spy'")
     with tempfile.TemporaryDirectory(prefix=".profile-", dir=Path.cwd()) as folder:
-        cluster = LocalCluster(Path(folder), replicas=3)
+        datatype = "kv" if workload == "kv" else DATATYPE
+        cluster = LocalCluster(Path(folder), replicas=3, datatype=datatype)
+        stream = (
+            kv_stream(keys=10_000, value_bytes=256, reads=0.0, strong=strong, seed=0)
+            if workload == "kv"
+            else tpcc_stream(DATATYPE, 3, None, 0)
+        )
         cluster.start()
         try:
             meter, cpu, raw = asyncio.run(
-                _profiled(spy, cluster, strong, clients, seconds, replica, Path(folder))
+                _profiled(spy, cluster, stream, clients, seconds, replica, Path(folder))
             )
         finally:
             cluster.stop()
@@ -55,7 +66,7 @@ def main(strong: float, clients: int, seconds: float, replica: int, top: int) ->
 async def _profiled(
     spy: str,
     cluster: LocalCluster,
-    strong: float,
+    stream: Stream,
     clients: int,
     seconds: float,
     replica: int,
@@ -65,7 +76,16 @@ async def _profiled(
     cpu = CpuClock(cluster.processes)
     out = folder / "raw"
     command = [spy, "record", "--pid", str(cluster.processes[f"replica {replica}"])]
-    command += ["--format", "raw", "--output", str(out), "--rate", str(RATE), "--nonblocking"]
+    command += [
+        "--format",
+        "raw",
+        "--output",
+        str(out),
+        "--rate",
+        str(RATE),
+        "--nonblocking",
+        "--gil",
+    ]
     command += ["--duration", str(int(seconds))]
 
     async def look(_: Meter) -> None:
@@ -74,7 +94,6 @@ async def _profiled(
         )
         await process.wait()
 
-    stream = kv_stream(keys=10_000, value_bytes=256, reads=0.0, strong=strong, seed=0)
     meter = await drive(
         Plan(
             cluster.addresses,

@@ -119,9 +119,12 @@ def _member(text: str) -> tuple[str, str]:
 
 
 async def _serve(config: ServerConfig, with_parent: bool) -> None:
+    speaker = _gateway(config)
     server = Server(config)
     await server.start()
-    gateway = await _gateway(server) if config.http else None
+    gateway = speaker(server) if speaker is not None else None
+    if gateway is not None:
+        await _started(gateway, server)
     host = config.clients.rpartition(":")[0] or "127.0.0.1"
     click.echo(f"replica {config.replica} of {config.cluster}: clients at {host}:", nl=False)
     click.echo(f"{server.client_port}, journal in {config.data}")
@@ -138,14 +141,18 @@ async def _serve(config: ServerConfig, with_parent: bool) -> None:
         raise server.failure
 
 
-async def _gateway(server: Server) -> "Gateway":
-    """Imported only where HTTP is spoken: it takes its time."""
-    from creek.gateway import Gateway  # noqa: PLC0415
-
-    gateway = Gateway(server)
+async def _started(gateway: "Gateway", server: Server) -> None:
     try:
         await gateway.start()
     except BaseException:
         await server.stop()
         raise
-    return gateway
+
+
+def _gateway(config: ServerConfig) -> "type[Gateway] | None":
+    """Imported only where HTTP is spoken, and before anything runs: it takes its time."""
+    if not config.http:
+        return None
+    from creek.gateway import Gateway  # noqa: PLC0415
+
+    return Gateway

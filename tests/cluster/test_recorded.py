@@ -77,9 +77,26 @@ def test_recordings_that_break_off_are_read_up_to_there(tmp_path: Path) -> None:
     assert {final.replica for final in cut.finals} == {0, 2}
     end = LENGTH.size + LENGTH.unpack_from(body)[0]
     file.write_bytes(body[:end] + b"\0" * 100)  # as a replica leaves it that was killed
-    assert all(each.replica != 1 for each in gather(tmp_path / "recorded").operations)
+    assert {log.replica for log in gather(tmp_path / "recorded").logs} == {0, 2}
     file.write_bytes(b"")
     assert {log.replica for log in gather(tmp_path / "recorded").logs} == {0, 2}
+
+
+def test_a_replica_that_was_killed_while_it_read_its_disk_has_forgotten_nothing(
+    tmp_path: Path,
+) -> None:
+    whole = record(tmp_path)
+    path = tmp_path / "recorded" / f"2-1{SUFFIX}"
+    body = path.read_bytes()
+    for frames_left in (1, 2):
+        end = 0
+        for _ in range(frames_left):
+            end += LENGTH.size + LENGTH.unpack_from(body, end)[0]
+        path.write_bytes(body[:end])
+        cut = gather(tmp_path / "recorded")
+        assert len(cut.logs) == len(whole.logs) - 1
+        assert {final.replica for final in cut.finals} == {0, 1}
+        judge(cut)
 
 
 def test_a_folder_without_recordings_is_refused_with_what_to_do(tmp_path: Path) -> None:

@@ -97,9 +97,12 @@ class Recorder:
             )
         )
 
-    def begin(self) -> None:
-        """What was recovered from disk counts as of the start; from now on time passes."""
+    def begin(self, position: int) -> None:
+        """What was recovered from disk counts as of the start, and others may know it as far as the
+        journal is durable; from now on time passes."""
         self._started_us = None
+        self.durable(position)
+        self._write(Known(self._told))
 
     # --- what happens -------------------------------------------------------------------------
 

@@ -142,7 +142,7 @@ class Server:
                 self.driver.recover(records)
         del records
         if self._recorder is not None:
-            self._recorder.begin()
+            self._recorder.begin(self.journal.durable)
             self._spawn(self._sample(self._recorder))
         if replica.waits_for() is not None:
             self.desk.opening = Dot(config.replica, 0)

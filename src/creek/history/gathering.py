@@ -53,10 +53,12 @@ SAMPLES_MAX: Final = 200
 def gather(folder: Path, measured_us: tuple[int, int] | None = None) -> History:
     """The run that the recordings in a folder tell of. `measured_us`: from when to when it counts,
     on the steady clock of the machine; otherwise all of it."""
-    told = [_Incarnation(path) for path in recordings(folder) if not is_empty(path)]
+    started = [_Incarnation(path) for path in recordings(folder) if not is_empty(path)]
+    started.sort(key=lambda each: (each.started.replica, each.started.incarnation))
+    # Who was killed while it read its disk has done nothing, and shows only a part of what it had.
+    told = [each for each in started if each.has_begun]
     if not told:
         raise UsageError(f"the recordings in {folder} are empty: no replica has started")
-    told.sort(key=lambda each: (each.started.replica, each.started.incarnation))
     _same_cluster(told)
     if len({each.started.boot for each in told}) > 1:
         for each in told:
@@ -64,7 +66,7 @@ def gather(folder: Path, measured_us: tuple[int, int] | None = None) -> History:
     zero_us = min(each.started.at_us + each.offset_us for each in told)
     for each in told:
         each.offset_us -= zero_us
-    up = [each for each in _last(told) if each.ended is not None]
+    up = [each for each in _last(started) if each.ended is not None]
     return History(
         config=_config(told, measured_us, zero_us),
         datatype=told[0].started.datatype,
@@ -94,6 +96,7 @@ class _Incarnation:
         self.samples: list[Sampled] = []
         self._events: list[LoggedEvent] = []
         self._known = 0
+        self.has_begun = False
         self._invoked: list[Invoked] = []
         self._answers: dict[Dot, list[Answered]] = {}
         self._cast: dict[Dot, Operation] = {}
@@ -104,6 +107,7 @@ class _Incarnation:
                     self._happened(logged(each) for each in events)
                 case Known(events=known):
                     self._known = known
+                    self.has_begun = True
                 case Invoked():
                     self._invoked.append(frame)
                     self._last_us = frame.at_us

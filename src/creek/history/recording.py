@@ -5,7 +5,7 @@ at a length of zero: whoever writes it may have been killed at any moment. It be
 everything else is in the order in which it happened.
 
     Happened   events of the replica
-    Known      how many of these others could learn of by now
+    Known      how many of these others could learn of by now; first when all is recovered from disk
     Invoked    a client asked for something
     Answered   an answer left
     Sampled    counters, from time to time
@@ -26,7 +26,7 @@ from creek.errors import StorageFault, UsageError
 from creek.history.records import Dot, Key, Kind, Observed, Operation, Outcome, Terms
 from creek.history.stored import Stored
 
-RECORDING_VERSION: Final = 1
+RECORDING_VERSION: Final = 2
 SUFFIX: Final = ".recording"
 LENGTH: Final = struct.Struct(">I")
 

@@ -1,9 +1,11 @@
 """A cluster in this process: real sockets, real journals, as many replicas as a test wants."""
 
 import asyncio
+import os
 import socket
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +20,21 @@ def run(story: Coroutine[Any, Any, None]) -> None:
     asyncio.run(story)
 
 
+PORTS = range(12_000, 32_000)
+"""Below those that a system gives to who dials: else a connection could have the port of a replica
+that is about to start."""
+_ports = cycle((*PORTS[os.getpid() * 131 % len(PORTS) :], *PORTS))
+
+
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-    return port
+    """One that nobody listens at, and that was not given before for long."""
+    for port in _ports:
+        with socket.socket() as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with suppress(OSError):
+                tried.bind(("127.0.0.1", port))
+                return port
+    raise AssertionError("there is always another one")
 
 
 def is_settled(statuses: list[dict[str, Any]]) -> bool:

@@ -16,7 +16,7 @@ unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run reproduce story test check format fuzz mutants bench compiled test-compiled install clean
+.PHONY: help run reproduce story test check format fuzz mutants chaos bench compiled test-compiled install clean
 
 help: ## Show this list
 	@echo 'make <target> [ARGS="…"]'
@@ -50,6 +50,9 @@ fuzz: $(INSTALLED) ## Look for a seed that breaks the protocol: make fuzz SEEDS=
 
 mutants: $(INSTALLED) ## Break the protocol on purpose and see that the fuzzer notices
 	@$(BIN)/python tests/mutants/run.py $(ARGS)
+
+chaos: $(INSTALLED) ## Kill, freeze, divide real processes: make chaos ARGS="--minutes 60 --seed 7"
+	@$(BIN)/python -m tests.cluster.chaos $(ARGS)
 
 bench: compiled ## Measure the costs that must hold
 	@$(COMPILED) $(BIN)/python -m benchmarks $(ARGS)

@@ -48,10 +48,12 @@ def allow_writes(process: int) -> None:
     resource.prlimit(process, resource.RLIMIT_FSIZE, unlimited)
 
 
-def tear(folder: Path) -> None:
-    """Leave half of a group behind the last one, as a crash in the middle of a write does."""
+def tear(folder: Path) -> bool:
+    """Leave half of a group behind the last one, as a crash in the middle of a write does. False if
+    nothing was ever written."""
     chain = read_chain(folder)
-    assert chain.tail is not None
+    if chain.tail is None:
+        return False
     following = chain.first + len(chain.records)
     group = group_bytes_of(following, chain.tail.segment.salt, [b"\xc0" * 100])
     file = os.open(chain.tail.path, os.O_WRONLY)
@@ -59,6 +61,7 @@ def tear(folder: Path) -> None:
         os.pwrite(file, group[: len(group) // 2], chain.tail.end)
     finally:
         os.close(file)
+    return True
 
 
 def flip(folder: Path) -> Path:

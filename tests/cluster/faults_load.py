@@ -6,11 +6,12 @@ from random import Random
 from typing import Any
 
 from creek.client import Database, NotDone, Unknown
+from creek.client.calls import Call
 
 PAUSE_S = 0.02
 """A client thinks between two calls for up to so long."""
 AHEAD = 30
-"""So many operations are begun beyond the number that is waited for."""
+"""So many operations are begun beyond the number that is waited for, unless told otherwise."""
 
 
 class Load:
@@ -22,13 +23,19 @@ class Load:
     """
 
     def __init__(
-        self, name: str, clients: Sequence[Database], operations: int, weak_only: bool = False
+        self,
+        name: str,
+        clients: Sequence[Database],
+        operations: int,
+        weak_only: bool = False,
+        ahead: int = AHEAD,
     ) -> None:
         self._name = name
         self._clients = clients
         self._total = operations
         self._begun = 0
-        self._granted = AHEAD
+        self._ahead = ahead
+        self._granted = ahead
         self._weak_only = weak_only
         self._over = 0
         self._news = asyncio.Condition()
@@ -43,6 +50,8 @@ class Load:
         """By client, what counting was answered."""
         self.uncounted: dict[str, int] = {}
         """By client, how often it is not known whether it counted."""
+        self.unread: list[Exception] = []
+        """Why something could not be read."""
 
     def start(self) -> None:
         for number, db in enumerate(self._clients):
@@ -53,7 +62,7 @@ class Load:
         """Until so many are over, one way or the other; or a client fails."""
         assert operations <= self._total, "this load ends before that"
         async with self._news:
-            self._granted = max(self._granted, operations + AHEAD)
+            self._granted = max(self._granted, operations + self._ahead)
             self._news.notify_all()
             await self._news.wait_for(lambda: self._over >= operations or self._has_failed)
         if self._has_failed:
@@ -110,9 +119,15 @@ class Load:
             case "count":
                 await self._count(f"{name} count", name, caller)
             case "get":
-                await caller.get("total")
+                await self._read(caller.get(f"{name} count"))
             case _:
-                await caller.scan(name)
+                await self._read(caller.scan(name))
+
+    async def _read(self, call: Call) -> None:
+        try:
+            await call
+        except (Unknown, NotDone) as error:
+            self.unread.append(error)
 
     async def _put(self, key: str, number: int, caller: Any) -> None:
         try:
@@ -140,6 +155,7 @@ class Load:
             failed = {**self.unknown, **self.refused}
             assert not failed, f"not answered: {failed}"
             assert not any(self.uncounted.values()), f"not answered: {self.uncounted}"
+            assert not self.unread
         lost = {key: value for key, value in self.told.items() if ours.get(key) != value}
         assert not lost, f"answered, and lost: {lost}"
         done = {key for key in self.refused if key in ours}

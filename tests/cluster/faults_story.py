@@ -17,7 +17,7 @@ from creek.client import Database
 from creek.evaluation import datatype_of
 from creek.history import History, gather
 from tests.cluster.faults_links import Links
-from tests.cluster.faults_load import Load
+from tests.cluster.faults_load import AHEAD, Load
 from tests.cluster.house import free_port, is_settled
 from tests.cluster.processes import Processes
 
@@ -47,11 +47,12 @@ class Cluster:
         operations: int = 120,
         at: Iterable[Iterable[int]] = ((0, 1, 2), (1, 2, 0), (2, 0, 1), (0, 1, 2)),
         weak_only: bool = False,
+        ahead: int = AHEAD,
         **more: Any,
     ) -> Load:
         """A load that has begun. `at`: for each client, the replicas that it knows."""
         clients = [await self.client(*each, **more) for each in at]
-        load = Load(f"load {len(self.loads)}", clients, operations, weak_only)
+        load = Load(f"load {len(self.loads)}", clients, operations, weak_only, ahead)
         self.loads.append(load)
         self._stack.callback(load.cancel)
         load.start()
@@ -97,7 +98,7 @@ class Cluster:
 
     # --- in the end -----------------------------------------------------------------------------
 
-    async def rest(self) -> None:
+    async def rest(self, may_fail: bool = False) -> None:
         """Until the loads have ended, and the replicas have nothing more to do."""
         for load in self.loads:
             async with asyncio.timeout(BOUND_S):
@@ -106,7 +107,7 @@ class Cluster:
         async with self.processes.client() as db:
             kept = dict(await db.strong.scan(""))
         for load in self.loads:
-            load.judge(kept)
+            load.judge(kept, may_fail)
         await self.until(is_settled)
 
 
@@ -119,8 +120,10 @@ def tell(
     configs: Mapping[int, Path] | None = None,
     trusted: Path | None = None,
     checkpoint_every: int = 150,
+    may_fail: bool = False,
 ) -> Cluster:
-    """Let it happen to a cluster that has just come up, and judge what comes of it."""
+    """Let it happen to a cluster that has just come up, and judge what comes of it. `may_fail`:
+    calls need not be answered, only what they are told must be true."""
     members = [f"127.0.0.1:{free_port()}" for _ in range(replicas)]
     recorded = folder / "recorded"
 
@@ -143,7 +146,7 @@ def tell(
             cluster = Cluster(processes, links, stack)
             await cluster.up()
             await story(cluster)
-            await cluster.rest()
+            await cluster.rest(may_fail)
             codes = {each: processes.stop(each) for each in processes.running}
             assert not any(codes.values()), codes
             return cluster

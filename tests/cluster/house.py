@@ -3,7 +3,7 @@
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, suppress
 from itertools import cycle
 from pathlib import Path
@@ -23,7 +23,7 @@ def run(story: Coroutine[Any, Any, None]) -> None:
 PORTS = range(12_000, 32_000)
 """Below those that a system gives to who dials: else a connection could have the port of a replica
 that is about to start."""
-_ports = cycle((*PORTS[os.getpid() * 131 % len(PORTS) :], *PORTS))
+_ports: Iterator[int] = cycle((*PORTS[os.getpid() * 131 % len(PORTS) :], *PORTS))
 
 
 def free_port() -> int:

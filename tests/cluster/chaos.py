@@ -1,0 +1,228 @@
+"""Stories that nobody has thought of: `python -m tests.cluster.chaos --minutes 5 --seed 1`.
+
+One cluster after the other has things happen to it that are drawn from the seed and the number of
+the story; each is mended in the end, and judged like any other story (`faults_story`). What a seed
+draws is always the same; when it meets which message is not, since processes are real.
+
+Exits with 1 at the first story that ends badly. Its folder stays, with all that replicas wrote.
+"""
+
+import argparse
+import asyncio
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from random import Random
+
+from tests.cluster import faults_clock, faults_disk
+from tests.cluster.faults_story import Cluster, tell
+
+OPERATIONS = 600
+STEPS = (4, 12)
+PAUSE_S = (0.05, 1.2)
+"""Between two things that happen, from and to."""
+
+
+class Chaos:
+    """One story."""
+
+    def __init__(self, seed: str) -> None:
+        self._random = Random(seed)
+        self.replicas = self._random.choice((3, 3, 5))
+        self.checkpoint_every = self._random.choice((20, 150, 10_000))
+        self.programs: dict[int, tuple[str, ...]] = {}
+        if self._random.random() < 0.3:
+            wrong = self._random.randrange(self.replicas)
+            by_us = self._random.choice((-3_600, -10, 10, 3_600)) * 1_000_000
+            self.programs[wrong] = (faults_clock.__file__, str(by_us))
+        self._frozen: set[int] = set()
+        self._failing: set[int] = set()
+        self.happened = [f"the clock of {each} is wrong" for each in self.programs]
+
+    async def story(self, cluster: Cluster) -> None:
+        random, everyone = self._random, range(self.replicas)
+        at = [random.sample(everyone, self.replicas) for _ in range(6)]
+        await cluster.load(OPERATIONS, at=at, ahead=OPERATIONS)
+        acts: list[Callable[[Cluster], Awaitable[None]]] = [
+            self._kill,
+            self._kill_all,
+            self._kill_leader,
+            self._start,
+            self._freeze,
+            self._thaw,
+            self._divide,
+            self._cut,
+            self._mend,
+            self._fail_disk,
+            self._mend_disk,
+            self._stop,
+        ]
+        for _ in range(random.randint(*STEPS)):
+            await asyncio.sleep(random.uniform(*PAUSE_S))
+            await random.choice(acts)(cluster)
+        await self._mend_all(cluster)
+        if random.random() < 0.3:
+            await self._lose_disk(cluster)
+
+    # --- what can happen ------------------------------------------------------------------------
+
+    def _note(self, what: str) -> None:
+        self.happened.append(what)
+
+    def _one(self, cluster: Cluster) -> int | None:
+        """One that runs, and is in order."""
+        able = sorted(set(cluster.processes.running) - self._frozen - self._failing)
+        return self._random.choice(able) if able else None
+
+    async def _kill(self, cluster: Cluster) -> None:
+        victim = self._one(cluster)
+        if victim is not None:
+            self._note(f"kill {victim}")
+            cluster.processes.kill(victim)
+
+    async def _kill_all(self, cluster: Cluster) -> None:
+        self._note("kill all, start all")
+        self._frozen.clear()
+        self._failing.clear()
+        cluster.processes.kill(*cluster.processes.running)
+        cluster.processes.start(*cluster.processes.all)
+
+    async def _kill_leader(self, cluster: Cluster) -> None:
+        """The one whom somebody takes for the leader."""
+        asked = self._one(cluster)
+        if asked is None:
+            return
+        leader = (await cluster.processes.status(asked))["leader"]
+        if leader in set(cluster.processes.running) - self._frozen:
+            self._note(f"kill the leader, {leader}")
+            self._failing.discard(leader)
+            cluster.processes.kill(leader)
+
+    async def _stop(self, cluster: Cluster) -> None:
+        asked = self._one(cluster)
+        if asked is not None:
+            self._note(f"stop {asked}")
+            code = await asyncio.to_thread(cluster.processes.stop, asked)
+            # Interrupted before it could listen to that, it is just gone.
+            assert code in (0, -2, 130), f"{asked} stopped with {code}"
+
+    async def _start(self, cluster: Cluster) -> None:
+        for each in sorted(set(cluster.processes.all) - set(cluster.processes.running)):
+            torn = self._random.random() < 0.3 and faults_disk.tear(cluster.processes.data(each))
+            self._note(f"start {each}{', with a torn journal' if torn else ''}")
+            cluster.processes.start(each)
+
+    async def _freeze(self, cluster: Cluster) -> None:
+        victim = self._one(cluster)
+        if victim is not None:
+            self._note(f"freeze {victim}")
+            self._frozen.add(victim)
+            cluster.processes.freeze(victim)
+
+    async def _thaw(self, cluster: Cluster) -> None:
+        if self._frozen:
+            self._note(f"thaw {sorted(self._frozen)}")
+            cluster.processes.thaw(*self._frozen)
+            self._frozen.clear()
+
+    async def _divide(self, cluster: Cluster) -> None:
+        some = self._random.sample(cluster.processes.all, self._random.randint(1, 2))
+        silently = self._random.random() < 0.5
+        self._note(f"divide {some} from the rest{', silently' if silently else ''}")
+        cluster.links.divide(some, silently)
+
+    async def _cut(self, cluster: Cluster) -> None:
+        sender, receiver = self._random.sample(cluster.processes.all, 2)
+        silently = self._random.random() < 0.5
+        self._note(f"cut {sender} to {receiver}{', silently' if silently else ''}")
+        cluster.links.cut(sender, receiver, silently)
+
+    async def _mend(self, cluster: Cluster) -> None:
+        self._note("mend all links")
+        cluster.links.mend()
+
+    async def _fail_disk(self, cluster: Cluster) -> None:
+        victim = self._one(cluster)
+        if victim is not None:
+            await cluster.processes.status(victim)  # one that still starts would give up
+            self._note(f"the disk of {victim} fails")
+            self._failing.add(victim)
+            faults_disk.refuse_writes(cluster.processes.process_id(victim))
+
+    async def _mend_disk(self, cluster: Cluster) -> None:
+        if self._failing:
+            self._note(f"the disks of {sorted(self._failing)} work again")
+        for each in self._failing:
+            faults_disk.allow_writes(cluster.processes.process_id(each))
+        self._failing.clear()
+
+    async def _mend_all(self, cluster: Cluster) -> None:
+        await self._thaw(cluster)
+        await self._mend(cluster)
+        await self._mend_disk(cluster)
+        await self._start(cluster)
+        await cluster.up()
+
+    async def _lose_disk(self, cluster: Cluster) -> None:
+        """What only this replica has is lost: so it happens when there is nothing."""
+        await cluster.rest(may_fail=True)
+        loser = self._random.choice(cluster.processes.all)
+        self._note(f"the disk of {loser} is lost")
+        cluster.processes.kill(loser)
+        shutil.rmtree(cluster.processes.data(loser))
+        cluster.processes.start(loser)
+        await cluster.load(100)
+
+
+def tell_one(seed: str, folder: Path) -> bool:
+    chaos = Chaos(seed)
+    began = time.monotonic()
+    try:
+        tell(
+            folder,
+            chaos.story,
+            replicas=chaos.replicas,
+            programs=chaos.programs,
+            checkpoint_every=chaos.checkpoint_every,
+            may_fail=True,
+        )
+    except Exception:  # noqa: BLE001 - whatever it is, it is told
+        print(f"story {seed} in {folder}: {chaos.replicas} replicas")
+        print(*chaos.happened, sep="\n")
+        traceback.print_exc()
+        return False
+    took = time.monotonic() - began
+    print(f"story {seed}: {took:5.1f} s, {chaos.replicas} replicas: {'; '.join(chaos.happened)}")
+    return True
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first story")
+    parser.add_argument("--out", type=Path, help="where the folders are made")
+    given = parser.parse_args()
+    out = given.out or Path(tempfile.mkdtemp(prefix="creek-chaos-"))
+    print(f"seed {given.seed}, in {out}", flush=True)
+    until = time.monotonic() + 60 * given.minutes
+    number = given.first
+    while time.monotonic() < until:
+        folder = out / str(number)
+        folder.mkdir(parents=True)
+        if not tell_one(f"{given.seed} {number}", folder):
+            print(f"again: python -m tests.cluster.chaos --seed {given.seed} --first {number}")
+            return 1
+        shutil.rmtree(folder)
+        sys.stdout.flush()
+        number += 1
+    print(f"{number - given.first} stories, all well")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

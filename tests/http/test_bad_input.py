@@ -108,7 +108,9 @@ def test_a_body_must_arrive_in_time(tmp_path: Path) -> None:
     async def story() -> None:
         async with served(tmp_path, limits=Limits(body_s=0.05)) as http:
             reader, writer = await asyncio.open_connection("127.0.0.1", http.gateways[0].port)
-            begun = "POST /operations/total HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{"
+            begun = (
+                "POST /operations/total HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 10\r\n\r\n{"
+            )
             writer.write(begun.encode())
             assert b" 408 " in await reader.readline()
             writer.close()
@@ -127,7 +129,7 @@ def test_only_so_many_connections_are_taken(tmp_path: Path) -> None:
             with suppress(ConnectionResetError):
                 assert await second.read() == b""
             other.close()
-            writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            writer.write(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
             assert b" 200 " in await first.readline()
             writer.close()
             async with asyncio.timeout(PATIENCE_S):
@@ -144,6 +146,14 @@ def test_a_page_of_another_site_cannot_ask(tmp_path: Path) -> None:
             evil = {"Origin": "http://evil.example"}
             told = await http.post("/operations/open", {"name": "ann"}, headers=evil)
             assert (told.status, told.problem) == (403, "origin")
+            led_here = {"Host": "evil.example", "Origin": "http://evil.example"}
+            told = await http.post("/operations/open", {"name": "ann"}, headers=led_here)
+            assert (told.status, told.problem) == (403, "origin")
+            for odd in ({"Origin": "null"}, {"Origin": "http://["}, {"Host": "["}):
+                told = await http.post("/operations/open", {"name": "ann"}, headers=odd)
+                assert (told.status, told.problem) == (403, "origin")
+            for host in ("localhost:7300", "[::1]"):
+                assert (await http.get("/health", headers={"Host": host})).status == 200
             own = {"Origin": http.url("")}
             assert (await http.post("/operations/open", {"name": "a"}, headers=own)).status == 200
 

@@ -12,6 +12,7 @@ import msgspec
 from aiohttp import web
 
 from creek.cluster import metrics
+from creek.cluster.config import is_loopback
 from creek.cluster.metrics import Family, gauge, text_of
 from creek.errors import BadValue, UnknownName
 from creek.gateway import asking, openapi, problems
@@ -102,8 +103,11 @@ class Paths:
         if self.requests > most:
             raise Problem("busy", f"{most} requests are under way: try again later")
         origin = request.headers.get("Origin")
-        if origin is not None and urlsplit(origin).netloc != request.host:
+        if origin is not None and origin.partition("://")[2] != request.host:
             raise Problem("origin", f"a page of {origin} asks, and this is {request.host}")
+        if self._behind.trusts_this_machine() and not _is_this_machine(request):
+            # A page of another site, whose name was made to lead here.
+            raise Problem("origin", f"this machine is asked for as {request.host}: say localhost")
         if request.path not in OPEN and not self._behind.allows(_token(request)):
             raise Problem("token", "send 'Authorization: Bearer …' with a token of this cluster")
 
@@ -262,6 +266,15 @@ def _asked(operation: Described, arguments: tuple[Any, ...], asked: Invocation) 
         asked.after,
         max(1, int(asked.timeout_s * 1000)),
     )
+
+
+def _is_this_machine(request: web.Request) -> bool:
+    """As far as it says whom it asks."""
+    try:
+        host = urlsplit(f"//{request.headers.get('Host', 'localhost')}").hostname
+    except ValueError:
+        return False
+    return host is not None and is_loopback(host)
 
 
 def _token(request: web.Request) -> str:

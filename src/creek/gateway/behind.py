@@ -36,6 +36,9 @@ class Behind(Protocol):
     def allows(self, token: str) -> bool:
         """May one with this token, or with none, ask for anything?"""
 
+    def trusts_this_machine(self) -> bool:
+        """May everybody on this machine ask, and nobody else?"""
+
     def count(self, reason: str) -> None:
         """Something was refused."""
 

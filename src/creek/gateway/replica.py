@@ -4,11 +4,12 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from creek.cluster.clients import Desk
+from creek.cluster.config import is_loopback
 from creek.cluster.exposition import families, lag
 from creek.cluster.metrics import text_of
 from creek.cluster.once import CLIENTS
 from creek.cluster.server import Server
-from creek.cluster.wire import Answer, Call, Issued, Refused
+from creek.cluster.wire import Answer, Call, Issued, Refused, address_of
 from creek.execution.keys import Place, prefix_range
 from creek.gateway.behind import Asked, Items, Said
 from creek.protocol.dots import Dot
@@ -32,6 +33,10 @@ class LiveReplica:
 
     def allows(self, token: str) -> bool:
         return self._server.desk.allows(token)
+
+    def trusts_this_machine(self) -> bool:
+        host, _ = address_of(self._server.config.http)
+        return self._server.desk.tokens is None and is_loopback(host)
 
     def count(self, reason: str) -> None:
         self._server.desk.count(reason)

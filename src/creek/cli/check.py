@@ -6,6 +6,7 @@ import click
 
 from creek.checkers import check_all, rows
 from creek.cli.exits import FINE, ILLEGAL
+from creek.cli.options import import_from_here
 from creek.cli.output import program, show, show_json
 from creek.cli.verdicts import all_legal, verdict_lines
 from creek.errors import UsageError
@@ -35,6 +36,7 @@ def check(run_folder: Path, as_json: bool) -> int:
             f"{run_folder} was only measured, and does not say what replicas did: "
             f"check it with '{program()} pipeline verify {run_folder}'"
         )
+    import_from_here()
     verdicts = check_all(history, datatype_of(history))
     save_verdicts(run_folder, rows(verdicts))
     if as_json:

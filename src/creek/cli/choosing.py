@@ -1,6 +1,6 @@
 """From the options of `creek simulate` to the scenario that they ask for.
 
-There are two workloads: a ready-made data type in small runs, of which everything is recorded and
+There are two workloads: a data type in small runs, of which everything is recorded and
 checked; and TPC-C in runs that measure, where nothing is recorded but what clients were answered
 (unless the run is to be kept), messages are not copied, and writing to disk costs nothing.
 """
@@ -12,10 +12,10 @@ from click.core import ParameterSource
 from msgspec.structs import replace
 
 from creek import datatypes
-from creek.cli.options import check_in_time, parse_call, read_faults
+from creek.cli.options import check_in_time, import_from_here, parse_call, read_faults
 from creek.cli.story import story_scenario
 from creek.errors import UsageError
-from creek.evaluation.assembly import TPCC
+from creek.evaluation.assembly import TPCC, datatype_named
 from creek.evaluation.experiment import LOAD_MAX, Experiment
 from creek.schemes import registry
 from creek.simulation.fault_mix import fault_mix
@@ -91,7 +91,7 @@ def chosen_scenario(context: click.Context, options: dict[str, Any], kept: bool)
         return _tpcc(options, kept)
     for name in _given(context, _FOR_TPCC):
         raise UsageError(f"{name} is for TPC-C: add --workload tpcc")
-    return _ready_made(options)
+    return _any_datatype(options)
 
 
 def _check_numbers(options: dict[str, Any]) -> None:
@@ -136,12 +136,20 @@ def _settings(options: dict[str, Any]) -> dict[str, int]:
     return {} if cores == CpuModel().cores else {"parallelism": cores}
 
 
-# --- a ready-made data type -------------------------------------------------------------------
+# --- a ready-made data type, or one's own -----------------------------------------------------
 
 
-def _ready_made(options: dict[str, Any]) -> Scenario:
-    datatype = datatypes.named(options["datatype"])
+def _any_datatype(options: dict[str, Any]) -> Scenario:
+    import_from_here()
+    name: str = options["datatype"]
+    datatype = datatype_named(name)
     replicas, duration_us = options["replicas"], options["duration"]
+    clients = _clients(options, replicas)
+    if name not in datatypes.SAMPLES and (clients.sessions or clients.rate_per_second):
+        raise UsageError(
+            f"nobody knows what clients of {name} would ask for: say it with --call, such as "
+            f"--call '{datatype.operations[0]} … on 0 at 10ms'"
+        )
     faults = _faults(options)
     script = tuple(parse_call(each, datatype) for each in options["calls"])
     for call in script:
@@ -149,10 +157,10 @@ def _ready_made(options: dict[str, Any]) -> Scenario:
     return Scenario(
         seed=options["seed"],
         scheme=options["scheme"],
-        datatype=datatype.name,
+        datatype=name,
         replicas=replicas,
         duration_us=duration_us,
-        clients=_clients(options, replicas),
+        clients=clients,
         cpu=CpuModel(cores=options["cores"], scale=options["exec_scale"]),
         settings=_settings(options),
         faults=faults,

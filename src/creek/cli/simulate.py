@@ -58,7 +58,12 @@ def _help_faults(context: click.Context, parameter: click.Parameter, asked: bool
 @click.command(short_help="Run a simulated cluster once, measure and check it.")
 @click.option("--seed", default=0, show_default=True, help="All chance in the run comes from it.")
 @click.option("--scheme", default="basic", show_default=True, help="The replication scheme.")
-@click.option("--datatype", default="bank", show_default=True, help="What is replicated.")
+@click.option(
+    "--datatype",
+    default="bank",
+    show_default=True,
+    help="What is replicated: bank, kv, …, or yours as package.module:variable, with --call.",
+)
 @click.option(
     "--replicas",
     type=click.IntRange(1, REPLICAS_MAX),

@@ -20,10 +20,9 @@ TPCC = "tpcc"
 
 
 def datatype_named(name: str) -> DataType:
-    """The data type of that name, with its initial data, or `UnknownName`."""
-    if name.startswith(TPCC):
-        return tpcc.populated(name)
-    return datatypes.named(name)
+    """The data type of that name, with its initial data, or `UnknownName`; one of your own as
+    `package.module:variable`."""
+    return load_datatype(name)
 
 
 def datatype_of(history: History) -> DataType | None:
@@ -54,8 +53,9 @@ def simulation_of(
     )
 
 
-def _source(scenario: Scenario, datatype: DataType) -> Source:
+def _source(scenario: Scenario, datatype: DataType) -> Source | None:
     if isinstance(datatype.base, tpcc.PopulationBase):
         population = datatype.base.population
         return tpcc.Terminals(datatype, population, scenario.seed, scenario.nodes)
-    return source_of(datatypes.SAMPLES[scenario.datatype])
+    sample = datatypes.SAMPLES.get(scenario.datatype)
+    return None if sample is None else source_of(sample)

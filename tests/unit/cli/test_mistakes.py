@@ -9,6 +9,9 @@ from creek.simulation.fault_text import FORMS
 
 MISTAKES = {
     "simulate --datatype queue": "unknown data type 'queue': known are register, counter, list",
+    "simulate --datatype nowhere:shop": "data type nowhere:shop: there is no module 'nowhere'",
+    "simulate --datatype tests.mine:SHOP": "there is no module 'tests.mine'",
+    "simulate --datatype benchmarks.shop:SHOP": "say it with --call",
     "simulate --scheme best": "unknown scheme 'best': known are basic",
     "fuzz --scheme best": "unknown scheme 'best': known are basic",
     "simulate --colour": "No such option '--colour'",

@@ -195,3 +195,22 @@ def test_a_replayed_seed_tells_its_scenario_and_can_be_kept(
 
     assert "seed 291" in capsys.readouterr().out
     assert load(tmp_path / "run").config["seed"] == 291
+
+
+def test_a_data_type_of_ones_own_is_simulated_with_calls_and_checked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "doors.py").write_text(
+        "import creek\n"
+        "doors = creek.DataType('doors')\n"
+        "@doors.operation\n"
+        "def enter(tx, name):\n"
+        "    tx.add('inside', 1)\n"
+        "    return tx.get('inside')\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    calls = ("--call", "enter ann on 0 at 5ms", "--call", "strong enter bob on 1 at 50ms")
+    shown = simulated(capsys, "--datatype", "doors:doors", *calls, "--debug", "--out", "run")
+    assert "illegal" not in {each["verdict"] for each in shown["verdicts"]}
+    assert [each.answers[-1].outcome.value for each in load(Path("run")).operations] == [1, 2]
+    assert main(["check", "run"]) == 0

@@ -16,7 +16,7 @@ unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run reproduce story test check format fuzz mutants chaos bench compiled test-compiled install clean
+.PHONY: help run reproduce story test check format fuzz mutants chaos bench compiled test-compiled docs install clean
 
 help: ## Show this list
 	@echo 'make <target> [ARGS="…"]'
@@ -65,6 +65,11 @@ test-compiled: compiled ## Run the tests near what is compiled on it, and compar
 	    tests/paper tests/simulation tests/unit/datatypes tests/unit/execution tests/unit/protocol \
 	    tests/unit/schemes tests/unit/simulation $(ARGS)
 	$(BIN)/python tools/compare_compiled.py
+
+docs: $(INSTALLED) ## Build the documentation into build/site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict $(ARGS)
+	@echo 'The documentation is in build/site: open index.html; to search as well, read it through'
+	@echo '$(BIN)/python -m http.server --directory build/site'
 
 install: $(INSTALLED) ## Set up .venv; the other targets do so by themselves
 

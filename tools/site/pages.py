@@ -1,0 +1,162 @@
+"""Which pages there are, and what stands on them."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import creek
+from creek import client, datatypes, errors
+from creek.client import blocking, callers
+from creek.client import errors as call_errors
+from creek.cluster import config
+from creek.cluster.wire import Answer
+from creek.execution.randomness import RequestRandom
+from creek.protocol.request import NOOP
+from tools.site.commands import commands
+from tools.site.names import Shown, section
+from tools.site.settings import table
+from tools.site.telling import as_markdown, told
+
+_INSIDE = "This page is made from the code."
+
+CLIENT = (
+    Shown(creek.connect, "creek.connect"),
+    Shown(client.Database, "Database", frozenset({"ask", "new_session", "welcome"})),
+    Shown(callers.Caller, "Caller"),
+    Shown(
+        client.Call,
+        "Call",
+        frozenset({"message", "timeout", "timer", "asked", "answered", "failed"}),
+    ),
+    Shown(client.Final, "Final"),
+    Shown(Answer, "Answer"),
+    Shown(callers.Session, "Session"),
+    Shown(client.Blocking, "Blocking", frozenset({"open", "close", "call", "begin", "wait_for"})),
+    Shown(blocking.BlockingCaller, "BlockingCaller", frozenset({"after", "within"})),
+    Shown(client.BlockingCall, "BlockingCall"),
+    Shown(blocking.BlockingSession, "BlockingSession"),
+)
+
+DECLARING = (
+    Shown(
+        creek.DataType,
+        "creek.DataType",
+        frozenset({"run", "name", "base", "steps", "count_lines"}),
+        constructed=True,
+    ),
+    Shown(
+        creek.Sequential,
+        "creek.Sequential",
+        frozenset({"datatype", "read", "pick", "keys", "addable"}),
+    ),
+    Shown(creek.Operation, "creek.Operation"),
+    Shown(creek.Outcome, "creek.Outcome"),
+)
+
+TRANSACTION = (
+    Shown(creek.Transaction, "creek.Transaction", frozenset({"close"})),
+    Shown(RequestRandom, "tx.random"),
+)
+
+
+def client_page() -> str:
+    """`creek.connect` and what it gives."""
+    return _page("The client", told(client, "creek.client"), *map(section, CLIENT))
+
+
+def datatype_page() -> str:
+    """Declaring a data type."""
+    from creek.execution import datatype  # noqa: PLC0415 - the module, not the class
+
+    return _page("Data types", told(datatype, "creek.execution.datatype"), *map(section, DECLARING))
+
+
+def transaction_page() -> str:
+    """What an operation sees."""
+    from creek.execution import transaction  # noqa: PLC0415 - the module, not the class
+
+    about = told(transaction, "creek.execution.transaction")
+    return _page("Transactions", about, *map(section, TRANSACTION))
+
+
+def ready_made_page() -> str:
+    """The data types that come with Creek."""
+    parts = [told(datatypes, "creek.datatypes").partition("\n\n")[0]]
+    for name, datatype in datatypes.DATATYPES.items():
+        parts.append(f"## `{name}`")
+        parts.append(told(_module_of(datatype), f"data type {name}"))
+        for operation in _operations(datatype):
+            function = datatype.function(operation)
+            only = " (only reads)" if datatype.is_readonly(operation) else ""
+            text = told(function, f"operation {operation} of {name}")
+            parts.append(f"### `{datatype.signature(operation)}`{only}\n\n{text}")
+    return _page("Ready-made data types", *parts)
+
+
+def configuration_page() -> str:
+    """The keys of a replica's configuration."""
+    text = inspect.getdoc(config)
+    assert text is not None
+    first, _, example = text.partition("\n\n")
+    return _page(
+        "Configuration",
+        first,
+        f"```toml\n{example}\n```",
+        told(config.ServerConfig, "ServerConfig"),
+        table(config.ServerConfig),
+        "## `[security]`",
+        told(config.Security, "Security"),
+        table(config.Security, "security."),
+    )
+
+
+def commands_page() -> str:
+    """The command line."""
+    return _page("The `creek` command", commands())
+
+
+def errors_page() -> str:
+    """Every error."""
+    parts = [_tree(errors), "## What can come of a call", _tree(call_errors)]
+    for module in (errors, call_errors):
+        for name, thing in vars(module).items():
+            if inspect.isclass(thing) and thing.__module__ == module.__name__:
+                parts.append(f"### `{name}` {{ #{name} }}\n\n{told(thing, name)}")
+    parts.append("### `OperationRaised` { #OperationRaised }")
+    parts.append(told(creek.OperationRaised, "OperationRaised"))
+    return _page("Errors", *parts)
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "reference/client.md": client_page,
+    "reference/datatypes.md": datatype_page,
+    "reference/transactions.md": transaction_page,
+    "reference/ready-made.md": ready_made_page,
+    "reference/configuration.md": configuration_page,
+    "reference/commands.md": commands_page,
+    "reference/errors.md": errors_page,
+}
+
+
+def _page(title: str, *parts: str) -> str:
+    return "\n\n".join((f"# {title}", *parts, "---", f"*{_INSIDE}*")) + "\n"
+
+
+def _tree(module: Any) -> str:
+    """The drawing in a module's docstring as code, the rest as text."""
+    text = inspect.getdoc(module)
+    assert text is not None
+    paragraphs = [
+        f"    {each}".replace("\n", "\n    ") if "├" in each and not each.startswith(" ") else each
+        for each in text.split("\n\n")
+    ]
+    return as_markdown("\n\n".join(paragraphs))
+
+
+def _module_of(datatype: creek.DataType) -> Any:
+    return inspect.getmodule(datatype.function(_operations(datatype)[0]))
+
+
+def _operations(datatype: creek.DataType) -> list[str]:
+    """Those of its own."""
+    return [each for each in datatype.operations if each != NOOP.name]

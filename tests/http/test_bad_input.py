@@ -187,21 +187,16 @@ def test_a_replica_that_cannot_is_told_apart_from_a_wrong_request(tmp_path: Path
 def test_a_replica_that_is_alone_is_not_ready_and_goes_on_all_the_same(tmp_path: Path) -> None:
     async def story() -> None:
         async with served(tmp_path, replicas=3) as http:
-
-            async def until(status: int) -> None:
-                async with asyncio.timeout(PATIENCE_S):
-                    while (await http.get("/ready")).status != status:
-                        await asyncio.sleep(0.02)
-
-            await until(200)
+            async with asyncio.timeout(PATIENCE_S):
+                while (await http.get("/ready")).status != 200:
+                    await asyncio.sleep(0.02)
             await http.cluster.stop(1, 2)
-            await until(503)
+            async with asyncio.timeout(PATIENCE_S):
+                while (told := await http.get("/ready")).body.get("reasons") != ["nobody leads"]:
+                    await asyncio.sleep(0.02)
+            assert (told.status, told.problem) == (503, "not_ready")
             assert (await http.get("/health")).status == 200
             assert (await http.post("/operations/open", {"name": "ann"})).status == 200
-            async with asyncio.timeout(PATIENCE_S):
-                while (told := await http.get("/ready")).body["reasons"] != ["nobody leads"]:
-                    await asyncio.sleep(0.02)
-            assert told.problem == "not_ready"
 
     run(story())
 

@@ -72,10 +72,36 @@ class Processes:
                 command += ["--member", f"{number}={found}"]
             command += ["--clients", self._clients[replica], *self._options]
             command += ["--data", str(self.data(replica))]
-            with self._output(replica).open("ab") as output:
-                self._running[replica] = subprocess.Popen(
-                    command, stdout=output, stderr=output, env=self._environment
-                )
+            self._run(replica, command)
+
+    def _run(self, replica: int, command: list[str]) -> None:
+        with self._output(replica).open("ab") as output:
+            self._running[replica] = subprocess.Popen(
+                command, stdout=output, stderr=output, env=self._environment
+            )
+
+    def join(self, at: int) -> int:
+        """Start a new replica, which asks the one `at` to be added; answers its number."""
+        replica = self.new()
+        self.start_joined(replica, "--join", self._clients[at])
+        return replica
+
+    def new(self) -> int:
+        """One more, that is not started; answers its number."""
+        self._members.append(f"127.0.0.1:{free_port()}")
+        self._clients.append(f"127.0.0.1:{free_port()}")
+        return len(self._members) - 1
+
+    def where(self, replica: int) -> tuple[str, str]:
+        """Where other replicas find it, and where clients do."""
+        return self._members[replica], self._clients[replica]
+
+    def start_joined(self, replica: int, *options: str) -> None:
+        """One that was added finds the others by what is in its folder."""
+        command = [sys.executable, *CREEK, "serve", *options]
+        command += ["--listen", self._members[replica], "--data", str(self.data(replica))]
+        command += ["--clients", self._clients[replica], *self._options]
+        self._run(replica, command)
 
     def kill(self, *replicas: int) -> None:
         """Without a warning, all at once."""

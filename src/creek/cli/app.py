@@ -20,6 +20,7 @@ from creek.cli.check import check
 from creek.cli.exits import DISK, INTERRUPTED, PIPE_CLOSED, USAGE
 from creek.cli.fuzz import fuzz
 from creek.cli.gather import gather
+from creek.cli.member import member
 from creek.cli.pipeline import pipeline
 from creek.cli.pipeline_report import report
 from creek.cli.pipeline_run import run
@@ -73,6 +74,7 @@ command.add_command(bench)
 command.add_command(serve)
 command.add_command(call)
 command.add_command(status)
+command.add_command(member)
 command.add_command(certs)
 command.add_command(up)
 

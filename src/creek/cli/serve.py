@@ -1,6 +1,7 @@
 """`creek serve`: one replica, in this process."""
 
 import asyncio
+import os
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,15 +9,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from creek.cli.exits import FINE
+from creek.cli.member import added
 from creek.cli.options import import_from_here
+from creek.client import connect
+from creek.client.errors import CallFailed
 from creek.cluster import logs
 from creek.cluster import loop as event_loop
 from creek.cluster.config import ServerConfig, read_config
 from creek.cluster.server import Server
+from creek.cluster.ticket import read_ticket, refuse_used
+from creek.errors import UsageError
 from creek.evaluation import seldom_collecting
 
 if TYPE_CHECKING:
     from creek.gateway import Gateway
+
+
+JOIN_S = 30.0
 
 
 @click.command(short_help="Run one replica of a live cluster.")
@@ -35,6 +44,13 @@ if TYPE_CHECKING:
     metavar="NUMBER=HOST:PORT",
     help="A replica and where the others find it; one for each.",
 )
+@click.option(
+    "--join",
+    multiple=True,
+    metavar="HOST:PORT",
+    help="Become a member of the cluster whose clients find it there: a new replica.",
+)
+@click.option("--listen", metavar="HOST:PORT", help="With --join: where the others find this one.")
 @click.option("--clients", metavar="HOST:PORT", help="Where clients find this one.")
 @click.option(
     "--http", metavar="HOST:PORT", help="Speak HTTP there: operations, state, status, metrics."
@@ -89,7 +105,14 @@ if TYPE_CHECKING:
 )
 @click.option("--tick-ms", type=int, help="How often it looks after what was forgotten.")
 @click.option("--with-parent", is_flag=True, hidden=True, help="Stop when the input ends.")
-def serve(path: Path | None, members: tuple[str, ...], with_parent: bool, **given: Any) -> int:
+def serve(
+    path: Path | None,
+    members: tuple[str, ...],
+    join: tuple[str, ...],
+    listen: str | None,
+    with_parent: bool,
+    **given: Any,
+) -> int:
     """Run one replica, until it is interrupted.
 
     Every option can also stand in the file, or in the environment as CREEK_CLUSTER, CREEK_DATA and
@@ -99,8 +122,15 @@ def serve(path: Path | None, members: tuple[str, ...], with_parent: bool, **give
     Examples:
       creek serve --config replica-0.toml
       creek serve --replica 0 --member 0=127.0.0.1:7200 --clients 127.0.0.1:7100 --data data/0
+      creek serve --join 127.0.0.1:7100 --listen 127.0.0.1:7203 --data data/3
       creek up --replicas 3                    three of them, for a trial
+
+    A replica that was added, by --join or by 'creek member add', finds in its folder who it is: it
+    is started again without --join, or with it. To join, the token and the authority for clients
+    are taken from CREEK_TOKEN and CREEK_AUTHORITY.
     """
+    if join:
+        _join(join, listen, given["data"])
     if members:
         given["members"] = dict(_member(each) for each in members)
     config = read_config(path, given)
@@ -109,6 +139,32 @@ def serve(path: Path | None, members: tuple[str, ...], with_parent: bool, **give
     with seldom_collecting():
         event_loop.run(_serve(config, with_parent))
     return FINE
+
+
+def _join(at: tuple[str, ...], listen: str | None, data: str | None) -> None:
+    """Become a member, unless it is one already."""
+    if listen is None or data is None:
+        raise click.UsageError("--join needs --listen, where the others find it, and --data")
+    folder = Path(data)
+    if read_ticket(folder) is not None:
+        return
+    refuse_used(folder)
+
+    async def ask() -> None:
+        async with connect(
+            at,
+            token=os.environ.get("CREEK_TOKEN", ""),
+            authority=os.environ.get("CREEK_AUTHORITY"),
+            timeout=JOIN_S,
+            patience=JOIN_S,
+        ) as db:
+            told = await added(db, listen, folder)
+        click.echo(f"replica {told['added']} was added")
+
+    try:
+        asyncio.run(ask())
+    except CallFailed as error:
+        raise UsageError(f"cannot join the cluster at {', '.join(at)}: {error}") from error
 
 
 def _member(text: str) -> tuple[str, str]:

@@ -38,6 +38,8 @@ PATIENCE_S: Final = 10.0
 WAIT_SHARE: Final = 0.9
 """Of the time that a call has, what it may wait for others at the replica: then there is time left
 to tell that it was not done."""
+INTERNAL: Final = "creek."
+"""Names of what is asked of the cluster itself begin so."""
 NEVER_DONE: Final = ("unknown_operation", "bad_arguments", "too_large")
 """Reasons that hold at every replica."""
 
@@ -168,7 +170,9 @@ class Database:
                 "closed", "not connected: calls are made inside 'with connect(…) as db:'"
             )
         try:
-            if self._datatype is not None:
+            if message.operation.startswith(INTERNAL):
+                pass  # the replica knows
+            elif self._datatype is not None:
                 self._datatype.call(message.operation, *message.arguments)
             else:
                 self._check(message)

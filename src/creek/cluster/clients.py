@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol, cast
 
 import msgspec
 
+from creek.cluster.membership import ADD, REMOVE
 from creek.cluster.once import CALLS_KEPT, call_once
 from creek.cluster.waiting import WaitingRoom
 from creek.cluster.wire import (
@@ -111,6 +112,8 @@ class Desk:
         """Calls that wait for an answer."""
         self.waiting: WaitingRoom[tuple[Caller, int]] = WaitingRoom(_again, _too_late)
         self._sessions = 0
+        self.change_members: Callable[[str, tuple[Any, ...]], Operation] = _nobody_changes
+        """The operation that a call of that name stands for, or `BadValue` with the reason."""
         self.opening: Dot | None = None
         """What all calls wait for, as if it were a request."""
 
@@ -177,6 +180,10 @@ class Desk:
 
     def _operation(self, caller: Caller, call: Call) -> Operation:
         name = call.operation
+        if name in (ADD, REMOVE):
+            if not call.strong:
+                raise BadValue(f"{name} is called strongly")
+            return self.change_members(name, call.arguments)
         if name.startswith(INTERNAL):
             known = self.datatype.operations
             raise UnknownName(f"operation of {self.datatype.name}", name, known)
@@ -186,6 +193,10 @@ class Desk:
         if self.datatype.is_readonly(name) or not caller.client:
             return operation
         return call_once(caller.client, call.number, operation)
+
+
+def _nobody_changes(name: str, arguments: tuple[Any, ...]) -> Operation:
+    raise BadValue("the members of this cluster do not change")
 
 
 class Connection(asyncio.Protocol):

@@ -24,10 +24,12 @@ from typing import Any, Final, Literal
 import msgspec
 
 from creek import datatypes, tpcc
+from creek.cluster.ticket import read_ticket
 from creek.cluster.wire import address_of
 from creek.errors import BadValue, UnknownName, UsageError
 from creek.execution.datatype import DataType
 
+DATA: Final = "creek-data"
 PREFIX: Final = "CREEK_"
 """Of environment variables: CREEK_DATA is `data`."""
 
@@ -63,7 +65,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """What is replicated: a ready-made data type, or yours as `package.module:variable`."""
     scheme: str = "creek"
     """The replication scheme; the same everywhere."""
-    data: str = "creek-data"
+    data: str = DATA
     """The folder for its journal."""
     durability: Literal["disk", "memory"] = "disk"
     """What a tentative answer waits for; a stable one always waits for the disks of a majority."""
@@ -166,6 +168,10 @@ def read_config(
         if text is not None and name not in ("members", "security"):
             values[name] = text
     values.update({name: value for name, value in given.items() if value is not None})
+    data = values.get("data", DATA)
+    ticket = read_ticket(Path(data)) if isinstance(data, str) else None
+    if ticket is not None:
+        values["replica"], values["members"] = ticket.replica, ticket.addresses
     if "members" not in values:
         raise BadValue("members are missing: name every replica and where the others find it")
     try:

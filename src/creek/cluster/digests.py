@@ -59,6 +59,13 @@ class Digests:
         self._recent: deque[tuple[int, Request]] = deque(maxlen=REQUESTS_KEPT)
         self._doubted_at: float | None = None
 
+    def reconfigure(self, members: tuple[int, ...]) -> None:
+        """The members are others from now on."""
+        self._majority, self._members = len(members) // 2 + 1, len(members)
+        peers = [peer for peer in members if peer != self._replica]
+        self.compared = {peer: self.compared.get(peer, Compared()) for peer in peers}
+        self._theirs = {peer: self._theirs.get(peer, {}) for peer in peers}
+
     # --- inputs -------------------------------------------------------------------------------
 
     def note(self, digest: Digest) -> None:
@@ -78,7 +85,9 @@ class Digests:
                 self._compare(peer, length, told)
 
     def receive(self, told: Told, peer: int) -> None:
-        theirs = self._theirs[peer]
+        theirs = self._theirs.get(peer)
+        if theirs is None:
+            return  # it is no member
         for length, value in told.digests[:TOLD_MAX]:
             if length in self._ours:
                 self._compare(peer, length, value)

@@ -16,12 +16,15 @@ from contextlib import suppress
 from random import Random
 from typing import Final, NamedTuple, cast
 
+import msgspec
+
 from creek.cluster.security import problem_of
 from creek.cluster.wire import (
     PEER_FRAME_MAX,
     Frames,
     FromPeer,
     PeerHello,
+    address_of,
     frame_of,
     from_peer,
     peer_hello,
@@ -50,6 +53,9 @@ class Peers:
         self.log = log
         self.receive = receive
         self.count = count
+        self._secured = secured
+        self._started = False
+        self._latest = max((*addresses, hello.replica))
         self.links = {
             replica: Link(self, replica, *address, secured)
             for replica, address in addresses.items()
@@ -62,8 +68,36 @@ class Peers:
         self.sent_messages = 0
 
     def start(self) -> None:
+        self._started = True
         for link in self.links.values():
             link.start()
+
+    def reconfigure(self, epoch: int, members: dict[int, str], latest: int) -> None:
+        """The members are others: dial those who came, and those who left no more. `latest`: the
+        greatest number that any of them ever had."""
+        self.hello = msgspec.structs.replace(self.hello, epoch=epoch, members=tuple(members))
+        self._latest = max(self._latest, latest)
+        for replica, address in members.items():
+            if replica != self.hello.replica:
+                self._know(replica, address)
+        for replica, link in self.links.items():
+            if replica not in members:
+                link.retire()
+
+    def greet(self, hello: PeerHello) -> None:
+        """One that may be talked to has dialled here."""
+        self.clients[hello.replica] = hello.clients
+        if hello.replica > self._latest and hello.at:
+            self._know(hello.replica, hello.at)
+        if hello.replica in self.links:
+            self.links[hello.replica].hurry()
+
+    def _know(self, replica: int, address: str) -> None:
+        if replica not in self.links:
+            link = Link(self, replica, *address_of(address), self._secured)
+            self.links[replica] = link
+            if self._started:
+                link.start()
 
     async def stop(self) -> None:
         for link in self.links.values():
@@ -76,10 +110,16 @@ class Peers:
         for replica in to:
             self.sent_bytes += len(frame)
             self.sent_messages += 1
-            self.links[replica].send(frame)
+            link = self.links.get(replica)
+            if link is None:
+                self.count("sent to a peer that is not known")
+            else:
+                link.send(frame)
 
     def connected(self) -> list[int]:
-        return [replica for replica, link in self.links.items() if link.is_up]
+        """To members."""
+        members = self.hello.members
+        return [each for each, link in self.links.items() if link.is_up and each in members]
 
     def problem(self, hello: PeerHello) -> "Problem | None":
         """Why one cannot talk to who says so."""
@@ -92,7 +132,8 @@ class Peers:
         if hello.datatype != ours.datatype:
             what = f"it replicates '{hello.datatype}', not '{ours.datatype}'"
             return Problem("datatype", what)
-        if hello.members != ours.members or hello.replica not in self.links:
+        differ = hello.epoch == ours.epoch and hello.members != ours.members
+        if differ or (hello.replica not in self.links and hello.replica <= self._latest):
             what = f"it is replica {hello.replica} of {hello.members}, not one of {ours.members}"
             return Problem("members", what)
         return None
@@ -120,6 +161,11 @@ class Link:
         self._told = ""
         self._random = Random(f"{peers.hello.replica} dials {replica}")
         self._wanted = asyncio.Event()
+        self._retired = False
+
+    def retire(self) -> None:
+        """It is no member any more: when the connection ends, there is no other."""
+        self._retired = True
 
     @property
     def is_up(self) -> bool:
@@ -147,7 +193,7 @@ class Link:
 
     async def _keep_up(self) -> None:
         pause = PAUSE_MIN_S
-        while True:
+        while not self._retired:
             talker = await self._dial()
             if talker is not None:
                 pause = PAUSE_MIN_S
@@ -270,7 +316,6 @@ class Listener(asyncio.Protocol):
                 if self._sender is None:
                     hello = peer_hello(payload)
                     self._greet(hello)
-                    self._peers.links[hello.replica].hurry()
                 else:
                     self._peers.receive(from_peer(payload), self._sender)
         except MalformedMessage:
@@ -292,7 +337,7 @@ class Listener(asyncio.Protocol):
                 if other._sender == hello.replica:
                     other.close()
             self._sender = hello.replica
-            self._peers.clients[hello.replica] = hello.clients
+            self._peers.greet(hello)
         else:
             self._peers.count(problem.reason)
             self.close()

@@ -19,6 +19,7 @@ from creek.cluster.execution import Executor, Inline, Threaded
 from creek.cluster.gate import Gate, Guarded
 from creek.cluster.journal import Journal
 from creek.cluster.logs import EventLog
+from creek.cluster.membership import begun, change_asked
 from creek.cluster.metrics import Histogram, Latencies, TimedCalls
 from creek.cluster.once import Once
 from creek.cluster.peers import Listener, Peers
@@ -57,21 +58,22 @@ class Server:
     def __init__(
         self, config: ServerConfig, observe: Callable[[tuple[Event, ...]], None] | None = None
     ) -> None:
+        config, configuration = begun(config)
         self.config = config
         self.events = EventLog(config.replica)
         self.latencies = Latencies()
         self.fsync = Histogram()
         self.refused: Counter[str] = Counter()
         self._observer = observe
-        members = tuple(sorted(config.members))
+        self._configuration = configuration
         self._settings = Settings(
-            members=members,
+            members=configuration.numbers,
             checkpoint_every=config.checkpoint_every,
             record_orders=int(config.record_orders),
             digest_every=DIGEST_EVERY,
             begin_anew=int(not config.fresh),
-        )
-        self.digests = Digests(config.replica, members)
+        ).changed_to(configuration)
+        self.digests = Digests(config.replica, configuration.numbers)
         self._datatype = load_datatype(config.datatype)
         self._servers: list[asyncio.Server] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -110,6 +112,8 @@ class Server:
             self._settings.members,
             datatype.name,
             config.for_clients,
+            self._configuration.epoch,
+            config.members[config.replica],
         )
         self.peers = Peers(
             hello, config.peers, self._receive, self._count, self._dialling(), self._log_peer
@@ -141,10 +145,12 @@ class Server:
             with told_if_long(f"takes up {len(records)} records of its journal", self.events):
                 self.driver.recover(records)
         del records
+        self.desk.change_members = self._change_asked
+        self._look_at_members()
         if self._recorder is not None:
             self._recorder.begin(self.journal.durable)
             self._spawn(self._sample(self._recorder))
-        if replica.waits_for() is not None:
+        if replica.waits_for() is not None or not self._is_member:
             self.desk.opening = Dot(config.replica, 0)
             self._spawn(self._open_when_let_in(self.desk.opening))
         await self._listen()
@@ -184,7 +190,8 @@ class Server:
         if self._recorder is not None:
             self._recorder.durable(self.journal.durable)
             self._take_sample(self._recorder)
-            self._recorder.end(self.driver.replica)
+            if self._is_member:
+                self._recorder.end(self.driver.replica)
 
     def fail(self, error: Exception) -> None:
         """Take no further part. What is on disk stays there."""
@@ -202,7 +209,9 @@ class Server:
             "cluster": self.config.cluster,
             "replica": self.config.replica,
             "process": os.getpid(),
-            "members": list(self._settings.members),
+            "members": list(self._configuration.numbers),
+            "epoch": self._configuration.epoch,
+            "is_member": self._is_member,
             "datatype": self._datatype.name,
             "scheme": self.config.scheme,
             "leader": replica.leader(),
@@ -351,11 +360,13 @@ class Server:
             return "stopping", f"this replica had to stop, ask another one: {self.failure}"
         if self._stopping:
             return "stopping", "this replica is being stopped: ask another one"
+        if not self._is_member:
+            return "stopping", "this replica is no member of its cluster: ask another one"
         if self.journal.failed is not None:
             return "disk", f"this replica cannot write: {self.journal.failed}"
         if self.driver.backlog > BACKLOG_MAX:
             return "busy", "this replica has more to do than it can: try again later"
-        connected, members = len(self.peers.connected()), len(self._settings.members)
+        connected, members = len(self.peers.connected()), len(self._configuration.members)
         tentative = self.driver.replica.tentative_length()
         return self.undecided.refusal(strong, tentative, connected, members)
 
@@ -391,11 +402,44 @@ class Server:
         due = loop.time()
         while True:
             self.driver.tick()
+            self._look_at_members()
             due = max(due + beat, loop.time())
             await asyncio.sleep(due - loop.time())
 
+    # --- members ------------------------------------------------------------------------------
+
+    @property
+    def _is_member(self) -> bool:
+        return self.config.replica in self._configuration.numbers
+
+    def _change_asked(self, name: str, arguments: tuple[Any, ...]) -> Operation:
+        reached = [self.config.replica, *self.peers.connected()]
+        return change_asked(name, arguments, self.driver.replica.configuration(), reached)
+
+    def _look_at_members(self) -> None:
+        """Have they been changed, and is this replica still one of them?"""
+        replica = self.driver.replica
+        configuration = replica.configuration()
+        if configuration.epoch != self._configuration.epoch:
+            self._configuration = configuration
+            self.peers.reconfigure(
+                configuration.epoch,
+                dict(configuration.members),
+                configuration.next_number - 1,
+            )
+            self.digests.reconfigure(configuration.numbers)
+            members = ", ".join(map(str, configuration.numbers))
+            self.events.info("members.changed", f"members are {members}", members=members)
+        if replica.is_dismissed() and not self.over.is_set():
+            self.events.warning(
+                "replica.removed", "was removed from its cluster: it stops, and its folder can go"
+            )
+            self.over.set()
+
     async def _open_when_let_in(self, opening: Dot) -> None:
         await wait_for_others(self.driver.replica, self.config.tick_ms / 1000, self.events)
+        while not self._is_member:
+            await asyncio.sleep(self.config.tick_ms / 1000)
         self.desk.opening = None
         self.desk.arrived(opening)
 

@@ -85,6 +85,10 @@ class PeerHello(msgspec.Struct, frozen=True, array_like=True, tag=1):
     datatype: str
     clients: str = ""
     """Where clients find it."""
+    epoch: int = 0
+    """Which `members` these are."""
+    at: str = ""
+    """Where replicas find it, for one that does not know it yet."""
 
 
 class Told(msgspec.Struct, frozen=True, array_like=True, tag=2):

@@ -67,11 +67,12 @@ def gather(folder: Path, measured_us: tuple[int, int] | None = None) -> History:
     for each in told:
         each.offset_us -= zero_us
     up = [each for each in _last(started) if each.ended is not None]
+    first = min(told, key=lambda each: each.started.at_us + each.offset_us).started
     return History(
         config=_config(told, measured_us, zero_us),
         datatype=told[0].started.datatype,
-        members=tuple(sorted({member for each in told for member in each.started.members})),
-        terms=told[-1].started.terms,
+        members=first.members,
+        terms=first.terms,
         quiescent=_is_quiescent(up),
         operations=_operations(told),
         logs=tuple(each.log(is_up=each in up) for each in told),

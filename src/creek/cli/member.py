@@ -1,0 +1,184 @@
+"""`creek member`: who the members of a live cluster are, and how that is changed."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from creek.cli.call import addresses_option, authority_option, token_option
+from creek.cli.exits import FINE, ILLEGAL
+from creek.cli.output import show_json
+from creek.client import Database, NotDone, OperationFailed, Unknown, connect
+from creek.cluster.membership import ADD, REMOVE
+from creek.cluster.ticket import refuse_used, ticket_of, write_ticket
+
+TIMEOUT_S = 30.0
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+data_option = click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="The folder for its journal, which must not exist yet, or be empty.",
+)
+
+
+@click.group(short_help="Show or change the members of a live cluster.")
+def member() -> None:
+    """Add, remove and replace replicas while the cluster runs. A change is a strong operation: a
+    majority of the members must be up, and one change is made at a time.
+
+    \b
+    Examples:
+      creek member list
+      creek member add 127.0.0.1:7203 --data data/3      then: creek serve --data data/3 …
+      creek member remove 1
+      creek member replace 1 127.0.0.1:7203 --data data/3
+    """
+
+
+@member.command("list")
+@json_option
+@addresses_option
+@token_option
+@authority_option
+def list_members(as_json: bool, **where: Any) -> int:
+    """Show the members, as the replica that answers knows them.
+
+    \b
+    Example:
+      creek member list --at 127.0.0.1:7101
+    """
+
+    async def ask(db: Database) -> dict[str, Any]:
+        status = await db.status()
+        return {"epoch": status["epoch"], "members": status["members"]}
+
+    return _do(ask, as_json, **where)
+
+
+@member.command()
+@click.argument("address", metavar="HOST:PORT")
+@data_option
+@json_option
+@addresses_option
+@token_option
+@authority_option
+def add(address: str, data: Path, as_json: bool, **where: Any) -> int:
+    """Make a new replica a member; others are to find it at HOST:PORT. It is started where its
+    folder is, with 'creek serve --data': there it finds who it is. 'creek serve --join' does both.
+
+    \b
+    Example:
+      creek member add 127.0.0.1:7203 --data data/3
+    """
+    refuse_used(data)
+
+    async def ask(db: Database) -> dict[str, Any]:
+        return await added(db, address, data)
+
+    return _do(ask, as_json, **where)
+
+
+@member.command()
+@click.argument("replica", type=int)
+@json_option
+@addresses_option
+@token_option
+@authority_option
+def remove(replica: int, as_json: bool, **where: Any) -> int:
+    """Make a replica a member no more. If it runs, it stops by itself once enough others know. Its
+    number is never used again.
+
+    \b
+    Example:
+      creek member remove 1
+    """
+
+    async def ask(db: Database) -> dict[str, Any]:
+        return await _removed(db, replica)
+
+    return _do(ask, as_json, **where)
+
+
+@member.command()
+@click.argument("replica", type=int)
+@click.argument("address", metavar="HOST:PORT")
+@data_option
+@json_option
+@addresses_option
+@token_option
+@authority_option
+def replace(replica: int, address: str, data: Path, as_json: bool, **where: Any) -> int:
+    """Let a new replica take the place of another one. One that is up is removed last; one that is
+    not, first, so that there is never a majority to miss. The new one is started as with 'add'.
+
+    \b
+    Example:
+      creek member replace 1 127.0.0.1:7203 --data data/3
+    """
+    refuse_used(data)
+
+    async def ask(db: Database) -> dict[str, Any]:
+        status = await db.status()
+        if replica not in status["members"]:
+            members = ", ".join(map(str, status["members"]))
+            message = f"replica {replica} is no member: members are {members}"
+            raise NotDone("bad_arguments", message)
+        if replica in (status["replica"], *status["connected"]):
+            new = await added(db, address, data)
+            return {**new, **await _removed(db, replica)}
+        return {**await _removed(db, replica), **await added(db, address, data)}
+
+    return _do(ask, as_json, **where)
+
+
+async def added(db: Database, address: str, data: Path) -> dict[str, Any]:
+    """Add a replica, and leave its ticket where it is to be started."""
+    value = await db.strong(ADD, address)
+    ticket = ticket_of(value, address)
+    write_ticket(ticket, data)
+    return {"added": ticket.replica, **_told(value)}
+
+
+async def _removed(db: Database, replica: int) -> dict[str, Any]:
+    return {"removed": replica, **_told(await db.strong(REMOVE, replica))}
+
+
+def _told(value: Any) -> dict[str, Any]:
+    epoch, members, _ = value
+    return {"epoch": epoch, "members": [number for number, _ in members]}
+
+
+def _do(
+    ask: Callable[[Database], Awaitable[dict[str, Any]]],
+    as_json: bool,
+    addresses: tuple[str, ...],
+    token: str,
+    authority: str | None,
+) -> int:
+    async def asked() -> dict[str, Any]:
+        async with connect(
+            addresses, token=token, authority=authority, timeout=TIMEOUT_S, patience=TIMEOUT_S
+        ) as db:
+            return await ask(db)
+
+    try:
+        told = asyncio.run(asked())
+    except (OperationFailed, NotDone) as error:
+        click.echo(f"creek: the members were not changed: {error}", err=True)
+        return ILLEGAL
+    except Unknown as error:
+        click.echo(f"creek: look with 'creek member list' what was done: {error}", err=True)
+        return ILLEGAL
+    if as_json:
+        show_json(told)
+        return FINE
+    for what in ("added", "removed"):
+        if what in told:
+            click.echo(f"replica {told[what]} was {what}")
+    members = ", ".join(map(str, told["members"]))
+    click.echo(f"members are {members}, after {told['epoch']} changes")
+    return FINE

@@ -1,0 +1,74 @@
+"""The ticket of a replica that is added: its number, where the others find it, and who they are.
+
+It lies in the folder of its journal: the two belong together. A number whose folder is lost is lost
+as well, since nobody else knows what it promised; then another replica takes its place.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from creek.errors import StorageFault, UsageError
+from creek.protocol.members import Configuration, Member
+
+_FILE: Final = "member.json"
+
+
+class Ticket(msgspec.Struct, frozen=True, kw_only=True):
+    """Who a new replica is, and the members before it was added."""
+
+    replica: int
+    address: str
+    epoch: int
+    members: tuple[Member, ...]
+    former: tuple[int, ...]
+
+    @property
+    def configuration(self) -> Configuration:
+        return Configuration(self.epoch, self.members, self.former)
+
+    @property
+    def addresses(self) -> dict[int, str]:
+        """Of all, this one among them."""
+        return {**dict(self.members), self.replica: self.address}
+
+
+def ticket_of(added: Any, address: str) -> Ticket:
+    """The ticket of the replica at that address, from what the change answered."""
+    after = msgspec.convert(added, Configuration)
+    replica = next(number for number, at in after.members if at == address)
+    members = tuple(each for each in after.members if each[0] != replica)
+    return Ticket(
+        replica=replica,
+        address=address,
+        epoch=after.epoch - 1,
+        members=members,
+        former=after.former,
+    )
+
+
+def write_ticket(ticket: Ticket, folder: Path) -> None:
+    """Into the folder of its journal, which is to be new."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / _FILE
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(ticket)))
+    except OSError as error:
+        raise UsageError(f"cannot write {folder / _FILE}: {error.strerror}") from error
+
+
+def read_ticket(folder: Path) -> Ticket | None:
+    path = folder / _FILE
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Ticket)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError) as error:
+        raise StorageFault(f"cannot read {path}: {error}") from error
+
+
+def refuse_used(folder: Path) -> None:
+    """Before a replica is added that is to begin there."""
+    if folder.exists() and any(folder.iterdir()):
+        raise UsageError(f"{folder} is not empty: a new replica needs a folder of its own")

@@ -1,0 +1,110 @@
+"""Real processes: replicas are added, removed and replaced while clients go on calling."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from creek.cli.app import main
+from creek.client import NotDone
+from creek.cluster.membership import ADD, REMOVE, change_asked
+from creek.cluster.ticket import read_ticket, ticket_of, write_ticket
+from creek.errors import BadValue, StorageFault
+from creek.protocol.members import Configuration
+from tests.cluster.faults_story import Cluster, tell
+
+THREE = Configuration(0, ((0, "a:1"), (1, "b:1"), (2, "c:1")))
+
+
+def test_members_change_under_load_and_every_checker_is_content(tmp_path: Path) -> None:
+    async def story(cluster: Cluster) -> None:
+        load = await cluster.load(240, at=((0, 2), (2, 0), (0, 2), (2, 0)))
+        await load.reaches(40)
+
+        new = cluster.processes.join(0)
+        await cluster.until(lambda said: all(each["epoch"] == 1 for each in said))
+        await cluster.until(lambda said: all(each["is_member"] for each in said), new)
+        joined = await cluster.load(60, at=((new,), (new, 0)))
+        await load.reaches(100)
+
+        admin = await cluster.client(0)
+        _, members, former = await admin.strong(REMOVE, 1)
+        assert [number for number, _ in members] == [0, 2, new]
+        assert former == (1,)
+        assert await cluster.processes.exit_code(1) == 0
+        assert "was removed from its cluster" in cluster.processes.said(1)
+        await joined.reaches(30)
+
+        cluster.processes.kill(new)
+        await load.reaches(150)
+        cluster.processes.start_joined(new)
+        await cluster.until(lambda said: all(each["members"] == [0, 2, new] for each in said))
+        with pytest.raises(NotDone, match="replica 1 is no member: members are 0, 2, 3"):
+            await admin.strong(REMOVE, 1)
+        await load.reaches(200)
+
+    tell(tmp_path, story)
+
+
+def test_a_replica_that_does_not_come_back_is_replaced_by_command(tmp_path: Path) -> None:
+    async def story(cluster: Cluster) -> None:
+        processes = cluster.processes
+        load = await cluster.load(120, at=((0, 2), (2, 0)))
+        await load.reaches(30)
+        processes.kill(1)
+        await cluster.until(lambda said: all(1 not in each["connected"] for each in said))
+
+        new = processes.new()
+        address, _ = processes.where(new)
+        _, at = processes.where(0)
+        words = ["member", "replace", "1", address, "--data", str(processes.data(new)), "--at", at]
+        assert await asyncio.to_thread(main, words) == 0
+        processes.start_joined(new)
+        await cluster.until(lambda said: all(each["members"] == [0, 2, new] for each in said))
+        await cluster.until(lambda said: all(each["is_member"] for each in said))
+        assert await asyncio.to_thread(main, ["member", "list", "--at", at]) == 0
+        assert await asyncio.to_thread(main, ["member", "remove", "1", "--at", at]) == 1
+        await load.reaches(80)
+
+    tell(tmp_path, story)
+
+
+def test_what_a_member_is_asked_for_is_refused_with_the_reason() -> None:
+    def refused(name: str, *arguments: object, reached: tuple[int, ...] = (0, 1, 2)) -> str:
+        with pytest.raises(BadValue) as caught:
+            change_asked(name, arguments, THREE, list(reached))
+        return str(caught.value)
+
+    assert "takes the address" in refused(ADD)
+    assert "write HOST:PORT" in refused(ADD, "nowhere")
+    assert "is where replica 1 is found" in refused(ADD, "b:1")
+    assert "takes the number" in refused(REMOVE, "two")
+    assert "replica 7 is no member" in refused(REMOVE, 7)
+    without = refused(REMOVE, 1, reached=(0, 1))
+    assert "of the 2 members that there would be, only 1 can be reached" in without
+    assert "only 2 can be reached" in refused(ADD, "d:1", reached=(0, 1))
+
+
+def test_a_ticket_is_kept_beside_the_journal(tmp_path: Path) -> None:
+    after = THREE.changed_by(THREE.adding(3, "d:1"))
+    ticket = ticket_of(after.value(), "d:1")
+    write_ticket(ticket, tmp_path / "3")
+
+    assert read_ticket(tmp_path / "3") == ticket
+    assert ticket.configuration == THREE
+    assert ticket.addresses == {0: "a:1", 1: "b:1", 2: "c:1", 3: "d:1"}
+    assert read_ticket(tmp_path) is None
+    (tmp_path / "3" / "member.json").write_text("{")
+    with pytest.raises(StorageFault, match="cannot read"):
+        read_ticket(tmp_path / "3")
+
+
+def test_a_new_replica_needs_a_folder_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "used").write_text("")
+
+    assert main(["member", "add", "127.0.0.1:1", "--data", str(tmp_path)]) == 2
+    assert "is not empty: a new replica needs a folder of its own" in capsys.readouterr().err
+    assert main(["serve", "--join", "127.0.0.1:1"]) == 2
+    assert "--join needs --listen" in capsys.readouterr().err

@@ -62,7 +62,8 @@ def test_a_call_waits_where_what_it_comes_after_has_not_arrived(tmp_path: Path) 
 
 def test_a_call_sees_what_it_comes_after_as_soon_as_that_arrives(tmp_path: Path) -> None:
     async def story() -> None:
-        slow = house(tmp_path, replicas=2, tick_ms=1000)  # nobody issues anything but the clients
+        # With a slow beat, nobody issues anything but the clients.
+        slow = house(tmp_path, replicas=2, tick_ms=1000, fresh=True)
         async with slow as cluster, cluster.client(0) as one, cluster.client(1) as other:
             first = await issued(one.weak.put("order", "bulb"))
             assert await other.weak.after(first).get("order") == "bulb"

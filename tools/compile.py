@@ -34,12 +34,15 @@ MODULES: Final = (
     "protocol/broadcasts",
     "protocol/cab",
     "protocol/clock",
+    "protocol/dots",
     "protocol/gossip",
     "protocol/omega",
     "protocol/order",
+    "protocol/outbox",
     "protocol/paxos/acceptor",
     "protocol/paxos/leader",
     "protocol/paxos/learner",
+    "protocol/runs",
     "protocol/values",
     "schemes/archie",
     "schemes/basic",
@@ -57,7 +60,7 @@ MODULES: Final = (
     "simulation/trace",
 )
 """What a simulation spends its time in. Not among them: modules that define a `msgspec.Struct` with
-options, which mypyc drops (requests, messages, effects, dots, settings, models); `datatype`, which
+options, which mypyc drops (requests, messages, effects, settings, models); `datatype`, which
 looks at the stack of the operation that it runs; and operations, which are the users' own."""
 
 OPEN: Final = (

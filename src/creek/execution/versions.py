@@ -574,8 +574,7 @@ class VersionStore:
         asked_for = self._in_order is not None or bool(self._ranges)
         fresh = self._fresh_readers(entry.versions, entry.position)
         for key, version in entry.versions.items():
-            if key not in chains:
-                chains[key] = version
+            if chains.setdefault(key, version) is version:
                 if key not in settled:
                     settled[key] = _INITIAL
                     if asked_for:

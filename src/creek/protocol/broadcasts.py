@@ -12,7 +12,7 @@ from creek.protocol import admission
 from creek.protocol.cab import ConditionalAtomicBroadcast
 from creek.protocol.clock import HybridClock
 from creek.protocol.dots import Dot
-from creek.protocol.effects import Outbox, Send
+from creek.protocol.effects import Send
 from creek.protocol.gossip import Gossip
 from creek.protocol.members import Configuration, configuration_in
 from creek.protocol.messages import (
@@ -45,6 +45,7 @@ from creek.protocol.messages import (
 )
 from creek.protocol.newcomer import Newcomer
 from creek.protocol.omega import NO_BALLOT, Omega
+from creek.protocol.outbox import Outbox
 from creek.protocol.probes import Probe, Probes
 from creek.protocol.request import Batch, Request
 from creek.protocol.settings import Settings

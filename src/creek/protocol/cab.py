@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from creek.protocol.dots import Dot, Dots
-from creek.protocol.effects import Outbox, Send
+from creek.protocol.effects import Send
 from creek.protocol.messages import (
     Accept,
     Accepted,
@@ -34,6 +34,7 @@ from creek.protocol.messages import (
     Vote,
 )
 from creek.protocol.omega import NO_BALLOT, Omega
+from creek.protocol.outbox import Outbox
 from creek.protocol.paxos.acceptor import Acceptor
 from creek.protocol.paxos.leader import Leader, Phase
 from creek.protocol.paxos.learner import Learner

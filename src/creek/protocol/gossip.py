@@ -17,8 +17,9 @@ Nothing here looks into a request, or knows what delivering one means.
 from collections.abc import Callable, Iterable
 
 from creek.protocol.dots import Dot, Dots, DotSet, intersection
-from creek.protocol.effects import Outbox, Send
+from creek.protocol.effects import Send
 from creek.protocol.messages import Cast, Pull, Pulled, Received, Summary
+from creek.protocol.outbox import Outbox
 from creek.protocol.probes import Probe, Probes
 from creek.protocol.request import Request
 from creek.protocol.settings import Settings

@@ -25,8 +25,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from creek.protocol.dots import DotSet
-from creek.protocol.effects import Outbox, Send
+from creek.protocol.effects import Send
 from creek.protocol.messages import AcceptedValue, Anew, Ballot, Known
+from creek.protocol.outbox import Outbox
 from creek.protocol.settings import Settings
 
 ENTERED: Final = Ballot(0, 1)

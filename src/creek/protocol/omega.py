@@ -9,8 +9,9 @@ sender hears, so everybody can tell who is able; and whom it trusts, so a replic
 to the leader alone follows the majority instead of challenging it.
 """
 
-from creek.protocol.effects import Outbox, Send
+from creek.protocol.effects import Send
 from creek.protocol.messages import Ballot, Heartbeat
+from creek.protocol.outbox import Outbox
 from creek.protocol.probes import Probe, Probes
 from creek.protocol.settings import Settings
 

@@ -6,7 +6,7 @@ import pytest
 
 from creek.protocol.cab import ConditionalAtomicBroadcast
 from creek.protocol.dots import Dot
-from creek.protocol.effects import Effects, Outbox
+from creek.protocol.effects import Effects
 from creek.protocol.messages import (
     Accept,
     AcceptedValue,
@@ -23,6 +23,7 @@ from creek.protocol.messages import (
 )
 from creek.protocol.messages import Cast as CastMessage
 from creek.protocol.omega import Omega
+from creek.protocol.outbox import Outbox
 from creek.protocol.paxos.leader import Phase
 from creek.protocol.probes import Probe, Probes
 from creek.protocol.request import Batch

@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creek.protocol.dots import Dot, Dots
-from creek.protocol.effects import Effects, Outbox, Send
+from creek.protocol.effects import Effects, Send
 from creek.protocol.gossip import NEVER_CAST, Gossip
 from creek.protocol.messages import Cast, Pull, Pulled, Received, Summary
+from creek.protocol.outbox import Outbox
 from creek.protocol.probes import Probe, Probes
 from creek.protocol.request import Operation, Request
 from creek.protocol.settings import Settings

@@ -4,9 +4,10 @@ from collections.abc import Iterable
 
 import pytest
 
-from creek.protocol.effects import Outbox, Send
+from creek.protocol.effects import Send
 from creek.protocol.messages import Ballot, Heartbeat
 from creek.protocol.omega import NO_BALLOT, Omega
+from creek.protocol.outbox import Outbox
 from creek.protocol.probes import Probe, Probes
 from creek.protocol.settings import Settings
 

@@ -10,7 +10,7 @@ Rules kept here:
 from collections.abc import Callable
 
 from creek.protocol import effects
-from creek.protocol.effects import Outbox, Send, Voted
+from creek.protocol.effects import Send, Voted
 from creek.protocol.messages import (
     Accept,
     Accepted,
@@ -23,6 +23,7 @@ from creek.protocol.messages import (
     Vote,
 )
 from creek.protocol.omega import NO_BALLOT
+from creek.protocol.outbox import Outbox
 from creek.protocol.probes import Probe, Probes
 from creek.protocol.request import Batch
 

@@ -15,9 +15,10 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from creek.protocol.dots import Dot
-from creek.protocol.effects import Outbox, Send
+from creek.protocol.effects import Send
 from creek.protocol.messages import Accept, AcceptedValue, Ballot, Prepare, Promise
 from creek.protocol.omega import NO_BALLOT
+from creek.protocol.outbox import Outbox
 from creek.protocol.probes import Probe, Probes
 from creek.protocol.request import Batch
 from creek.protocol.settings import Settings

@@ -7,8 +7,9 @@ Rules kept here:
 """
 
 from creek.protocol.dots import Dot
-from creek.protocol.effects import Outbox, Send
+from creek.protocol.effects import Send
 from creek.protocol.messages import Ballot, CatchUp, Decided, Decisions
+from creek.protocol.outbox import Outbox
 from creek.protocol.probes import Probe, Probes
 from creek.protocol.request import Batch
 from creek.protocol.settings import Settings

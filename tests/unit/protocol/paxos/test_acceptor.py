@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from creek.protocol.dots import Dot
-from creek.protocol.effects import Effects, Outbox, Send
+from creek.protocol.effects import Effects, Send
 from creek.protocol.messages import (
     Accept,
     Accepted,
@@ -18,6 +18,7 @@ from creek.protocol.messages import (
     Vote,
 )
 from creek.protocol.omega import NO_BALLOT
+from creek.protocol.outbox import Outbox
 from creek.protocol.paxos.acceptor import BALLOT_FROM_THE_PAST, Acceptor
 from creek.protocol.probes import Probe, Probes
 from creek.protocol.request import Batch

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 import pytest
 
 from creek.protocol.dots import Dot
-from creek.protocol.effects import Outbox
 from creek.protocol.messages import Accept, AcceptedValue, Ballot, Prepare, Promise
+from creek.protocol.outbox import Outbox
 from creek.protocol.paxos.leader import Leader, Phase
 from creek.protocol.probes import Probe, Probes
 from creek.protocol.request import Batch

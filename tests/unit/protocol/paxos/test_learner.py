@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creek.protocol.dots import Dot
-from creek.protocol.effects import Outbox
 from creek.protocol.messages import Ballot, CatchUp, Decided, Decisions
+from creek.protocol.outbox import Outbox
 from creek.protocol.paxos.learner import BALLOTS_PER_INSTANCE, Learner
 from creek.protocol.probes import Probe, Probes
 from creek.protocol.request import Batch

@@ -1,0 +1,42 @@
+"""Where the machines of one replica leave their effects."""
+
+from creek.protocol.effects import Digest, Effects, Event, Response, Send, Task
+from creek.protocol.messages import Record
+
+NO_EFFECTS = Effects()
+
+
+class Outbox:
+    """Effects, until the driver takes them."""
+
+    __slots__ = ("digests", "events", "records", "responses", "sends", "tasks")
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.sends: list[Send] = []
+        self.responses: list[Response] = []
+        self.tasks: list[Task] = []
+        self.events: list[Event] = []
+        self.digests: list[Digest] = []
+
+    def take(self) -> Effects:
+        if not (
+            self.records
+            or self.sends
+            or self.responses
+            or self.tasks
+            or self.events
+            or self.digests
+        ):
+            return NO_EFFECTS
+        effects = Effects(
+            tuple(self.records),
+            tuple(self.sends),
+            tuple(self.responses),
+            tuple(self.tasks),
+            tuple(self.events),
+            tuple(self.digests),
+        )
+        self.records, self.sends, self.responses = [], [], []
+        self.tasks, self.events, self.digests = [], [], []
+        return effects

@@ -185,9 +185,9 @@ class VersionStore:
         """The versions that are not settled. Mostly there is one, which stands for itself."""
         self._readers: dict[Key, Entry | Crowd] = {}
         """Who has read what stands on settled ground, be it the base's; but for the fresh ones."""
-        self._fresh: dict[Entry, None] = {}
-        """The last to be executed. What they read of settled ground is noted by register only when
-        there are more of them: most are settled, and forgotten, before."""
+        self._fresh: dict[Entry, set[Key]] = {}
+        """The last to be executed, and what they read. Who read what of settled ground is noted by
+        register only when there are more of them: most are settled, and forgotten, before."""
         self._adders: dict[Key, dict[Entry, None]] = {}
         """Who added without reading: they rely on the register holding small integers only."""
         self._in_order: SortedKeyList[Key, Place] | None = None
@@ -534,7 +534,7 @@ class VersionStore:
             else:
                 version.readers = joined(version.readers, entry, key, version)
         fresh = self._fresh
-        fresh[entry] = None
+        fresh[entry] = set(entry.reads)
         if len(fresh) > self._fresh_max:
             self._note_reads_of_ground(next(iter(fresh)))
 
@@ -551,7 +551,9 @@ class VersionStore:
         entry.reads[key] = version, value
         if version is not None:
             version.readers = joined(version.readers, entry, key, version)
-        elif entry not in self._fresh:
+        elif entry in self._fresh:
+            self._fresh[entry].add(key)
+        else:
             self._readers[key] = joined(self._readers.get(key), entry, key, None)
 
     def _disturb_readers(self, entry: Entry) -> None:
@@ -604,10 +606,11 @@ class VersionStore:
 
     def _fresh_readers(self, written: dict[Key, Version], position: Position) -> list[Entry]:
         """The fresh ones after `position` that have read any of these registers."""
+        keys = set(written)  # two sets are compared faster than anything else
         return [
             reader
-            for reader in self._fresh
-            if reader.position > position and not reader.reads.keys().isdisjoint(written)
+            for reader, read in self._fresh.items()
+            if reader.position > position and not keys.isdisjoint(read)
         ]
 
     def _doubt_readers_of_ground(self, key: Key, position: Position, fresh: list[Entry]) -> None:

@@ -12,8 +12,6 @@ point.
 """
 
 from collections.abc import Iterable
-from itertools import repeat
-from operator import is_
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from creek.execution.chains import Picks, Read
@@ -23,7 +21,7 @@ from creek.execution.transaction import View
 from creek.execution.versions import Snapshot
 from creek.protocol.dots import Dot
 from creek.protocol.request import Request
-from creek.protocol.values import Key
+from creek.protocol.values import Key, same
 
 REMEMBERED_MAX: Final = 16_384
 """Requests; by then every replica has mostly executed them."""
@@ -86,15 +84,20 @@ class SharedExecutions(StandIn):
         """Of replicas that end with the same values in the same registers, once."""
         values = dict(registers)
         last, changed = self._last_changes
-        if len(last) != len(values) or not _are_in(last, values):
+        if not _are_the_same(last, values):
             changed = super().changes(values.items())
             self._last_changes = values, changed
         return changed
 
 
-def _are_in(all_: dict[Key, Any], some: dict[Key, Any]) -> bool:
-    """Does every register hold the very same object?"""
-    return all(map(is_, map(all_.get, some, repeat(_NOTHING)), some.values()))
+def _are_the_same(some: dict[Key, Any], others: dict[Key, Any]) -> bool:
+    if len(some) != len(others):
+        return False
+    for key, value in some.items():
+        other = others.get(key, _NOTHING)
+        if other is not value and not same(other, value):
+            return False
+    return True
 
 
 class _Witness:

@@ -19,7 +19,7 @@ from creek.protocol.dots import Dot
 from creek.protocol.effects import Effects, Task
 from creek.protocol.members import Configuration
 from creek.protocol.messages import Message, Record, decode_message, encode
-from creek.protocol.request import Operation
+from creek.protocol.request import Operation, Request
 from creek.protocol.values import Key
 from creek.schemes.basic import BasicReplica
 from creek.simulation.cluster import Run, Simulation
@@ -113,6 +113,12 @@ class Recorded:
 
     def tentative_ids(self) -> tuple[Dot, ...]:
         return self._replica.tentative_ids()
+
+    def last_committed(self, most: int) -> tuple[Request, ...]:
+        return self._replica.last_committed(most)
+
+    def last_tentative(self, most: int) -> tuple[Request, ...]:
+        return self._replica.last_tentative(most)
 
     def committed_ids(self) -> tuple[Dot, ...]:
         return self._replica.committed_ids()

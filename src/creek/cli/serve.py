@@ -18,6 +18,7 @@ from creek.cluster import loop as event_loop
 from creek.cluster.config import ServerConfig, read_config
 from creek.cluster.server import Server
 from creek.cluster.ticket import read_ticket, refuse_used
+from creek.cluster.trial import Parent
 from creek.errors import UsageError
 from creek.evaluation import seldom_collecting
 
@@ -178,23 +179,31 @@ async def _serve(config: ServerConfig, with_parent: bool) -> None:
     speaker = _gateway(config)
     server = Server(config)
     await server.start()
+    loop = asyncio.get_running_loop()
+    if with_parent:
+        loop.add_reader(0, _parent(server, loop).hear)
     gateway = speaker(server) if speaker is not None else None
     if gateway is not None:
         await _started(gateway, server)
     host = config.clients.rpartition(":")[0] or "127.0.0.1"
     click.echo(f"replica {config.replica} of {config.cluster}: clients at {host}:", nl=False)
     click.echo(f"{server.client_port}, journal in {config.data}")
-    loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, server.over.set)
-    if with_parent:
-        loop.add_reader(0, server.over.set)
     await server.over.wait()
     if gateway is not None:
         await gateway.stop()
     await server.stop()
     if server.failure is not None:
         raise server.failure
+
+
+def _parent(server: Server, loop: asyncio.AbstractEventLoop) -> Parent:
+    def ended() -> None:
+        loop.remove_reader(0)
+        server.over.set()
+
+    return Parent(0, server.try_out, ended)
 
 
 async def _started(gateway: "Gateway", server: Server) -> None:

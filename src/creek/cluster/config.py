@@ -128,7 +128,16 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     @property
     def for_clients(self) -> str:
         """Where clients find it, as others may be told; empty when only it will know."""
-        host, port = address_of(self.clients)
+        return self._as_told(self.clients)
+
+    @property
+    def for_browsers(self) -> str:
+        """Where its page is, as others may be told."""
+        told = self._as_told(self.http) if self.http else ""
+        return told and f"{'https' if self.is_secured else 'http'}://{told}"
+
+    def _as_told(self, address: str) -> str:
+        host, port = address_of(address)
         if not port:
             return ""
         if host in ("0.0.0.0", "::"):

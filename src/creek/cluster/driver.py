@@ -83,6 +83,8 @@ class Driver:
         self._halted = False
         self._due = False
         self._loop = asyncio.get_running_loop()
+        self.on_tasks: Callable[[tuple[Task, ...]], None] | None = None
+        """Sees them before they run, where somebody looks on."""
         self.executor = executor
         executor.begin(replica, self._completed)
 
@@ -144,9 +146,8 @@ class Driver:
 
     @property
     def backlog(self) -> int:
-        """What is to be carried out in this turn, tasks that wait for theirs, and batches that wait
-        for the disk: with none of them, the replica has done all that it can."""
-        return self._due + self.executor.waiting() + len(self._held)
+        """Tasks that wait for their turn, and batches that wait for the disk."""
+        return self.executor.waiting() + len(self._held)
 
     # --- effects ------------------------------------------------------------------------------
 
@@ -174,6 +175,8 @@ class Driver:
         if effects.send or effects.respond:
             self._let_go(effects)
         if effects.tasks:
+            if self.on_tasks is not None:
+                self.on_tasks(effects.tasks)
             self.executor.submit(effects.tasks)
 
     def _let_go(self, effects: Effects) -> None:

@@ -64,6 +64,10 @@ class Peers:
         self.heard: set[Listener] = set()
         self.clients = {hello.replica: hello.clients}
         """Where clients find each, as far as they have said so."""
+        self.http = {hello.replica: hello.http}
+        """The same for browsers."""
+        self.cut: frozenset[int] = frozenset()
+        """To whom there is no connection, because a trial wants to see what becomes of it."""
         self.sent_bytes = 0
         self.sent_messages = 0
 
@@ -86,7 +90,7 @@ class Peers:
 
     def greet(self, hello: PeerHello) -> None:
         """One that may be talked to has dialled here."""
-        self.clients[hello.replica] = hello.clients
+        self.note(hello)
         if hello.replica > self._latest and hello.at:
             self._know(hello.replica, hello.at)
         if hello.replica in self.links:
@@ -121,9 +125,26 @@ class Peers:
         members = self.hello.members
         return [each for each, link in self.links.items() if link.is_up and each in members]
 
+    def cut_off(self, replicas: Iterable[int]) -> None:
+        """From these, until others are named; what is under way to them, and from them, is lost."""
+        before, self.cut = self.cut, frozenset(replicas) & self.links.keys()
+        for replica in self.cut - before:
+            self.links[replica].drop()
+        for listener in tuple(self.heard):
+            if listener.sender in self.cut:
+                listener.close()
+        for replica in before - self.cut:
+            self.links[replica].hurry()
+
+    def note(self, hello: PeerHello) -> None:
+        self.clients[hello.replica] = hello.clients
+        self.http[hello.replica] = hello.http
+
     def problem(self, hello: PeerHello) -> "Problem | None":
         """Why one cannot talk to who says so."""
         ours = self.hello
+        if hello.replica in self.cut:
+            return Problem("cut", "the trial has cut this link")
         if hello.version != ours.version:
             return Problem("version", f"it speaks version {hello.version}, not {ours.version}")
         if hello.cluster != ours.cluster:
@@ -187,6 +208,11 @@ class Link:
         elif not self._talker.write(frame):
             self._peers.count("dropped for a slow peer")
 
+    def drop(self) -> None:
+        """The connection, with what waits to be sent."""
+        if self._talker is not None:
+            self._talker.abort()
+
     def hurry(self) -> None:
         """It is there, as far as one can tell: no longer pause before it is dialled again."""
         self._wanted.set()
@@ -229,7 +255,7 @@ class Link:
             talker.close()
             return None
         self._told = ""
-        self._peers.clients[hello.replica] = hello.clients
+        self._peers.note(hello)
         return talker
 
     def _tell(self, problem: Problem) -> None:
@@ -288,6 +314,11 @@ class _Talker(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
+    def abort(self) -> None:
+        self._waiting.clear()
+        if self._transport is not None:
+            self._transport.abort()
+
     def _flush(self) -> None:
         waiting, self._waiting = self._waiting, []
         if waiting and self._transport is not None and not self._transport.is_closing():
@@ -301,7 +332,7 @@ class Listener(asyncio.Protocol):
         self._peers = peers
         self._frames = Frames(PEER_FRAME_MAX)
         self._transport: asyncio.Transport | None = None
-        self._sender: int | None = None
+        self.sender: int | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
@@ -313,11 +344,11 @@ class Listener(asyncio.Protocol):
             for payload in self._frames.feed(data):
                 if self._transport is None or self._transport.is_closing():
                     return
-                if self._sender is None:
+                if self.sender is None:
                     hello = peer_hello(payload)
                     self._greet(hello)
                 else:
-                    self._peers.receive(from_peer(payload), self._sender)
+                    self._peers.receive(from_peer(payload), self.sender)
         except MalformedMessage:
             self._peers.count("malformed")
             self.close()
@@ -334,9 +365,9 @@ class Listener(asyncio.Protocol):
         if problem is None:
             # What it said before it came back is not to be heard after it.
             for other in tuple(self._peers.heard):
-                if other._sender == hello.replica:
+                if other.sender == hello.replica:
                     other.close()
-            self._sender = hello.replica
+            self.sender = hello.replica
             self._peers.greet(hello)
         else:
             self._peers.count(problem.reason)

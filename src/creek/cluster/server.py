@@ -22,9 +22,11 @@ from creek.cluster.logs import EventLog
 from creek.cluster.membership import begun, change_asked
 from creek.cluster.metrics import Histogram, Latencies, TimedCalls
 from creek.cluster.once import Once
+from creek.cluster.onlooker import Onlooker
 from creek.cluster.peers import Listener, Peers
 from creek.cluster.recorder import Recorder
 from creek.cluster.security import answering, dialling
+from creek.cluster.trial import Trial
 from creek.cluster.upkeep import (
     compare_digests,
     forget_old_calls,
@@ -78,6 +80,9 @@ class Server:
         self._servers: list[asyncio.Server] = []
         self._tasks: list[asyncio.Task[None]] = []
         self.undecided = Undecided(config.strong_max)
+        self._onlooker: Onlooker | None = None
+        self.trial: Trial | None = None
+        """Is it a replica of `creek up`?"""
         self._own: dict[Dot, asyncio.Future[Any]] = {}
         """Calls of ours, not of a client."""
         self._stopping = False
@@ -114,6 +119,7 @@ class Server:
             config.for_clients,
             self._configuration.epoch,
             config.members[config.replica],
+            config.for_browsers,
         )
         self.peers = Peers(
             hello, config.peers, self._receive, self._count, self._dialling(), self._log_peer
@@ -233,6 +239,16 @@ class Server:
             "failure": None if self.failure is None else str(self.failure),
         }
 
+    def look_on(self, onlooker: Onlooker | None) -> None:
+        """From now on it is told what happens to calls; None: nobody is."""
+        self._onlooker = onlooker
+        self.driver.on_tasks = None if onlooker is None else onlooker.executing
+
+    def try_out(self, trial: Trial) -> None:
+        """What `creek up` says."""
+        self.trial = trial
+        self.peers.cut_off(trial.cut)
+
     def refused_by_reason(self) -> dict[str, int]:
         """What was refused or dropped, by the replica or at its doors."""
         return dict(sorted((self.refused + Counter(self.driver.replica.refused)).items()))
@@ -304,6 +320,8 @@ class Server:
         at = time.perf_counter()
         id = self.driver.invoke(operation, strong, session)
         self.latencies.invoked(id, strong, at)
+        if self._onlooker is not None:
+            self._onlooker.invoked(id)
         if strong:
             self.undecided.issued(id)
         return id
@@ -311,6 +329,8 @@ class Server:
     def _respond(self, response: Response) -> None:
         self.latencies.answered(response)
         self.undecided.answered(response)
+        if self._onlooker is not None:
+            self._onlooker.answered(response)
         own = self._own.pop(response.id, None)
         if own is not None:
             own.set_result(response.outcome.value)

@@ -89,6 +89,8 @@ class PeerHello(msgspec.Struct, frozen=True, array_like=True, tag=1):
     """Which `members` these are."""
     at: str = ""
     """Where replicas find it, for one that does not know it yet."""
+    http: str = ""
+    """Where browsers find it: the beginning of an address."""
 
 
 class Told(msgspec.Struct, frozen=True, array_like=True, tag=2):

@@ -3,21 +3,22 @@
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from creek.client import connect
 from creek.errors import StorageFault
-from creek.load.ports import free_port
 
 PATIENCE_S: Final = 60.0
-LOOK_S: Final = 0.5
-"""Between two looks whether all are still there."""
 PEERS_AFTER: Final = 100
 """Ports between where clients find a replica and where others do."""
+HTTP_AFTER: Final = 200
+"""Ports between where clients find a replica and where browsers do."""
 
 
 class LocalCluster:
@@ -31,14 +32,19 @@ class LocalCluster:
         datatype: str = "kv",
         options: Sequence[str] = (),
         port: int | None = None,
+        http: bool = False,
     ) -> None:
         """`port`: where clients find the first one, and those after it the others; replicas find
-        each other `PEERS_AFTER` further on. Without it, wherever there is room."""
+        each other `PEERS_AFTER` further on, and browsers find them, if they are to, `HTTP_AFTER`.
+        Without it, wherever there is room."""
         self.folder = folder
         self._datatype = datatype
         self._options = tuple(options)
         self._members = _addresses(replicas, port and port + PEERS_AFTER)
         self.addresses = _addresses(replicas, port)
+        self.http = _addresses(replicas, port and port + HTTP_AFTER) if http else []
+        self.tells: Callable[[int], bytes] = lambda replica: b""
+        """What each is told when it starts, as `creek.cluster.trial` has it."""
         self._running: dict[int, subprocess.Popen[bytes]] = {}
 
     @property
@@ -54,6 +60,8 @@ class LocalCluster:
             command += ["--clients", self.addresses[replica], "--datatype", self._datatype]
             command += ["--data", str(self.folder / f"data-{replica}"), "--with-parent"]
             command += self._options
+            if self.http:
+                command += ["--http", self.http[replica]]
             with (self.folder / f"{replica}.out").open("ab") as output:
                 self._running[replica] = subprocess.Popen(
                     command,
@@ -62,6 +70,20 @@ class LocalCluster:
                     stderr=output,
                     start_new_session=True,  # an interrupt from the keyboard is for this process
                 )
+
+            self.tell(replica)
+
+    def tell(self, replica: int) -> None:
+        """What it is told now, if it runs."""
+        process, said = self._running.get(replica), self.tells(replica)
+        if process is not None and said:
+            assert process.stdin is not None
+            with suppress(BrokenPipeError):
+                process.stdin.write(said)
+                process.stdin.flush()
+
+    def is_running(self, replica: int) -> bool:
+        return replica in self._running
 
     def kill(self, replica: int) -> None:
         process = self._running.pop(replica)
@@ -96,16 +118,8 @@ class LocalCluster:
     async def _until(self, holds: Callable[[list[dict[str, Any]]], bool]) -> None:
         try:
             async with asyncio.timeout(PATIENCE_S):
-                while True:
+                while not holds(await self.statuses()):
                     self._look_after()
-                    asked = asyncio.ensure_future(self.statuses())
-                    try:
-                        while not (await asyncio.wait((asked,), timeout=LOOK_S))[0]:
-                            self._look_after()  # one that ended is asked in vain
-                        if holds(asked.result()):
-                            return
-                    finally:
-                        asked.cancel()
                     await asyncio.sleep(0.02)
         except TimeoutError as error:
             raise StorageFault(f"the cluster does not come to rest: see {self.folder}") from error
@@ -147,6 +161,13 @@ def _close(process: "subprocess.Popen[bytes]") -> None:
 def _addresses(number: int, first: int | None) -> list[str]:
     ports = [first + each if first else free_port() for each in range(number)]
     return [f"127.0.0.1:{port}" for port in ports]
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+    return port
 
 
 LOAD: Final = "the load"

@@ -44,6 +44,10 @@ class Order:
         for rank in self._ranks:
             yield self._ranked[rank]
 
+    def last_tentative(self, most: int) -> list[Request]:
+        """The last of them, in their order: at most so many."""
+        return [self._ranked[rank] for rank in self._ranks[-most:]]
+
     def tentative_after(self, key: OrderKey | None) -> Iterator[Request]:
         """The tentative requests later than `key`, or all of them."""
         least = _rank(key) if key is not None else None

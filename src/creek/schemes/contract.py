@@ -18,7 +18,7 @@ from creek.protocol.effects import Effects, Task
 from creek.protocol.members import Configuration
 from creek.protocol.messages import Message, Record
 from creek.protocol.probes import Probes
-from creek.protocol.request import Operation
+from creek.protocol.request import Operation, Request
 from creek.protocol.terms import Terms
 from creek.protocol.values import Key
 
@@ -74,6 +74,12 @@ class Replica(Protocol):
 
     def committed_ids(self) -> tuple[Dot, ...]:
         """The part of `committed` that is not summed up in a checkpoint."""
+
+    def last_committed(self, most: int) -> tuple[Request, ...]:
+        """The end of that part: at most so many."""
+
+    def last_tentative(self, most: int) -> tuple[Request, ...]:
+        """The end of `tentative`: at most so many."""
 
     def readable_lengths(self) -> range:
         """After how many requests of `committed` the state can be read; the last is the newest."""

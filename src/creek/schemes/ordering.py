@@ -515,6 +515,12 @@ class OrderingReplica(ABC):
     def tentative_ids(self) -> tuple[Dot, ...]:
         return tuple(request.id for request in self._order.tentative())
 
+    def last_committed(self, most: int) -> tuple[Request, ...]:
+        return tuple(self._order.committed[-most:])
+
+    def last_tentative(self, most: int) -> tuple[Request, ...]:
+        return tuple(self._order.last_tentative(most))
+
 
 def registers(checkpoint: Checkpoint) -> tuple[tuple[Key, Any], ...]:
     """What a checkpoint holds of the state, with `ABSENT` for what was deleted."""

@@ -123,6 +123,12 @@ class ToyReplica:
     def committed_ids(self) -> tuple[Dot, ...]:
         return tuple(self._received)
 
+    def last_committed(self, most: int) -> tuple[Request, ...]:
+        return ()
+
+    def last_tentative(self, most: int) -> tuple[Request, ...]:
+        return ()
+
     def readable_lengths(self) -> range:
         return range(len(self._received), len(self._received) + 1)
 

@@ -1,0 +1,52 @@
+"""What a replica hears from `creek up`."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from creek.cluster.trial import Parent, Trial, line_of
+from creek.errors import MalformedMessage
+
+TRIAL = Trial(control="http://127.0.0.1:1", secret="s", pages={0: "http://127.0.0.1:2"}, cut=(1,))
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.read, self.write = os.pipe()
+        self.told: list[Trial] = []
+        self.ended = 0
+        self.parent = Parent(self.read, self.told.append, self._end)
+
+    def _end(self) -> None:
+        self.ended += 1
+
+    def say(self, data: bytes) -> None:
+        os.write(self.write, data)
+        self.parent.hear()
+
+
+@pytest.fixture
+def heard() -> Iterator[Heard]:
+    found = Heard()
+    yield found
+    os.close(found.read)
+
+
+def test_a_line_is_heard_when_it_is_whole(heard: Heard) -> None:
+    line = line_of(TRIAL)
+    heard.say(line[:10])
+    assert heard.told == []
+    heard.say(line[10:] + line + line[:3])
+    assert heard.told == [TRIAL, TRIAL]
+    os.close(heard.write)
+    heard.parent.hear()
+    assert (heard.ended, len(heard.told)) == (1, 2)
+
+
+def test_what_is_no_such_line_is_refused(heard: Heard) -> None:
+    for line in (b"cut 1\n", b"{}\n", b'{"control": 1}\n', b"\xff\n"):
+        with pytest.raises(MalformedMessage, match="not a line of 'creek up'"):
+            heard.say(line)
+    assert heard.told == []
+    os.close(heard.write)

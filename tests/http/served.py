@@ -55,6 +55,10 @@ class Served:
             body = await (response.json(content_type=None) if is_json else response.text())
             return Told(response.status, body, dict(response.headers))
 
+    def open(self, method: str, path: str, **more: Any) -> Any:
+        """To be read as it comes, in `async with`."""
+        return self._session.request(method, self.url(path), **more)
+
     async def events(self, method: str, path: str, **more: Any) -> list[Event]:
         """All of them, until the last."""
         async with self._session.request(method, self.url(path), **more) as response:

@@ -8,8 +8,7 @@ import urllib.request
 from pathlib import Path
 from urllib.error import URLError
 
-from creek.load.ports import free_port
-from tests.cluster.house import PATIENCE_S
+from tests.cluster.house import PATIENCE_S, free_port
 
 
 def command(folder: Path, http: int) -> list[str]:

@@ -21,12 +21,13 @@ from creek.gateway.behind import Asked, Behind
 from creek.gateway.calls import LAST, Call, Calls, answer_body
 from creek.gateway.limits import Limits
 from creek.gateway.operations import Described, Operations
+from creek.gateway.page.paths import ALLOWED, PagePaths, is_from
 from creek.gateway.problems import Problem
+from creek.gateway.sending import EVENTS, event
 from creek.gateway.values import to_json
 
 BEAT_S: Final = 15.0
 """Between two signs of life to who follows a call."""
-EVENTS: Final = "text/event-stream"
 OPEN: Final = ("/health", "/ready")
 """What one may ask for without a token."""
 KINDS: Final = {
@@ -41,10 +42,18 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Paths:
-    def __init__(self, behind: Behind, version: str, limits: Limits) -> None:
+    def __init__(
+        self,
+        behind: Behind,
+        operations: Operations,
+        page: PagePaths,
+        version: str,
+        limits: Limits,
+    ) -> None:
         self._behind = behind
         self._limits = limits
-        self._operations = Operations(behind.datatype)
+        self._page = page
+        self._operations = operations
         self._description = openapi.description(self._operations, version, limits)
         self.calls = Calls()
         self.requests = 0
@@ -54,6 +63,8 @@ class Paths:
     def application(self) -> web.Application:
         app = web.Application(middlewares=[self._guard], client_max_size=self._limits.body_bytes)
         app.on_response_prepare.append(_prepare)
+        app.on_response_prepare.append(self._page.welcome)
+        self._page.add_to(app)
         app.router.add_post("/operations/{name}", self.invoke)
         app.router.add_get("/calls/{id}", self.call)
         app.router.add_get("/calls/{id}/events", self.events)
@@ -80,6 +91,8 @@ class Paths:
     async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             self._admit(request)
+            if request.method == "OPTIONS" and self._page.is_visited(request):
+                return web.Response(status=204, headers=ALLOWED)
             return await handler(request)
         except Problem as problem:
             if problem.name != "operation_raised":
@@ -103,12 +116,14 @@ class Paths:
         if self.requests > most:
             raise Problem("busy", f"{most} requests are under way: try again later")
         origin = request.headers.get("Origin")
-        if origin is not None and origin.partition("://")[2] != request.host:
+        if origin is not None and not (is_from(origin, request) or self._page.is_visited(request)):
             raise Problem("origin", f"a page of {origin} asks, and this is {request.host}")
         if self._behind.trusts_this_machine() and not _is_this_machine(request):
             # A page of another site, whose name was made to lead here.
             raise Problem("origin", f"this machine is asked for as {request.host}: say localhost")
-        if request.path not in OPEN and not self._behind.allows(_token(request)):
+        if request.method == "OPTIONS" or request.path in OPEN or self._page.is_open(request):
+            return
+        if not self._behind.allows(_token(request)):
             raise Problem("token", "send 'Authorization: Bearer …' with a token of this cluster")
 
     # --- operations ---------------------------------------------------------------------------
@@ -189,12 +204,12 @@ class Paths:
         self.followed += 1
         try:
             await stream.prepare(request)
-            await stream.write(_event("issued", {"call": call.id, "operation": call.operation}))
+            await stream.write(event("issued", {"call": call.id, "operation": call.operation}))
             async for answer in call.follow(BEAT_S):
                 if answer is None:
                     await stream.write(b": still there\n\n")
                 else:
-                    await stream.write(_event(answer.kind, answer_body(answer)))
+                    await stream.write(event(answer.kind, answer_body(answer)))
             await stream.write_eof()
         finally:
             self.followed -= 1
@@ -304,7 +319,3 @@ async def _prepare(request: web.Request, response: web.StreamResponse) -> None:
     response.headers["Server"] = "creek"
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Content-Type-Options"] = "nosniff"
-
-
-def _event(name: str, data: Any) -> bytes:
-    return f"event: {name}\ndata: {msgspec.json.encode(data).decode()}\n\n".encode()

@@ -13,6 +13,8 @@ class Limits(NamedTuple):
     requests: int = 1024
     """Under way at once, those that follow a call included."""
     followed: int = 256
+    pages: int = 16
+    """That are open at once."""
     timeout_s: float = 30.0
     """How long a call waits for its answer, if it does not say."""
     timeout_s_max: float = 300.0

@@ -28,6 +28,7 @@ class Described:
         self.readonly = datatype.is_readonly(name)
         self.signature = datatype.signature(name)
         self.documentation = inspect.getdoc(function) or ""
+        self.line = inspect.unwrap(function).__code__.co_firstlineno
         hints = _hints(function)
         self.answer = schema_of(hints["return"]) if "return" in hints else ANYTHING
         parameters = list(inspect.signature(function).parameters.values())[1:]

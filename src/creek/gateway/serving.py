@@ -2,13 +2,16 @@
 
 import asyncio
 from importlib.metadata import version
-from typing import Final
+from typing import Final, cast
 
 from aiohttp import web
 
 from creek.cluster.server import Server
 from creek.gateway.app import Paths
 from creek.gateway.limits import Limits
+from creek.gateway.operations import Operations
+from creek.gateway.page.feed import Feed
+from creek.gateway.page.paths import PagePaths
 from creek.gateway.replica import LiveReplica
 
 STOP_S: Final = 1.0
@@ -21,7 +24,10 @@ class Gateway:
     def __init__(self, server: Server, limits: Limits | None = None) -> None:
         self._server = server
         self._limits = limits or Limits()
-        self.paths = Paths(LiveReplica(server), version("creek"), self._limits)
+        operations, release = Operations(server.desk.datatype), version("creek")
+        self.feed = Feed(server, operations, release)
+        page = PagePaths(server, self.feed, self._limits)
+        self.paths = Paths(LiveReplica(server), operations, page, release, self._limits)
         self._runner = web.AppRunner(
             self.paths.application(), access_log=None, shutdown_timeout=STOP_S
         )
@@ -40,6 +46,7 @@ class Gateway:
         if self._listening is not None:
             self._listening.close()
         self.paths.calls.end()
+        await self.feed.stop()
         await self._runner.cleanup()
 
     @property
@@ -57,5 +64,4 @@ class Gateway:
 
 class _Refusing(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        transport.abort()
+        cast(asyncio.Transport, transport).abort()  # uvloop's is no subclass

@@ -1,0 +1,130 @@
+// Latency, throughput and what is tentative, over the last two minutes: a point for each second.
+
+import { coloured, drawn, made } from "./made.js";
+
+const SECONDS = 120;
+const WIDTH = 420;
+const HEIGHT = 176;
+const LEFT = 46;
+const BOTTOM = 20;
+
+export class History {
+  constructor() {
+    this.points = []; // one for each second: {at, weak, strong, rates, tentative}
+    this.happened = []; // {at, kind, what}
+    this.last = new Map();
+  }
+
+  note(kind, what) {
+    this.happened.push({ at: Date.now(), kind, what });
+    if (this.happened.length > 64) this.happened.shift();
+  }
+
+  /** To be called every second. */
+  take(cluster) {
+    const sums = { weak_tentative: [0, 0], strong_stable: [0, 0] };
+    const tentative = {};
+    for (const replica of cluster.members) {
+      const { now, live } = cluster.at(replica);
+      if (!now || !live) { this.last.delete(replica); continue; }
+      tentative[replica] = now.tentative_length;
+      const before = this.last.get(replica);
+      this.last.set(replica, now.calls);
+      if (!before) continue;
+      for (const kind of Object.keys(sums)) {
+        const count = total(now.calls[kind].counts) - total(before[kind].counts);
+        if (count < 0) continue; // it began anew
+        sums[kind][0] += count;
+        sums[kind][1] += now.calls[kind].total_s - before[kind].total_s;
+      }
+    }
+    const mean = ([count, seconds]) => (count ? (seconds / count) * 1000 : null);
+    this.points.push({
+      at: Date.now(), tentative,
+      weak: mean(sums.weak_tentative), strong: mean(sums.strong_stable),
+      weakly: sums.weak_tentative[0], strongly: sums.strong_stable[0],
+    });
+    if (this.points.length > SECONDS + 1) this.points.shift();
+  }
+
+  /** The mean over the last seconds, of what there was. */
+  recent(name, seconds) {
+    const found = this.points.slice(-seconds).map((each) => each[name]).filter((each) => each !== null);
+    return found.length ? found.reduce((a, b) => a + b, 0) / found.length : null;
+  }
+}
+
+const total = (counts) => counts.reduce((a, b) => a + b, 0);
+
+export function drawCharts(place, history, cluster) {
+  const { points } = history;
+  const series = (name) => points.map((each) => [each.at, each[name]]);
+  const charts = [
+    { title: "Latency, mean of each second", scale: logarithmic, lines: [
+      { label: "weak, tentative", of: 0, data: series("weak") },
+      { label: "strong, stable", of: 1, data: series("strong") }] },
+    { title: "Answers per second", scale: linear, lines: [
+      { label: "weak", of: 0, data: series("weakly") },
+      { label: "strong", of: 1, data: series("strongly") }] },
+    { title: "Tentative operations", scale: linear, lines: cluster.members.map((replica) => (
+      { label: `replica ${replica}`, of: replica, data: points.map((each) => [each.at, each.tentative[replica] ?? null]) })) },
+  ];
+  place.replaceChildren(...charts.map((chart) => drawChart(chart, history.happened)));
+}
+
+function drawChart({ title, scale, lines }, happened) {
+  const end = Date.now();
+  const x = (at) => LEFT + (1 - (end - at) / (SECONDS * 1000)) * (WIDTH - LEFT - 4);
+  const values = lines.flatMap(({ data }) => data.map(([, value]) => value)).filter((each) => each !== null);
+  const { y, ticks } = scale(values);
+  const svg = drawn("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": title });
+  for (const [value, label] of ticks) {
+    svg.append(drawn("line", { class: "grid", x1: LEFT, x2: WIDTH - 4, y1: y(value), y2: y(value) }),
+      drawn("text", { x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, label));
+  }
+  for (const [ago, label] of [[120, "2 min ago"], [60, "1 min"], [0, "now"]]) {
+    svg.append(drawn("text", { x: x(end - ago * 1000), y: HEIGHT - 3, "text-anchor": ago === 120 ? "start" : ago ? "middle" : "end" }, label));
+  }
+  for (const { at, kind, what } of happened) {
+    if (end - at < SECONDS * 1000) svg.append(drawn("line", { class: `happened ${kind}`, x1: x(at), x2: x(at), y1: 4, y2: HEIGHT - BOTTOM }, drawn("title", {}, what)));
+  }
+  for (const { of, data } of lines) svg.append(...drawLine(data.filter(([at]) => end - at <= SECONDS * 1000), x, y, of));
+  const keys = lines.map(({ label, of }) => coloured(made("span", { class: "key" }, label), of));
+  return made("figure", { class: "chart" }, made("figcaption", {}, made("b", {}, title), ...keys), svg);
+}
+
+/** Pieces where there is something, and a dot where a point stands alone. */
+function drawLine(data, x, y, of) {
+  const marks = [];
+  let piece = [];
+  const finish = () => {
+    if (piece.length === 1) marks.push(coloured(drawn("circle", { class: "dot", cx: piece[0][0], cy: piece[0][1], r: 2.6 }), of));
+    else if (piece.length) marks.push(coloured(drawn("polyline", { class: "of", points: piece.map(([a, b]) => `${a.toFixed(1)},${b.toFixed(1)}`).join(" ") }), of));
+    piece = [];
+  };
+  for (const [at, value] of data) {
+    if (value === null) finish();
+    else piece.push([x(at), y(value)]);
+  }
+  finish();
+  return marks;
+}
+
+const inside = (part) => 6 + (1 - Math.min(1, Math.max(0, part))) * (HEIGHT - BOTTOM - 12);
+
+function logarithmic(values) {
+  const low = Math.min(-1, Math.floor(Math.log10(Math.min(...values, 1))));
+  const high = Math.max(2, Math.ceil(Math.log10(Math.max(...values, 1))));
+  const ticks = [];
+  for (let n = low; n <= high; n += high - low > 5 ? 2 : 1) ticks.push([10 ** n, n >= 3 ? `${10 ** (n - 3)} s` : `${10 ** n} ms`]);
+  return { y: (value) => inside((Math.log10(Math.max(value, 1e-3)) - low) / (high - low)), ticks };
+}
+
+function linear(values) {
+  const most = Math.max(4, ...values);
+  const step = [1, 2, 5, 10].map((n) => n * 10 ** Math.floor(Math.log10(most / 4))).find((n) => most / n <= 5);
+  const top = Math.ceil(most / step) * step;
+  const ticks = [];
+  for (let value = 0; value <= top; value += step) ticks.push([value, value.toLocaleString("en")]);
+  return { y: (value) => inside(value / top), ticks };
+}

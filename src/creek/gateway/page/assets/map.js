@@ -1,0 +1,79 @@
+// Replicas and the links between them. In a trial, links can be cut here.
+
+import { coloured, drawn, say } from "./made.js";
+
+const CENTRE = [180, 132];
+const SCISSORS = "M-5 -5 4 4M-5 5 4 -4M-6.5 -6.5a1.8 1.8 0 1 0 .1 0M-6.5 6.5a1.8 1.8 0 1 0 .1 0";
+const MEND = "M-5 0H5M0 -5V5";
+
+export class Map_ {
+  constructor(svg, cluster, pressed) {
+    this.svg = svg;
+    this.cluster = cluster;
+    this.pressed = pressed;
+    this.drawn = "";
+  }
+
+  draw() {
+    const { cluster } = this;
+    const shape = JSON.stringify([cluster.members, Boolean(cluster.trial)]);
+    if (shape !== this.drawn) this.begin(shape);
+    for (const [[one, other], group] of this.links) {
+      const up = cluster.linked(one, other);
+      group.classList.toggle("down", !up);
+      const path = group.querySelector("path");
+      path?.setAttribute("d", cluster.isCut(one, other) ? MEND : SCISSORS);
+      const what = cluster.isCut(one, other) ? "Heal" : "Cut";
+      group.setAttribute("aria-label", cluster.trial ? `${what} the link between ${one} and ${other}` : `The link between ${one} and ${other} is ${up ? "up" : "down"}`);
+    }
+    for (const [replica, group] of this.nodes) {
+      const at = cluster.at(replica);
+      group.classList.toggle("down", !at.live);
+      const leads = at.live && at.now.leader === replica;
+      group.querySelector(".crown").toggleAttribute("hidden", !leads);
+      group.querySelector(".crown").style.display = leads ? "" : "none";
+      say(group.querySelector(".role"), cluster.role(replica));
+    }
+  }
+
+  begin(shape) {
+    this.drawn = shape;
+    const { members, trial } = this.cluster;
+    const radius = members.length > 6 ? 22 : 30;
+    const places = new Map(members.map((replica, n) => {
+      const angle = (n / members.length) * 2 * Math.PI - Math.PI / 2;
+      return [replica, [CENTRE[0] + Math.cos(angle) * 128, CENTRE[1] + Math.sin(angle) * 88]];
+    }));
+    this.links = this.cluster.pairs().map(([one, other]) => {
+      const [x1, y1] = places.get(one);
+      const [x2, y2] = places.get(other);
+      const group = drawn("g", { class: "link", "data-link": `${one}-${other}` }, drawn("line", { x1, y1, x2, y2 }));
+      if (trial) this.offer(group, [one, other], (x1 + x2) / 2, (y1 + y2) / 2);
+      else group.setAttribute("role", "img");
+      return [[one, other], group];
+    });
+    this.nodes = members.map((replica) => {
+      const [x, y] = places.get(replica);
+      const group = drawn("g", { class: "node", transform: `translate(${x} ${y})` },
+        drawn("circle", { r: radius }),
+        drawn("path", { class: "crown", d: `M-11 ${-radius - 4}l-2 -12 7 5 6 -8 6 8 7 -5 -2 12Z` }),
+        drawn("text", { class: "number" }, String(replica)),
+        drawn("text", { class: "role", y: radius + 17 }));
+      coloured(group, replica).querySelector("circle").style.stroke = "var(--of)";
+      return [replica, group];
+    });
+    this.svg.replaceChildren(...this.links.map(([, group]) => group), ...this.nodes.map(([, group]) => group));
+  }
+
+  offer(group, link, x, y) {
+    group.setAttribute("role", "button");
+    group.setAttribute("tabindex", "0");
+    group.append(drawn("g", { transform: `translate(${x} ${y})` }, drawn("circle", { r: 14 }), drawn("path", { d: SCISSORS })));
+    group.addEventListener("click", () => this.pressed(link));
+    group.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      this.pressed(link);
+    });
+  }
+}

@@ -1,0 +1,189 @@
+// What can be done in a trial: call operations, cut links, kill replicas; and what one has seen of it.
+
+import { made, say } from "./made.js";
+import { groups } from "./words.js";
+
+const EXAMPLES = { string: "lamp", boolean: "true", array: "[1, 2]" };
+const byId = (id) => document.getElementById(id);
+
+export class Trial {
+  constructor(cluster, choose) {
+    this.cluster = cluster;
+    this.choose = choose;
+    this.done = new Set();
+    this.sides = new Set();
+    this.typed = new Map(); // what was given last, by the names of arguments
+    this.drawn = "";
+    byId("operation").addEventListener("change", () => this.ask());
+    byId("call").addEventListener("submit", (event) => { event.preventDefault(); this.call(); });
+    byId("heal").addEventListener("click", () => this.heal());
+  }
+
+  // --- breaking and mending ----------------------------------------------------------------
+
+  async control(path, body) {
+    const { control, secret } = this.cluster.trial;
+    try {
+      const response = await fetch(control + path, {
+        method: "POST",
+        headers: { "Content-Type": "application/json", "Creek-Trial": secret },
+        body: JSON.stringify(body),
+      });
+      if (!response.ok) this.tell((await response.json()).detail, true);
+    } catch {
+      this.tell("‘creek up’ does not answer: has it ended?", true);
+    }
+  }
+
+  press([one, other]) {
+    return this.control(this.cluster.isCut(one, other) ? "/heal" : "/cut", { links: [[one, other]] });
+  }
+
+  linksOf(replica) {
+    return this.cluster.members.filter((each) => each !== replica).map((each) => [replica, each]);
+  }
+
+  isIsolated(replica) {
+    return this.linksOf(replica).every(([one, other]) => this.cluster.isCut(one, other));
+  }
+
+  isolate(replica) {
+    return this.control(this.isIsolated(replica) ? "/heal" : "/cut", { links: this.linksOf(replica) });
+  }
+
+  heal() {
+    return this.control("/heal", { links: this.cluster.pairs() });
+  }
+
+  killOrStart(replica) {
+    return this.control(this.cluster.at(replica).live ? "/kill" : "/start", { replica });
+  }
+
+  actsFor(replica) {
+    const isolate = made("button", { type: "button", class: "act", "data-act": "isolate", onclick: () => this.isolate(replica) }, "isolate");
+    const kill = made("button", { type: "button", class: "act", "data-act": "kill", onclick: () => this.killOrStart(replica) }, "kill");
+    return [isolate, kill];
+  }
+
+  // --- calling -------------------------------------------------------------------------------
+
+  draw(columns) {
+    const { cluster } = this;
+    byId("trial").hidden = !cluster.trial;
+    if (!cluster.trial) return;
+    if (this.drawn !== String(cluster.members)) this.begin();
+    for (const column of columns) {
+      const [isolate, kill] = column.acts.children;
+      column.acts.hidden = false;
+      say(isolate, this.isIsolated(column.replica) ? "heal" : "isolate");
+      say(kill, cluster.at(column.replica).live ? "kill" : "start");
+      isolate.setAttribute("aria-label", `${isolate.textContent} replica ${column.replica}`);
+      kill.setAttribute("aria-label", `${kill.textContent} replica ${column.replica}`);
+    }
+    byId("heal").disabled = !cluster.pairs().some(([one, other]) => cluster.isCut(one, other));
+    this.guide();
+  }
+
+  begin() {
+    this.drawn = String(this.cluster.members);
+    const { operations } = this.cluster.about;
+    byId("operation").replaceChildren(...operations.map(({ name }) => made("option", { value: name }, name)));
+    const first = operations.find((each) => !each.readonly) ?? operations[0];
+    byId("operation").value = first?.name;
+    byId("places").replaceChildren(...[...this.cluster.members, "each"].map((each, n) => made("label", {},
+      made("input", { type: "radio", name: "at", value: String(each), checked: n === 0 }), made("span", {}, String(each)))));
+    this.ask();
+  }
+
+  operation() {
+    const name = byId("operation").value;
+    return this.cluster.about.operations.find((each) => each.name === name);
+  }
+
+  ask() {
+    const { takes, about } = this.operation();
+    for (const { name, value } of byId("arguments").querySelectorAll("input")) this.typed.set(name, value);
+    byId("arguments").replaceChildren(...takes.map((each) => made("label", { class: "field" },
+      made("span", {}, each.required ? each.name : `${each.name} (optional)`),
+      made("input", { name: each.name, value: this.typed.get(each.name) ?? (each.required ? EXAMPLES[each.type] ?? "3" : ""), required: each.required, placeholder: hint(each), spellcheck: "false", autocapitalize: "off" }))));
+    say(byId("about"), about);
+  }
+
+  given() {
+    const body = {};
+    for (const each of this.operation().takes) {
+      const text = byId("arguments").querySelector(`[name="${CSS.escape(each.name)}"]`).value.trim();
+      if (text || each.required) body[each.name] = understood(text, each);
+    }
+    return body;
+  }
+
+  async call() {
+    const form = new FormData(byId("call"));
+    const strong = Boolean(form.get("strong"));
+    const at = form.get("at") === "each" ? this.cluster.living() : [Number(form.get("at"))];
+    const operation = this.operation();
+    const body = this.given();
+    byId("said").replaceChildren();
+    await Promise.all(at.map((replica) => this.callAt(replica, operation, body, strong)));
+  }
+
+  async callAt(replica, { name, readonly }, body, strong) {
+    const query = `consistency=${strong ? "strong" : "weak"}&wait=tentative&timeout=5`;
+    const where = `${this.cluster.at(replica).address}/operations/${encodeURIComponent(name)}?${query}`;
+    try {
+      const response = await fetch(where, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+      const told = await response.json();
+      const ordered = told.call && !(readonly && !strong);
+      if (ordered) this.choose(told.call);
+      if (!strong && ordered) this.sides.add(replica);
+      if (response.status === 202) this.tell(`Replica ${replica} waits for a majority.`);
+      else if (response.ok) this.tell(`Replica ${replica} says ${JSON.stringify(told.value)}${ordered ? "" : ", and has nothing to order: it only read"} (${told.kind}).`);
+      else this.tell(`Replica ${replica}: ${told.detail}`, !told.kind);
+    } catch {
+      this.tell(`Replica ${replica} does not answer.`, true);
+    }
+  }
+
+  tell(text, bad = false) {
+    byId("said").append(made("div", { class: bad ? "bad" : "" }, text));
+  }
+
+  // --- what one has seen ---------------------------------------------------------------------
+
+  guide() {
+    const { cluster } = this;
+    const parts = groups(cluster);
+    const split = parts.length > 1;
+    if (split) {
+      if (!this.split) { this.sides.clear(); ["both", "differ", "heal"].forEach((each) => this.done.delete(each)); }
+      this.done.add("cut");
+      if (parts.filter((part) => part.some((each) => this.sides.has(each))).length > 1) this.done.add("both");
+      const lists = new Set(cluster.living().map((each) => cluster.at(each).now.tentative.filter((entry) => !entry.own).map(({ id }) => id).join()));
+      if (this.done.has("both") && lists.size > 1) this.done.add("differ");
+    } else if (this.done.has("differ") && this.isMerged()) {
+      this.done.add("heal");
+    }
+    this.split = split;
+    for (const step of byId("steps").children) step.classList.toggle("done", this.done.has(step.dataset.step));
+  }
+
+  isMerged() {
+    const living = this.cluster.living().map((each) => this.cluster.at(each).now);
+    return living.length === this.cluster.members.length
+      && new Set(living.map((now) => now.committed_length)).size === 1
+      && living.every((now) => !now.tentative.some((entry) => !entry.own));
+  }
+}
+
+function hint({ type, rest, required, default: usual }) {
+  if (rest) return "[1, 2, …]";
+  if (!required && usual !== "None") return usual;
+  return { string: "text", integer: "number", number: "number", boolean: "true or false" }[type] ?? "3, text or [1, 2]";
+}
+
+/** A number is a number, and whatever is no JSON is a text. */
+function understood(text, { type }) {
+  if (type === "string") return text;
+  try { return JSON.parse(text); } catch { return text; }
+}

@@ -13,9 +13,8 @@ from creek.cluster import clients, waiting, wire
 from creek.cluster.config import read_config
 from creek.cluster.server import Server
 from creek.errors import UsageError
-from creek.load.ports import free_port
 from creek.protocol.dots import Dot
-from tests.cluster.house import House, house, run
+from tests.cluster.house import House, free_port, house, run
 
 
 class Wire:

@@ -16,8 +16,7 @@ from creek.cluster.certificates import Pair, issue, new_authority
 from creek.cluster.config import Security, read_config
 from creek.cluster.security import answering
 from creek.cluster.server import Server
-from creek.load.ports import free_port
-from tests.cluster.house import House, house, run
+from tests.cluster.house import House, free_port, house, run
 
 HERE = ("127.0.0.1",)
 

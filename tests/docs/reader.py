@@ -15,7 +15,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from creek.load.local import PEERS_AFTER
+from creek.load.local import HTTP_AFTER, PEERS_AFTER
 from tests.docs.pages import Command
 
 PATIENCE_S = 60.0
@@ -83,7 +83,7 @@ class Reader:
     def adapted(self, text: str) -> str:
         """With ports that are free here, and processes that are there."""
         for replica in range(3):
-            for first in (FIRST_PORT, FIRST_PORT + PEERS_AFTER):
+            for first in (FIRST_PORT, FIRST_PORT + PEERS_AFTER, FIRST_PORT + HTTP_AFTER):
                 there = f":{self.port + first - FIRST_PORT + replica}"
                 text = re.sub(rf"(?<=[\w.\]]):{first + replica}\b", there, text)
         for written, process in self._processes.items():

@@ -20,12 +20,13 @@ from creek.cli.exits import FINE
 from creek.cli.options import import_from_here
 from creek.cli.output import program, results
 from creek.cli.replicas import Row, replicas_table, state_of
+from creek.cli.trial import Breaking
 from creek.cli.words import counted
 from creek.client import NotDone, connect
 from creek.cluster.config import load_datatype
 from creek.errors import UsageError
 from creek.execution.datatype import DataType
-from creek.load.local import PEERS_AFTER, LocalCluster
+from creek.load.local import HTTP_AFTER, PEERS_AFTER, LocalCluster
 
 LOOK_S: Final = 0.5
 EVENTS_SHOWN: Final = 6
@@ -76,6 +77,7 @@ class _Made(msgspec.Struct, forbid_unknown_fields=True):
 def up(replicas: int, datatype: str, folder: Path | None, port: int, durability: str) -> int:
     """Run a cluster on this machine, one process for each replica, until it is interrupted, and
     show how it is. A replica that is killed is started again; one that ends by itself is not.
+    Each serves a page that shows the cluster as it lives, and lets you break it.
 
     \b
     Examples:
@@ -92,7 +94,7 @@ def up(replicas: int, datatype: str, folder: Path | None, port: int, durability:
     with _folder(folder, made) as home:
         options = ("--durability", durability)
         cluster = LocalCluster(
-            home, replicas=replicas, datatype=datatype, options=options, port=port
+            home, replicas=replicas, datatype=datatype, options=options, port=port, http=True
         )
         _introduce(cluster, replicated, folder)
         cluster.start()
@@ -133,7 +135,7 @@ def _folder(folder: Path | None, made: _Made) -> Iterator[Path]:
 
 def _refuse_ports_in_use(first: int, replicas: int) -> None:
     numbers = range(first, first + replicas)
-    for port in (*numbers, *(each + PEERS_AFTER for each in numbers)):
+    for port in [each + after for after in (0, PEERS_AFTER, HTTP_AFTER) for each in numbers]:
         with socket.socket() as tried:
             tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -150,6 +152,8 @@ def _introduce(cluster: LocalCluster, datatype: DataType, folder: Path | None) -
     number = counted(len(cluster.addresses), "replica")
     data = f"Their data is in {folder}." if folder else "Data goes with them: --data DIR keeps it."
     click.echo(f"{number} of '{datatype.name}' on this machine, until Ctrl-C. {data}")
+    click.echo()
+    click.echo(f"  http://{cluster.http[0]}    # a page: watch them, call operations, cut links")
     click.echo()
     if datatype.name == "kv":
         click.echo(f"  {name} call{option} put lamp 3             # weak: answered at once")
@@ -190,20 +194,24 @@ class _View:
             loop.add_signal_handler(number, over.set)
         watching = [loop.create_task(self._watch(each)) for each in range(len(self._rows))]
         try:
-            if self._console.is_terminal:
-                with Live(console=self._console, auto_refresh=False) as live:
-                    while not over.is_set():
-                        self._look_after()
-                        live.update(self._drawn(), refresh=True)
-                        await _first(over, LOOK_S)
-            else:
-                while not over.is_set():
-                    self._look_after()
-                    await _first(over, LOOK_S)
+            async with Breaking(self._cluster, self._tell).asked():
+                await self._show(over)
         finally:
             for task in watching:
                 task.cancel()
             await asyncio.gather(*watching, return_exceptions=True)
+
+    async def _show(self, over: asyncio.Event) -> None:
+        if self._console.is_terminal:
+            with Live(console=self._console, auto_refresh=False) as live:
+                while not over.is_set():
+                    self._look_after()
+                    live.update(self._drawn(), refresh=True)
+                    await _first(over, LOOK_S)
+        else:
+            while not over.is_set():
+                self._look_after()
+                await _first(over, LOOK_S)
 
     async def _watch(self, replica: int) -> None:
         address = self._cluster.addresses[replica]

@@ -15,8 +15,8 @@ from time import perf_counter_ns
 from typing import Final
 
 from creek.load.line import Done
-from creek.load.local import free_port
 from creek.load.meter import STRONG_STABLE, Meter
+from creek.load.ports import free_port
 from creek.load.streams import Asked
 
 NAME: Final = "etcd"

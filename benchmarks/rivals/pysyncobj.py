@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from creek.load.local import free_port
+from creek.load.ports import free_port
 
 NAME: Final = "PySyncObj"
 

@@ -16,9 +16,10 @@ from creek.checkers import Ok, check_all
 from creek.client import Database
 from creek.evaluation import datatype_of
 from creek.history import History, gather
+from creek.load.ports import free_port
 from tests.cluster.faults_links import Links
 from tests.cluster.faults_load import AHEAD, Load
-from tests.cluster.house import free_port, is_settled
+from tests.cluster.house import is_settled
 from tests.cluster.processes import Processes
 
 TICK_MS = 10

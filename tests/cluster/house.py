@@ -1,40 +1,22 @@
 """A cluster in this process: real sockets, real journals, as many replicas as a test wants."""
 
 import asyncio
-import os
-import socket
-from collections.abc import AsyncIterator, Coroutine, Iterator
-from contextlib import asynccontextmanager, suppress
-from itertools import cycle
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from creek.client import Database, connect
 from creek.cluster.config import ServerConfig
 from creek.cluster.server import Server
+from creek.load.ports import free_port
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
+"""Much more than anything takes: machines may be slow."""
 
 
 def run(story: Coroutine[Any, Any, None]) -> None:
     asyncio.run(story)
-
-
-PORTS = range(12_000, 32_000)
-"""Below those that a system gives to who dials: else a connection could have the port of a replica
-that is about to start."""
-_ports: Iterator[int] = cycle((*PORTS[os.getpid() * 131 % len(PORTS) :], *PORTS))
-
-
-def free_port() -> int:
-    """One that nobody listens at, and that was not given before for long."""
-    for port in _ports:
-        with socket.socket() as tried:
-            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            with suppress(OSError):
-                tried.bind(("127.0.0.1", port))
-                return port
-    raise AssertionError("there is always another one")
 
 
 def is_settled(statuses: list[dict[str, Any]]) -> bool:

@@ -1,21 +1,14 @@
-"""Ports for a cluster, all of them free."""
-
-import os
-import socket
+"""Ports for a cluster that `creek up` starts: those of its replicas follow each other."""
 
 from creek.load.local import HTTP_AFTER, PEERS_AFTER
+from creek.load.ports import is_free, reserve
 
 
 def free_ports(replicas: int = 3) -> int:
-    """The first one of those for clients; those for replicas and browsers are free, too. None of
-    them is one that a system gives away."""
-    for first in range(10_000 + os.getpid() * 7 % 10_000, 30_000, 300):
-        try:
-            for port in range(first, first + replicas):
-                for each in (port, port + PEERS_AFTER, port + HTTP_AFTER):
-                    with socket.socket() as tried:
-                        tried.bind(("127.0.0.1", each))
-        except OSError:
-            continue
-        return first
-    raise AssertionError("no ports are free")
+    """The first one of those for clients; those for replicas and browsers are free, too."""
+    block = reserve()
+    for first in block[: -HTTP_AFTER - replicas]:
+        wanted = range(first, first + replicas)
+        if all(is_free(port + after) for port in wanted for after in (0, PEERS_AFTER, HTTP_AFTER)):
+            return first
+    raise AssertionError(f"somebody uses all ports from {block.start} to {block.stop}")

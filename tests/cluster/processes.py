@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from creek.client import Database, connect
-from tests.cluster.house import PATIENCE_S, free_port, is_settled
+from creek.load.ports import free_port
+from tests.cluster.house import PATIENCE_S, is_settled
 
 CREEK = ("-m", "creek")
 

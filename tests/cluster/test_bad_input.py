@@ -13,8 +13,9 @@ from creek.cluster import clients, waiting, wire
 from creek.cluster.config import read_config
 from creek.cluster.server import Server
 from creek.errors import UsageError
+from creek.load.ports import free_port
 from creek.protocol.dots import Dot
-from tests.cluster.house import House, free_port, house, run
+from tests.cluster.house import House, house, run
 
 
 class Wire:

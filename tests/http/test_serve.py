@@ -8,7 +8,8 @@ import urllib.request
 from pathlib import Path
 from urllib.error import URLError
 
-from tests.cluster.house import PATIENCE_S, free_port
+from creek.load.ports import free_port
+from tests.cluster.house import PATIENCE_S
 
 
 def command(folder: Path, http: int) -> list[str]:

@@ -146,8 +146,9 @@ class Driver:
 
     @property
     def backlog(self) -> int:
-        """Tasks that wait for their turn, and batches that wait for the disk."""
-        return self.executor.waiting() + len(self._held)
+        """What is to be carried out in this turn, tasks that wait for theirs, and batches that wait
+        for the disk: with none of them, the replica has done all that it can."""
+        return self._due + self.executor.waiting() + len(self._held)
 
     # --- effects ------------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -13,8 +12,11 @@ from typing import Any, Final
 
 from creek.client import connect
 from creek.errors import StorageFault
+from creek.load.ports import free_port
 
 PATIENCE_S: Final = 60.0
+LOOK_S: Final = 0.5
+"""Between two looks whether all are still there."""
 PEERS_AFTER: Final = 100
 """Ports between where clients find a replica and where others do."""
 HTTP_AFTER: Final = 200
@@ -118,8 +120,16 @@ class LocalCluster:
     async def _until(self, holds: Callable[[list[dict[str, Any]]], bool]) -> None:
         try:
             async with asyncio.timeout(PATIENCE_S):
-                while not holds(await self.statuses()):
+                while True:
                     self._look_after()
+                    asked = asyncio.ensure_future(self.statuses())
+                    try:
+                        while not (await asyncio.wait((asked,), timeout=LOOK_S))[0]:
+                            self._look_after()  # one that ended is asked in vain
+                        if holds(asked.result()):
+                            return
+                    finally:
+                        asked.cancel()
                     await asyncio.sleep(0.02)
         except TimeoutError as error:
             raise StorageFault(f"the cluster does not come to rest: see {self.folder}") from error
@@ -161,13 +171,6 @@ def _close(process: "subprocess.Popen[bytes]") -> None:
 def _addresses(number: int, first: int | None) -> list[str]:
     ports = [first + each if first else free_port() for each in range(number)]
     return [f"127.0.0.1:{port}" for port in ports]
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-    return port
 
 
 LOAD: Final = "the load"

@@ -135,8 +135,8 @@ def problem(message: object, sender: int, settings: Settings) -> str | None:
             return _instance(instance) or _first(_batch(batch, ever) for batch in batches)
         case Snapshot(checkpoint=checkpoint):
             return _checkpoint(checkpoint, settings)
-        case Anew(ballot=ballot):
-            found = _ballot(ballot, settings, settings.members)
+        case Anew(ballot=ballot, delivered=delivered):
+            found = _ballot(ballot, settings, settings.members) or _instance(delivered)
             return found or (None if ballot.replica == sender else NOT_YOURS)
         case Known(ballot=ballot, decided=decided, accepted=accepted, received=dots):
             told = Promise(ballot, decided, accepted)

@@ -204,7 +204,7 @@ class Broadcasts:
                 self.cab.look_on(self._ticks, self._application.settled_instance())
             return
         if self.newcomer is not None:
-            self.newcomer.tick(self._ticks)
+            self.newcomer.tick(self._ticks, self.cab.learner.delivered)
         self.omega.tick(self._ticks)
         self.gossip.tick(self._ticks)
         self.cab.tick(self._ticks, self._application.settled_instance())
@@ -309,7 +309,7 @@ class Broadcasts:
         self.gossip.keep_again(sender, requests)
         known = self.cab.tell_all(message, sender, self.gossip.received.freeze())
         self.outbox.sends.append(Send((sender,), known))
-        if self._application.settled_instance():
+        if self._application.settled_instance() > message.delivered:
             self._send_snapshot(sender)
 
     def _enter_if_informed(self, newcomer: Newcomer) -> None:

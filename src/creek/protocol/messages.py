@@ -172,6 +172,8 @@ class Anew(msgspec.Struct, frozen=True, array_like=True, tag=40):
     tell it what you know."""
 
     ballot: Ballot
+    delivered: int = 0
+    """What the instances below this one delivered, it has."""
 
 
 class Known(msgspec.Struct, frozen=True, array_like=True, tag=41):

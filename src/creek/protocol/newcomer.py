@@ -43,9 +43,12 @@ class Newcomer:
         self._known: dict[int, Known] = {}
         self._asked_at: int | None = None
         self._ticks = 0
+        self._delivered = 0
 
-    def tick(self, ticks: int) -> None:
+    def tick(self, ticks: int, delivered: int) -> None:
+        """`delivered`: the first instance of which it has neither a decision nor a checkpoint."""
         self._ticks = ticks
+        self._delivered = delivered
         if self._asked_at is None or ticks - self._asked_at >= self._settings.retry_ticks:
             self._ask()
 
@@ -92,4 +95,4 @@ class Newcomer:
 
     def _ask(self) -> None:
         self._asked_at = self._ticks
-        self._outbox.sends.append(Send(self.waits_for(), Anew(self._ballot)))
+        self._outbox.sends.append(Send(self.waits_for(), Anew(self._ballot, self._delivered)))

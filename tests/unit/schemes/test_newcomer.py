@@ -5,7 +5,8 @@ import pytest
 
 from creek.datatypes.kv import KV
 from creek.protocol.dots import Dot
-from creek.protocol.messages import Accept, Anew, Cast, Pulled, Vote
+from creek.protocol.messages import Accept, Anew, Cast, Image, Pulled, Snapshot, Vote, encode
+from creek.protocol.omega import NO_BALLOT
 from creek.schemes.basic import BasicReplica
 from tests.unit.schemes.bench import Bench
 
@@ -246,6 +247,25 @@ def test_who_is_killed_before_it_takes_part_begins_anew() -> None:
     bench.cut.clear()
     bench.tick(PATIENCE_TICKS)
     assert bench[2].waits_for() is None
+
+
+def test_who_has_a_checkpoint_is_not_sent_the_same_again() -> None:
+    bench = running_bench(checkpoint_every=4)
+    for number in range(12):
+        bench.invoke(0, "put", "a", number, strong=True)
+        bench.tick(2)
+    bench.tick(PATIENCE_TICKS)
+    kept = bench[1].checkpoint()
+    lose_disk(bench, 2)
+    bench.journals[2].append(encode(Image(kept, NO_BALLOT, (), (), ())))
+    bench.restart(2)
+    bench.sent.clear()
+    bench.tick(PATIENCE_TICKS)
+    assert bench[2].waits_for() is None
+    assert bench[2].state() == {"a": 11}
+    asked = [message for _, _, message in bench.sent if isinstance(message, Anew)]
+    assert {each.delivered for each in asked} == {kept.instance}
+    assert not any(isinstance(message, Snapshot) for _, _, message in bench.sent)
 
 
 def test_a_question_that_is_asked_twice_is_answered_alike() -> None:

@@ -18,7 +18,7 @@ from creek.execution.keys import Place
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Effects, Task
 from creek.protocol.members import Configuration
-from creek.protocol.messages import Message, Record, decode_message, encode
+from creek.protocol.messages import Checkpoint, Message, Record, decode_message, encode
 from creek.protocol.request import Operation, Request
 from creek.protocol.values import Key
 from creek.schemes.basic import BasicReplica
@@ -130,6 +130,9 @@ class Recorded:
         self, length: int, start: Place, stop: Place
     ) -> Iterator[tuple[Key, object]]:
         return self._replica.committed_items(length, start, stop)
+
+    def checkpoint(self) -> Checkpoint:
+        return self._replica.checkpoint()
 
     def progress(self) -> dict[int, int]:
         return self._replica.progress()

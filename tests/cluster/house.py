@@ -33,16 +33,18 @@ class House:
         self._clients = {each: f"127.0.0.1:{free_port()}" for each in range(replicas)}
         self.servers: dict[int, Server] = {}
 
+    def config(self, replica: int, **more: Any) -> ServerConfig:
+        return ServerConfig(
+            replica=replica,
+            members=self._members,
+            clients=self._clients[replica],
+            data=str(self._folder / str(replica)),
+            **{**self.settings, **more},
+        )
+
     async def start(self, *replicas: int, **more: Any) -> None:
         for replica in replicas or tuple(self._members):
-            config = ServerConfig(
-                replica=replica,
-                members=self._members,
-                clients=self._clients[replica],
-                data=str(self._folder / str(replica)),
-                **{**self.settings, **more},
-            )
-            server = Server(config)
+            server = Server(self.config(replica, **more))
             await server.start()
             self.servers[replica] = server
 

@@ -22,7 +22,7 @@ from creek.client.blocking import Blocking
 from creek.client.callers import Caller, How, Issued, Session
 from creek.client.calls import Call
 from creek.client.errors import NotDone, Unknown
-from creek.client.finding import PAUSE_S, Finder
+from creek.client.finding import PAUSE_S, Finder, trusting
 from creek.client.line import Line
 from creek.cluster import wire
 from creek.errors import BadValue, MalformedMessage, UnknownName, UsageError
@@ -377,15 +377,11 @@ def connect(
         raise BadValue(f"datatype is a creek.DataType or its name, not {what}")
     if not texts:
         raise BadValue("no address was given: name at least one replica as HOST:PORT")
-    try:
-        secured = None if authority is None else ssl.create_default_context(cafile=authority)
-    except OSError as error:
-        raise UsageError(f"authority {authority}: {error.strerror or error}") from error
     return Database(
         [wire.address_of(text.strip()) for text in texts],
         datatype=datatype,
         token=token,
-        secured=secured,
+        secured=trusting(authority),
         timeout=timeout,
         patience=patience,
     )

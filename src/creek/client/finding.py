@@ -51,6 +51,14 @@ class Finder:
             await asyncio.sleep(PAUSE_S)
 
 
+def trusting(authority: str | None) -> ssl.SSLContext | None:
+    """The certificates in a file; None: nothing is encrypted."""
+    try:
+        return None if authority is None else ssl.create_default_context(cafile=authority)
+    except OSError as error:
+        raise UsageError(f"authority {authority}: {error.strerror or error}") from error
+
+
 def _why(error: Exception) -> str:
     if isinstance(error, OSError) and (error.errno or 0) > 0:
         return os.strerror(error.errno or 0)

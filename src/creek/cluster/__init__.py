@@ -10,6 +10,9 @@ security  TLS, and what is counted of it; certificates: made for a trial
 waiting   calls that come after what has not arrived yet
 once      a call that is asked again is not executed again
 execution where operations run; gate: in a thread of their own; watchdog: for too long
+copies    of the committed state, in pieces; taking: how one is taken
+backup    a copy in a file; restore: a new cluster that begins with one
+retelling what was committed, as a journal tells
 digests   do the replicas agree?
 bounds    how much may wait for a majority
 upkeep    what is looked after from time to time

@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol, cast
 
 import msgspec
 
+from creek.cluster.copies import Copies
 from creek.cluster.membership import ADD, REMOVE
 from creek.cluster.once import CALLS_KEPT, call_once
 from creek.cluster.waiting import WaitingRoom
@@ -24,6 +25,7 @@ from creek.cluster.wire import (
     WIRE_VERSION,
     Answer,
     Call,
+    CopyRequest,
     Denied,
     Enough,
     Frames,
@@ -31,6 +33,7 @@ from creek.cluster.wire import (
     FromClient,
     Hello,
     Issued,
+    MoreRequest,
     Refused,
     Status,
     StatusRequest,
@@ -93,6 +96,7 @@ class Desk:
         refusal: Callable[[bool], tuple[str, str] | None],
         status: Callable[[], dict[str, Any]],
         count: Callable[[str], None],
+        copies: Copies,
         tokens: Mapping[str, str] | None = None,
     ) -> None:
         """`refusal(strong)`: why nothing can be done now, as (reason, message), or None.
@@ -105,6 +109,7 @@ class Desk:
         self.refusal = refusal
         self.status = status
         self.count = count
+        self.copies = copies
         self.tokens = tokens
         self.connections: set[Connection] = set()
         self._asked: dict[Dot, tuple[Caller, int]] = {}
@@ -223,6 +228,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._silence.cancel()
         self._desk.connections.discard(self)
+        self._desk.copies.give_up(self)
         self._desk.forget(self._ids.values())
         self._ids.clear()
         for number in tuple(self._calls):
@@ -263,6 +269,10 @@ class Connection(asyncio.Protocol):
                 self._over(number)
             case StatusRequest(number=number):
                 self._say(Status(number, self._desk.status()))
+            case CopyRequest():
+                self._desk.copies.begin(self, message, self._say)
+            case MoreRequest():
+                self._say(self._desk.copies.more(self, message))
 
     def _greet(self, hello: Hello) -> None:
         desk = self._desk

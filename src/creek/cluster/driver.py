@@ -26,7 +26,7 @@ from creek.errors import CreekError, StorageFault
 from creek.execution.execution import Execution
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Digest, Effects, Event, Kind, Response, Send, Task
-from creek.protocol.messages import Cast, Message, Record
+from creek.protocol.messages import Cast, Checkpoint, Message, Record
 from creek.protocol.request import Operation, Request
 from creek.schemes.contract import Replica
 
@@ -111,6 +111,10 @@ class Driver:
         if self._journal.failed is None and not self._halted:
             self._step(self.replica.tick, now_us())
             self._soon()
+
+    def checkpoint(self) -> Checkpoint:
+        with self.executor.gate:
+            return self.replica.checkpoint()
 
     def _completed(self, task: Task, execution: Execution) -> None:
         if not self._halted:

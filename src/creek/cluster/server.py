@@ -13,6 +13,7 @@ from typing import Any, Final
 from creek.cluster.bounds import Undecided
 from creek.cluster.clients import Connection, Desk
 from creek.cluster.config import ServerConfig, load_datatype
+from creek.cluster.copies import Copies, Taken
 from creek.cluster.digests import DIGEST_EVERY, Digests
 from creek.cluster.driver import Driver
 from creek.cluster.execution import Executor, Inline, Threaded
@@ -26,6 +27,7 @@ from creek.cluster.onlooker import Onlooker
 from creek.cluster.peers import Listener, Peers
 from creek.cluster.recorder import Recorder
 from creek.cluster.security import answering, dialling
+from creek.cluster.taking import take
 from creek.cluster.trial import Trial
 from creek.cluster.upkeep import (
     compare_digests,
@@ -133,6 +135,7 @@ class Server:
             refusal=self._refusal,
             status=self.status,
             count=self._count,
+            copies=Copies(self._take),
             tokens=_by_token(config.security.tokens) if config.security.tokens else None,
         )
         self.driver = Driver(
@@ -401,6 +404,10 @@ class Server:
         id = self.driver.invoke(operation, False, 0)
         self._own[id] = asyncio.get_running_loop().create_future()
         return await self._own[id]
+
+    async def _take(self, operations: bool) -> Taken:
+        name = self._datatype.name
+        return await take(self.config, name, self.driver, self.journal, operations)
 
     def _log_journal(self, line: str) -> None:
         self.events.warning("journal.noticed", line)

@@ -142,7 +142,21 @@ class StatusRequest(msgspec.Struct, frozen=True, array_like=True, tag=13):
     number: int
 
 
-FromClient: TypeAlias = Hello | Call | Enough | StatusRequest
+class CopyRequest(msgspec.Struct, frozen=True, array_like=True, tag=14):
+    """Please take a copy of the committed state, as bytes of a backup."""
+
+    number: int
+    operations: bool = False
+    """And of the operations that led to it, as far as they are at hand."""
+
+
+class MoreRequest(msgspec.Struct, frozen=True, array_like=True, tag=15):
+    """Please tell the next piece of the copy."""
+
+    number: int
+
+
+FromClient: TypeAlias = Hello | Call | Enough | StatusRequest | CopyRequest | MoreRequest
 
 
 # --- to a client ------------------------------------------------------------------------------
@@ -205,7 +219,27 @@ class Denied(msgspec.Struct, frozen=True, array_like=True, tag=25):
     message: str
 
 
-ToClient: TypeAlias = Welcome | Issued | Answer | Refused | Status | Denied
+class CopyBegun(msgspec.Struct, frozen=True, array_like=True, tag=26):
+    """The copy is taken: its pieces can be asked for."""
+
+    number: int
+    length: int
+    """How many requests are committed in it."""
+    registers: int
+    """How many registers will be told."""
+
+
+class Copied(msgspec.Struct, frozen=True, array_like=True, tag=27):
+    """A piece of the copy."""
+
+    number: int
+    data: bytes
+    done: int
+    """Of the registers, those that were told so far."""
+    last: bool
+
+
+ToClient: TypeAlias = Welcome | Issued | Answer | Refused | Status | Denied | CopyBegun | Copied
 
 REASONS: Final = (
     "unknown_operation",

@@ -16,7 +16,7 @@ from creek.execution.keys import Place
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Effects, Task
 from creek.protocol.members import Configuration
-from creek.protocol.messages import Message, Record
+from creek.protocol.messages import Checkpoint, Message, Record
 from creek.protocol.probes import Probes
 from creek.protocol.request import Operation, Request
 from creek.protocol.terms import Terms
@@ -89,6 +89,9 @@ class Replica(Protocol):
     ) -> Iterator[tuple[Key, object]]:
         """The registers that hold something after the first `length` requests of `committed`, from
         one place to another, in the order of their keys. To be read before the next input."""
+
+    def checkpoint(self) -> Checkpoint:
+        """The longest executed prefix of `committed` that ends with an instance, summed up."""
 
     def progress(self) -> dict[int, int]:
         """The instances that each replica has settled, as far as this one knows."""

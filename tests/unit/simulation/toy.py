@@ -13,7 +13,7 @@ from creek.execution.keys import Place
 from creek.protocol.dots import Dot, DotSet
 from creek.protocol.effects import Committed, Effects, Kind, Response, Send, Task, Work
 from creek.protocol.members import Configuration
-from creek.protocol.messages import Cast, Message, Pulled, Received, Record, Summary
+from creek.protocol.messages import Cast, Checkpoint, Message, Pulled, Received, Record, Summary
 from creek.protocol.outbox import Outbox
 from creek.protocol.probes import Probes
 from creek.protocol.request import Operation, Outcome, Request
@@ -136,6 +136,9 @@ class ToyReplica:
         self, length: int, start: Place, stop: Place
     ) -> Iterator[tuple[Key, object]]:
         return iter(self.state().items())
+
+    def checkpoint(self) -> Checkpoint:
+        raise NotImplementedError("it never forgets")
 
     def progress(self) -> dict[int, int]:
         return {}

@@ -1,0 +1,69 @@
+"""Taking a copy of what a live replica has committed."""
+
+import asyncio
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from creek.cluster.backup import Head
+from creek.cluster.config import ServerConfig
+from creek.cluster.copies import Taken
+from creek.cluster.driver import Driver, now_us
+from creek.cluster.journal import Journal
+from creek.cluster.retelling import told_by
+from creek.errors import StorageFault, UsageError
+from creek.protocol.messages import Checkpoint
+from creek.protocol.request import Request
+
+PATIENCE_S: Final = 5.0
+"""Until what is in the state is on disk as well."""
+LOOK_S: Final = 0.005
+
+
+async def take(
+    config: ServerConfig, datatype: str, driver: Driver, journal: Journal, operations: bool
+) -> Taken:
+    """The state after the longest prefix of `committed` that is executed and ends with an instance.
+    `operations`: with those that the journal still tells of."""
+    replica = driver.replica
+    if replica.waits_for() is not None:
+        raise UsageError("this replica has an empty disk, and does not take part yet: ask another")
+    checkpoint = driver.checkpoint()
+    requests: tuple[Request, ...] = ()
+    if operations:
+        await _until_durable(journal)
+        requests = await asyncio.to_thread(_told, Path(config.data), checkpoint)
+    head = Head(
+        cluster=config.cluster,
+        replica=config.replica,
+        members=replica.configuration().numbers,
+        datatype=datatype,
+        imported=config.datatype,
+        scheme=config.scheme,
+        release=version("creek"),
+        taken_us=now_us(),
+        length=checkpoint.length,
+        instance=checkpoint.instance,
+        ids=checkpoint.ids,
+        timestamp=checkpoint.timestamp,
+        registers=len(checkpoint.state),
+        first=checkpoint.length - len(requests),
+    )
+    return Taken(head, checkpoint, requests)
+
+
+async def _until_durable(journal: Journal) -> None:
+    end, tries = journal.end, int(PATIENCE_S / LOOK_S)
+    while journal.durable < end and tries:
+        tries -= 1
+        await asyncio.sleep(LOOK_S)
+
+
+def _told(folder: Path, checkpoint: Checkpoint) -> tuple[Request, ...]:
+    """The last requests of the prefix; none if the journal does not tell of its end."""
+    try:
+        first, requests = told_by(folder)
+    except StorageFault:
+        first, requests = told_by(folder)  # a new checkpoint removed what was being read
+    count = checkpoint.length - first
+    return requests[:count] if 0 <= count <= len(requests) else ()

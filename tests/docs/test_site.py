@@ -1,15 +1,18 @@
 """The site is built, whole, from what is there; and not where something public tells nothing."""
 
-import os
 import re
-import subprocess
-import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from tests.docs.pages import ROOT
+from tests.docs.site import build
+from tests.pipeline.browser import browsing
 from tools.site.names import Shown, section
 from tools.site.pages import PAGES
 from tools.site.settings import table
@@ -21,16 +24,7 @@ FETCHED = re.compile(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=\"?(?:https?
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    built = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(folder)],
-        cwd=ROOT,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    assert (built.returncode, built.stdout) == (0, "")
+    build(folder)
     return folder
 
 
@@ -53,6 +47,45 @@ def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
         assert FETCHED.findall(page.read_text()) == [], page
     for style in site.rglob("*.css"):
         assert not re.search(r"url\(\"?https?:", style.read_text()), style
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        """Nobody wants to know."""
+
+
+@pytest.fixture
+def served(site: Path) -> Iterator[str]:
+    """The site's address."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site))) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_it_is_searched_turned_dark_and_read_on_a_phone(served: str) -> None:
+    asked: list[str] = []
+    with browsing() as browser:
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(f"{served}/index.html")
+        ready = page.locator(".md-search-result__meta", has_text="Type to start searching")
+        ready.wait_for(state="attached")
+        page.locator("input.md-search__input").press_sequentially("apology")  # it minds keys alone
+        page.wait_for_selector(".md-search-result__item")
+        assert "The apology" in page.locator(".md-search-result__item").first.inner_text()
+
+        page.goto(f"{served}/tutorial.html")
+        page.locator("label[title=Dark]:visible").click()
+        page.wait_for_selector("body[data-md-color-scheme=slate]")
+
+        page.set_viewport_size({"width": 390, "height": 844})
+        page.click("header label[for=__drawer]")
+        page.get_by_text("Choose weak or strong").first.wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
+    assert [url for url in asked if not url.startswith((served, "data:", "blob:"))] == []
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -126,6 +127,9 @@ def serve(
       creek serve --join 127.0.0.1:7100 --listen 127.0.0.1:7203 --data data/3
       creek up --replicas 3                    three of them, for a trial
 
+    On SIGHUP it reads its configuration again, and takes over tokens, certificates and what is
+    logged.
+
     A replica that was added, by --join or by 'creek member add', finds in its folder who it is: it
     is started again without --join, or with it. To join, the token and the authority for clients
     are taken from CREEK_TOKEN and CREEK_AUTHORITY.
@@ -138,7 +142,7 @@ def serve(
     logs.set_up(config.log, config.log_level)
     import_from_here()
     with seldom_collecting():
-        event_loop.run(_serve(config, with_parent))
+        event_loop.run(_serve(config, with_parent, lambda: read_config(path, given)))
     return FINE
 
 
@@ -175,7 +179,10 @@ def _member(text: str) -> tuple[str, str]:
     return number, address
 
 
-async def _serve(config: ServerConfig, with_parent: bool) -> None:
+async def _serve(
+    config: ServerConfig, with_parent: bool, again: Callable[[], ServerConfig]
+) -> None:
+    """`again`: the configuration, as it is now."""
     speaker = _gateway(config)
     server = Server(config)
     await server.start()
@@ -190,6 +197,7 @@ async def _serve(config: ServerConfig, with_parent: bool) -> None:
     click.echo(f"{server.client_port}, journal in {config.data}")
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, server.over.set)
+    loop.add_signal_handler(signal.SIGHUP, _reload, server, again)
     await server.over.wait()
     if gateway is not None:
         await gateway.stop()
@@ -204,6 +212,13 @@ def _parent(server: Server, loop: asyncio.AbstractEventLoop) -> Parent:
         server.over.set()
 
     return Parent(0, server.try_out, ended)
+
+
+def _reload(server: Server, again: Callable[[], ServerConfig]) -> None:
+    try:
+        server.reload(again())
+    except UsageError as error:
+        server.events.error("configuration.refused", f"stays as it was: {error}")
 
 
 async def _started(gateway: "Gateway", server: Server) -> None:

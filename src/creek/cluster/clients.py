@@ -22,6 +22,7 @@ from creek.cluster.once import CALLS_KEPT, call_once
 from creek.cluster.waiting import WaitingRoom
 from creek.cluster.wire import (
     CLIENT_FRAME_MAX,
+    WIRE_OLDEST,
     WIRE_VERSION,
     Answer,
     Call,
@@ -39,6 +40,7 @@ from creek.cluster.wire import (
     StatusRequest,
     ToClient,
     Welcome,
+    common_version,
     frame_of,
     from_client,
 )
@@ -278,8 +280,10 @@ class Connection(asyncio.Protocol):
         desk = self._desk
         if self.client:
             raise MalformedMessage("a client says hello once")
-        if hello.version != WIRE_VERSION:
-            self._deny("version", f"this replica speaks version {WIRE_VERSION}")
+        version = common_version(hello.version, hello.oldest)
+        if version is None:
+            spoken = f"{WIRE_OLDEST} to {WIRE_VERSION}"
+            self._deny("version", f"this replica speaks version {spoken}, not {hello.version}")
         elif not desk.allows(hello.token):
             self._deny("token", "the token is missing, or none that this replica knows")
         elif hello.datatype not in ("", desk.datatype.name):
@@ -291,9 +295,7 @@ class Connection(asyncio.Protocol):
             self._silence.cancel()
             names = desk.datatype.operations
             operations = tuple((name, desk.datatype.is_readonly(name)) for name in names)
-            self._say(
-                Welcome(WIRE_VERSION, desk.cluster, desk.replica, desk.datatype.name, operations)
-            )
+            self._say(Welcome(version, desk.cluster, desk.replica, desk.datatype.name, operations))
 
     def _call(self, call: Call) -> None:
         if len(self._calls) >= CALLS_KEPT:

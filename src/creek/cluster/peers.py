@@ -21,10 +21,13 @@ import msgspec
 from creek.cluster.security import problem_of
 from creek.cluster.wire import (
     PEER_FRAME_MAX,
+    WIRE_OLDEST,
+    WIRE_VERSION,
     Frames,
     FromPeer,
     PeerHello,
     address_of,
+    common_version,
     frame_of,
     from_peer,
     peer_hello,
@@ -145,8 +148,11 @@ class Peers:
         ours = self.hello
         if hello.replica in self.cut:
             return Problem("cut", "the trial has cut this link")
-        if hello.version != ours.version:
-            return Problem("version", f"it speaks version {hello.version}, not {ours.version}")
+        if common_version(hello.version, hello.oldest) is None:
+            what = (
+                f"it speaks version {hello.version}, and this one {WIRE_OLDEST} to {WIRE_VERSION}"
+            )
+            return Problem("version", what)
         if hello.cluster != ours.cluster:
             what = f"it belongs to cluster '{hello.cluster}', not '{ours.cluster}'"
             return Problem("cluster", what)

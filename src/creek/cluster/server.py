@@ -10,6 +10,8 @@ from pathlib import Path
 from traceback import format_exception
 from typing import Any, Final
 
+import msgspec
+
 from creek.cluster.bounds import Undecided
 from creek.cluster.clients import Connection, Desk
 from creek.cluster.config import ServerConfig, load_datatype
@@ -20,6 +22,7 @@ from creek.cluster.execution import Executor, Inline, Threaded
 from creek.cluster.gate import Gate, Guarded
 from creek.cluster.journal import Journal
 from creek.cluster.logs import EventLog
+from creek.cluster.logs import set_up as set_up_logs
 from creek.cluster.membership import begun, change_asked
 from creek.cluster.metrics import Histogram, Latencies, TimedCalls
 from creek.cluster.once import Once
@@ -38,7 +41,7 @@ from creek.cluster.upkeep import (
 )
 from creek.cluster.watch import Watch
 from creek.cluster.watchdog import Watchdog
-from creek.cluster.wire import WIRE_VERSION, FromPeer, PeerHello, Told, address_of
+from creek.cluster.wire import WIRE_OLDEST, WIRE_VERSION, FromPeer, PeerHello, Told, address_of
 from creek.errors import StorageFault, UsageError
 from creek.execution.datatype import DataType
 from creek.protocol.dots import Dot
@@ -52,6 +55,8 @@ BACKLOG_MAX: Final = 20_000
 """Tasks and batches that wait: beyond that, clients are told that it is busy."""
 SAMPLE_S: Final = 0.25
 """Between two samples of its counters, where they are recorded."""
+RELOADED: Final = ("security", "log", "log_level")
+"""Keys of the configuration that a replica takes over while it runs."""
 WATCH_S: Final = 0.25
 """Between two looks for what its log should tell."""
 
@@ -80,6 +85,8 @@ class Server:
         self.digests = Digests(config.replica, configuration.numbers)
         self._datatype = load_datatype(config.datatype)
         self._servers: list[asyncio.Server] = []
+        self._contexts: list[ssl.SSLContext] = []
+        """Where certificates are, for connections to come."""
         self._tasks: list[asyncio.Task[None]] = []
         self.undecided = Undecided(config.strong_max)
         self._onlooker: Onlooker | None = None
@@ -122,6 +129,7 @@ class Server:
             self._configuration.epoch,
             config.members[config.replica],
             config.for_browsers,
+            WIRE_OLDEST,
         )
         self.peers = Peers(
             hello, config.peers, self._receive, self._count, self._dialling(), self._log_peer
@@ -210,6 +218,33 @@ class Server:
             self.driver.halt()
             self.events.error("replica.failed", f"stops: {error}")
             self.over.set()
+
+    def reload(self, config: ServerConfig) -> None:
+        """Take over what can change while it runs: tokens, certificates, and what is logged. Or
+        raise `UsageError`, and then all stays as it was."""
+        if config.is_secured != self.config.is_secured:
+            raise UsageError("encryption is switched on or off when the replica is started again")
+        if config.is_secured:
+            dialling(config.security)
+            for context in self._contexts:
+                context.load_cert_chain(config.security.certificate, config.security.key)
+        kept = {name: getattr(config, name) for name in RELOADED}
+        others = [
+            name
+            for name in ServerConfig.__struct_fields__
+            if name not in (*RELOADED, "members", "replica")
+            and getattr(config, name) != getattr(self.config, name)
+        ]
+        self.config = msgspec.structs.replace(self.config, **kept)
+        tokens = config.security.tokens
+        self.desk.tokens = _by_token(tokens) if tokens else None
+        set_up_logs(config.log, config.log_level)
+        self.events.info(
+            "configuration.reloaded", "tokens, certificates and logging are taken over"
+        )
+        if others:
+            what = f"takes effect when the replica is started again: {', '.join(others)}"
+            self.events.warning("configuration.waits", what)
 
     def status(self) -> dict[str, Any]:
         replica = self.driver.replica
@@ -312,10 +347,18 @@ class Server:
 
     def answering(self, mutual: bool) -> ssl.SSLContext | None:
         security = self.config.security
-        return answering(security, mutual, self._count) if self.config.is_secured else None
+        if not self.config.is_secured:
+            return None
+        context = answering(security, mutual, self._count)
+        self._contexts.append(context)
+        return context
 
     def _dialling(self) -> ssl.SSLContext | None:
-        return dialling(self.config.security) if self.config.is_secured else None
+        if not self.config.is_secured:
+            return None
+        context = dialling(self.config.security)
+        self._contexts.append(context)
+        return context
 
     # --- what happens -------------------------------------------------------------------------
 

@@ -20,7 +20,11 @@ from creek.protocol.messages import Message
 from creek.protocol.values import frozen
 
 WIRE_VERSION: Final = 1
-"""Raised when one who speaks the old version would misunderstand the new one."""
+"""Raised when one who speaks the old version would misunderstand the new one. Fields that are added
+at the end of a message, with a default, do not raise it: who does not know them leaves them out."""
+WIRE_OLDEST: Final = 1
+"""The oldest version that is still spoken with who knows no later one: that of the release before,
+so that a cluster can be upgraded replica by replica."""
 
 PEER_FRAME_MAX: Final = 64 * 1024 * 1024
 """Bytes. A snapshot of the state is one message."""
@@ -31,6 +35,13 @@ _LENGTH = struct.Struct(">I")
 
 class FrameTooLong(MalformedMessage):
     """Its length says more than is allowed: whoever sent it does not speak our language."""
+
+
+def common_version(version: int, oldest: int) -> int | None:
+    """The version to talk in with one who speaks these; None when there is none. One who does not
+    tell its oldest speaks only the one."""
+    common = min(version, WIRE_VERSION)
+    return common if common >= max(oldest or version, WIRE_OLDEST) else None
 
 
 def framed(payload: bytes) -> bytes:
@@ -91,6 +102,8 @@ class PeerHello(msgspec.Struct, frozen=True, array_like=True, tag=1):
     """Where replicas find it, for one that does not know it yet."""
     http: str = ""
     """Where browsers find it: the beginning of an address."""
+    oldest: int = 0
+    """The oldest version that it speaks as well."""
 
 
 class Told(msgspec.Struct, frozen=True, array_like=True, tag=2):
@@ -112,6 +125,8 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag=10):
     token: str = ""
     datatype: str = ""
     """What it expects to find; empty: whatever is there."""
+    oldest: int = 0
+    """The oldest version that it speaks as well."""
 
 
 class Call(msgspec.Struct, frozen=True, array_like=True, tag=11):

@@ -1,0 +1,69 @@
+"""Releases side by side: which versions talk to each other, and what an old one makes of a new
+one's messages (`docs/upgrade.md`)."""
+
+import msgspec
+import pytest
+
+from creek.cluster import wire
+from creek.cluster.peers import Peers
+from creek.protocol.dots import Dot, Dots
+from creek.protocol.messages import Ballot, Cast, Heartbeat, Progress, Summary, Vote
+from creek.protocol.request import Operation, Request
+
+OURS = wire.PeerHello(wire.WIRE_VERSION, "creek", 0, (0, 1), "kv", oldest=wire.WIRE_OLDEST)
+
+
+def told(version: int, oldest: int) -> str | None:
+    """Why a peer that speaks these versions is left alone."""
+    addresses = {0: ("127.0.0.1", 1), 1: ("127.0.0.1", 2)}
+    peers = Peers(OURS, addresses, lambda message, sender: None, lambda reason: None)
+    theirs = wire.PeerHello(version, "creek", 1, (0, 1), "kv", oldest=oldest)
+    problem = peers.problem(theirs)
+    return None if problem is None else problem.reason
+
+
+def test_a_later_release_that_still_speaks_our_version_is_talked_to() -> None:
+    later = wire.WIRE_VERSION + 1
+
+    assert wire.common_version(later, wire.WIRE_VERSION) == wire.WIRE_VERSION
+    assert told(later, wire.WIRE_VERSION) is None
+    assert told(later, later) == "version"
+
+
+def test_a_release_whose_version_we_speak_no_more_is_left_alone() -> None:
+    before = wire.WIRE_OLDEST - 1
+
+    assert wire.common_version(before, before) is None
+    assert told(before, before) == "version"
+
+
+def test_one_who_does_not_tell_its_oldest_version_speaks_only_one() -> None:
+    assert told(wire.WIRE_VERSION, 0) is None
+    assert told(wire.WIRE_VERSION + 1, 0) == "version"
+
+
+SAID = (
+    OURS,
+    wire.Told(((64, 1),)),
+    Heartbeat(Ballot(1, 0), None, (0, 1)),
+    Progress(3, 2),
+    Summary(Dots({0: (1, 3)})),
+    Vote(Ballot(1, 0), 4),
+    Cast((Request(1, Dot(1, 1), Operation("put", ("a", 1)), False),)),
+)
+
+
+@pytest.mark.parametrize("message", SAID, ids=lambda message: type(message).__name__)
+def test_a_field_that_a_later_release_adds_at_the_end_is_left_out(message: object) -> None:
+    fields = msgspec.msgpack.decode(msgspec.msgpack.encode(message))
+    longer = msgspec.msgpack.encode([*fields, "something new"])
+    read = wire.peer_hello if isinstance(message, wire.PeerHello) else wire.from_peer
+
+    assert read(longer) == message
+
+
+def test_a_hello_of_the_release_before_has_defaults_for_what_is_new() -> None:
+    short = msgspec.msgpack.encode([1, wire.WIRE_VERSION, "creek", 1, [0, 1], "kv"])
+
+    hello = wire.peer_hello(short)
+    assert (hello.clients, hello.epoch, hello.at, hello.oldest) == ("", 0, "", 0)

@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 from creek.cli.app import command as creek_command
@@ -83,6 +84,9 @@ def test_code_is_sound_commands_exist_and_configuration_is_read(page: Path, tmp_
 
 def check_command(words: list[str]) -> None:
     """Its options are some that it has."""
-    found = creek_command.commands[words[0]]
+    found: click.Command = creek_command
+    for word in words:
+        if isinstance(found, click.Group):
+            found = found.commands[word]
     known = {name for option in found.params for name in (*option.opts, *option.secondary_opts)}
     assert {word for word in words if word.startswith("--")} <= known

@@ -90,6 +90,8 @@ class Peers:
         for replica, link in self.links.items():
             if replica not in members:
                 link.retire()
+                self.clients.pop(replica, None)
+                self.http.pop(replica, None)
 
     def greet(self, hello: PeerHello) -> None:
         """One that may be talked to has dialled here."""

@@ -1,92 +1,28 @@
-"""Backups of a cluster that runs, and clusters that begin with one."""
+"""Backups of a cluster that runs, and the commands that make and use them."""
 
 import asyncio
-import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from creek.client import NotDone
-from creek.client.copying import copy
+from creek.cli.app import main
+from creek.client import NotDone, connect, copying
 from creek.client.line import dial
 from creek.cluster import copies, wire
 from creek.cluster.backup import (
-    SCHEMA_VERSION,
-    Head,
     kept_as,
     read_head,
-    registers_of,
     requests_of,
 )
-from creek.cluster.config import Security
-from creek.cluster.journal import Journal
-from creek.cluster.once import CLIENTS
-from creek.cluster.restore import restore
+from creek.cluster.config import Security, read_config
 from creek.cluster.server import Server
 from creek.datatypes.kv import KV
-from creek.errors import CreekError, DiskFull, StorageFault, UsageError
-from creek.protocol import admission
+from creek.errors import UsageError
+from creek.load.ports import free_port
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Committed, Event
 from tests.cluster.house import PATIENCE_S, House, house, run
-
-NEVER_REFUSED = {
-    admission.BAD_DOTS,
-    admission.BAD_ID,
-    admission.BAD_CHECKPOINT,
-    admission.ID_REUSED,
-    admission.NOT_OURS,
-}
-"""What would be, if the past of a restored replica were not that of the others."""
-
-
-async def back_up(cluster: House, path: Path, replica: int = 0, **how: Any) -> Head:
-    with kept_as(path) as file:
-        await copy(cluster.addresses(replica), file.write, **how)
-    return read_head(path)
-
-
-def restored(path: Path, folder: Path, replicas: int, **how: Any) -> Head:
-    members = tuple(range(replicas))
-    folders = {each: folder / str(each) for each in members}
-    named = {"cluster": "another", "datatype": "kv", **how}
-    return restore(path, folders, members=members, **named)
-
-
-def own_state(path: Path) -> dict[Any, Any]:
-    """Without what calls came to."""
-    return {
-        key: value
-        for key, value in registers_of(path)
-        if not (isinstance(key, tuple) and key[0] == CLIENTS)
-    }
-
-
-class Asking:
-    """A client whose calls are numbered by the test."""
-
-    def __init__(self, address: str, client: str) -> None:
-        self._address = address
-        self._client = client
-
-    async def ask(self, number: int, operation: str, *arguments: Any) -> wire.Answer:
-        """Strongly; the stable answer."""
-        heard: asyncio.Queue[wire.ToClient] = asyncio.Queue()
-        hello = wire.Hello(wire.WIRE_VERSION, self._client)
-        line, _ = await dial(
-            wire.address_of(self._address), hello, heard.put_nowait, None, PATIENCE_S
-        )
-        try:
-            line.write(wire.frame_of(wire.Call(number, operation, arguments, strong=True)))
-            async with asyncio.timeout(PATIENCE_S):
-                while True:
-                    said = await heard.get()
-                    if isinstance(said, wire.Answer) and said.kind == "stable":
-                        return said
-        finally:
-            line.close()
-
+from tests.cluster.keeping import back_up, own_state
 
 # --- a cluster that runs ----------------------------------------------------------------------
 
@@ -239,175 +175,59 @@ def test_an_earlier_backup_is_not_overwritten(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-# --- a cluster that begins with one -----------------------------------------------------------
+# --- the commands -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("replicas", [1, 3, 5])
-def test_a_cluster_of_any_size_goes_on_from_a_backup(tmp_path: Path, replicas: int) -> None:
-    async def story() -> None:
-        path = tmp_path / "shop.backup"
-        async with house(tmp_path / "old", checkpoint_every=30) as cluster:
-            async with cluster.client(0) as db, cluster.client(2) as other:
-                for number in range(40):
-                    await db.strong.put(f"key {number % 7}", number)
-                    await other.weak.increment("total")
-                await other.strong.get("total")
-            once = await Asking(cluster.addresses(1)[0], "client").ask(7, "increment", "total", 5)
-            assert once.value == 45
-            await cluster.until_settled()
-            head = await back_up(cluster, path, 1)
-            state = own_state(path)
-        restored(path, tmp_path / "new", replicas)
-        async with house(tmp_path / "new", replicas, cluster="another") as cluster:
-            statuses = [server.status() for server in cluster.servers.values()]
-            assert all(each["committed"] >= head.length for each in statuses)
-            asking = Asking(cluster.addresses(replicas - 1)[0], "client")
-            assert (await asking.ask(7, "increment", "total", 5)).value == 45
-            assert (await asking.ask(8, "increment", "total", 5)).value == 50
-            async with cluster.client(0) as db:
-                found = dict(await db.strong.scan(""))
-                assert found == state | {"total": 50}
-                await db.weak.put("new", 1)
-                await db.strong.put("new", 2)
-            await cluster.until_settled()
-            for server in cluster.servers.values():
-                refused = server.driver.replica.refused
-                assert refused.keys().isdisjoint(NEVER_REFUSED), refused
-            again = await back_up(cluster, tmp_path / "again.backup")
-            assert again.length > head.length
-            assert own_state(tmp_path / "again.backup") == state | {"total": 50, "new": 2}
-            await cluster.stop()
-            await cluster.start()
-            await cluster.until_connected()
-            async with cluster.client(0) as db:
-                assert await db.strong.get("new") == 2
+def test_the_commands_make_a_backup_and_a_cluster_of_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, new = tmp_path / "shop.backup", tmp_path / "new"
 
-    run(story())
-
-
-def test_a_replica_restored_again_after_it_ran_forgets_nothing(tmp_path: Path) -> None:
-    """As somebody may do whose disk was lost: it hears from the others what it has forgotten."""
-
-    async def story() -> None:
-        path = tmp_path / "one.backup"
-        async with house(tmp_path / "old") as cluster:
+    async def begin() -> None:
+        async with house(tmp_path / "old", replicas=1, cluster="shop") as cluster:
             async with cluster.client(0) as db:
                 await db.strong.put("a", 1)
-            await cluster.until_settled()
-            await back_up(cluster, path)
-        restored(path, tmp_path / "new", 3)
-        async with house(tmp_path / "new", cluster="another") as cluster:
-            async with cluster.client(2) as db:
-                for number in range(10):
-                    await db.strong.put("b", number)
-            await cluster.until_settled()
-            await cluster.stop(2)
-            shutil.rmtree(tmp_path / "new" / "2")
-            folders = {2: tmp_path / "new" / "2"}
-            restore(path, folders, cluster="another", members=(0, 1, 2), datatype="kv")
-            await cluster.start(2)
-            await cluster.until_connected()
-            async with cluster.client(2) as db:
-                assert await db.strong.get("b") == 9
-                await db.strong.put("b", 10)
-            await cluster.stop(0)
-            async with cluster.client(1) as db:
-                assert await db.strong.get("b") == 10
+            arguments = ["backup", str(path), "--at", *cluster.addresses(0)]
+            assert await asyncio.to_thread(main, arguments) == 0
+            assert await asyncio.to_thread(main, arguments) == 2
+            assert await asyncio.to_thread(main, [*arguments, "--force"]) == 0
 
-    run(story())
+    async def go_on() -> None:
+        for number in range(2):
+            config = read_config(new / f"replica-{number}.toml", {})
+            assert (config.cluster, config.data) == ("shop-2", str(new / f"data-{number}"))
+        members = {each: f"127.0.0.1:{free_port()}" for each in range(2)}
+        servers = []
+        for number in range(2):
+            given = {"members": members, "clients": "127.0.0.1:0"}
+            servers.append(Server(read_config(new / f"replica-{number}.toml", given)))
+            await servers[-1].start()
+        async with connect(f"127.0.0.1:{servers[1].client_port}", timeout=PATIENCE_S) as db:
+            assert await db.strong.get("a") == 1
+        for server in servers:
+            await server.stop()
 
-
-# --- what is refused --------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def backup(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("backup")
-    path = folder / "one.backup"
-
-    async def story() -> None:
-        async with house(folder / "data", replicas=1, cluster="shop") as cluster:
-            async with cluster.client(0) as db:
-                for number in range(5):
-                    await db.strong.put(f"key {number}", number)
-            await back_up(cluster, path, operations=True)
-
-    run(story())
-    return path
+    run(begin())
+    said = capsys.readouterr()
+    assert "'kv' of cluster 'shop' after 1 committed operations" in said.out
+    assert "--force" in said.err
+    arguments = ["restore", str(path), "--data", str(new), "--members", "2"]
+    assert main(arguments) == 2
+    assert main([*arguments, "--cluster", "shop"]) == 2
+    assert not new.exists()
+    assert main([*arguments, "--cluster", "shop-2", "--replica", "1"]) == 0
+    assert [each.name for each in sorted(new.iterdir())] == ["data-1", "replica-1.toml"]
+    assert main([*arguments, "--cluster", "shop-2"]) == 2
+    assert main([*arguments, "--cluster", "shop-2", "--replica", "0"]) == 0
+    assert f"serve --config {new / 'replica-0.toml'}" in capsys.readouterr().out
+    run(go_on())
 
 
-def refuse(path: Path, folder: Path, **how: Any) -> str:
-    with pytest.raises(CreekError) as told:
-        restored(path, folder / "new", 3, **how)
-    assert not (folder / "new").exists()
-    return str(told.value)
-
-
-def reason(path: Path) -> str:
-    with pytest.raises(CreekError) as told:
-        read_head(path)
-    return str(told.value)
-
-
-def test_any_byte_that_is_another_one_is_noticed(backup: Path, tmp_path: Path) -> None:
-    whole = backup.read_bytes()
-    path = tmp_path / "damaged.backup"
-    reasons = ""
-    for at in range(len(whole)):
-        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x41]) + whole[at + 1 :])
-        reasons += reason(path)
-        if at in (0, 40, len(whole) // 2, len(whole) - 1):  # start, head, body, checksum
-            assert refuse(path, tmp_path) == reason(path)
-    for each in ("is not a backup", "is cut short", "checksum is wrong", "of the schema"):
-        assert each in reasons
-
-
-def test_what_is_cut_short_or_goes_on_is_noticed(backup: Path, tmp_path: Path) -> None:
-    whole = backup.read_bytes()
-    path = tmp_path / "damaged.backup"
-    for length in range(len(whole)):
-        path.write_bytes(whole[:length])
-        assert ("cut short" if length >= 8 else "not a backup") in reason(path)
-    assert "cut short" in refuse(path, tmp_path)
-    path.write_bytes(whole + b"x")
-    assert "goes on" in refuse(path, tmp_path)
-
-
-def test_another_schema_is_told_as_such(backup: Path, tmp_path: Path) -> None:
-    whole = backup.read_bytes()
-    path = tmp_path / "newer.backup"
-    path.write_bytes(whole[:11] + bytes([SCHEMA_VERSION + 1]) + whole[12:])
-    assert "version 2 of the schema" in refuse(path, tmp_path)
-
-
-def test_what_is_foreign_is_refused(backup: Path, tmp_path: Path) -> None:
-    assert "'kv', not of 'bank'" in refuse(backup, tmp_path, datatype="bank")
-    assert "another name" in refuse(backup, tmp_path, cluster="shop")
-    assert "cannot read" in refuse(tmp_path / "missing.backup", tmp_path)
-
-
-def test_a_folder_in_which_something_is_stays_as_it_is(backup: Path, tmp_path: Path) -> None:
-    used = tmp_path / "new" / "1"
-    used.mkdir(parents=True)
-    (used / "something").touch()
-    with pytest.raises(UsageError, match="holds something"):
-        restored(backup, tmp_path / "new", 3)
-    assert list((tmp_path / "new").iterdir()) == [used]
-
-
-def test_if_one_folder_cannot_be_made_none_is(
-    backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_who_cannot_be_reached_leaves_no_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "new").mkdir()
-    made = iter(range(2))
-    flush = Journal.flush
-
-    def full(journal: Journal) -> None:
-        if next(made, None) is None:
-            raise DiskFull("no space left")
-        flush(journal)
-
-    monkeypatch.setattr(Journal, "flush", full)
-    with pytest.raises(StorageFault, match="no space"):
-        restored(backup, tmp_path / "new", 3)
-    assert not any((tmp_path / "new").iterdir())
+    monkeypatch.setattr(copying, "PATIENCE_S", 0.1)
+    path = tmp_path / "one.backup"
+    assert main(["backup", str(path), "--at", f"127.0.0.1:{free_port()}"]) == 1
+    assert "no replica can be reached" in capsys.readouterr().err
+    assert not any(tmp_path.iterdir())

@@ -13,6 +13,7 @@ from difflib import get_close_matches
 import click
 
 import creek
+from creek.cli.backup import backup
 from creek.cli.bench import bench
 from creek.cli.call import call
 from creek.cli.certs import certs
@@ -25,6 +26,7 @@ from creek.cli.pipeline import pipeline
 from creek.cli.pipeline_report import report
 from creek.cli.pipeline_run import run
 from creek.cli.pipeline_stages import measure, verify
+from creek.cli.restore import restore
 from creek.cli.serve import serve
 from creek.cli.simulate import simulate
 from creek.cli.status import status
@@ -52,6 +54,7 @@ def command(context: click.Context) -> None:
       creek up                                 a live cluster of three, on this machine
       creek call put lamp 3                    an operation on it
       creek serve --config replica.toml        one replica of a live cluster
+      creek backup shop.backup                 what a live cluster has committed, in a file
       creek pipeline simulate --grid quick --out runs/quick    many runs, on Spark
 
     \b
@@ -75,6 +78,8 @@ command.add_command(serve)
 command.add_command(call)
 command.add_command(status)
 command.add_command(member)
+command.add_command(backup)
+command.add_command(restore)
 command.add_command(certs)
 command.add_command(up)
 

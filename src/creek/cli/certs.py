@@ -1,21 +1,17 @@
 """`creek certs`: certificates, tokens and configuration files for a trial with TLS."""
 
-import json
 import re
 import secrets
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
 
 import click
 
+from creek.cli.config_text import FIRST_CLIENT_PORT, address, config_text, quoted
 from creek.cli.exits import FINE
 from creek.cli.output import program
 from creek.cli.words import counted
 from creek.errors import UsageError
-
-FIRST_CLIENT_PORT: Final = 7100
-FIRST_PEER_PORT: Final = 7200
 
 
 @click.command(short_help="Make certificates, tokens and configuration files for a trial.")
@@ -64,8 +60,8 @@ def certs(folder: Path, hosts: str, names: str, cluster: str, datatype: str, day
     base = folder.resolve()
     _certify(base, cluster, where, days)
     tokens = {name: secrets.token_urlsafe(24) for name in who}
-    for replica, host in enumerate(where):
-        text = _config(base, cluster, datatype, replica, host, where, tokens)
+    for replica in range(len(where)):
+        text = _config(base, cluster, datatype, replica, where, tokens)
         _private(base / f"replica-{replica}.toml", text.encode())
     _explain(folder, where, tokens)
     return FINE
@@ -101,25 +97,20 @@ def _config(
     cluster: str,
     datatype: str,
     replica: int,
-    host: str,
     hosts: list[str],
     tokens: dict[str, str],
 ) -> str:
     def file(name: str) -> str:
-        return json.dumps(str(base / name), ensure_ascii=False)
+        return quoted(str(base / name))
 
-    return "\n".join(
-        (
-            f"# creek serve --config {base / f'replica-{replica}.toml'}",
-            f"cluster = {json.dumps(cluster, ensure_ascii=False)}",
-            f"replica = {replica}",
-            f"datatype = {json.dumps(datatype, ensure_ascii=False)}",
-            f"data = {file(f'data-{replica}')}",
-            f'clients = "{_at(host, FIRST_CLIENT_PORT + replica)}"',
-            "",
-            "[members]",
-            *(f'{each} = "{_at(at, FIRST_PEER_PORT + each)}"' for each, at in enumerate(hosts)),
-            "",
+    return config_text(
+        base / f"replica-{replica}.toml",
+        cluster=cluster,
+        datatype=datatype,
+        replica=replica,
+        data=base / f"data-{replica}",
+        hosts=hosts,
+        more=(
             "[security]",
             f"authority = {file('authority.pem')}",
             f"certificate = {file(f'replica-{replica}.pem')}",
@@ -128,17 +119,13 @@ def _config(
             "[security.tokens]",
             *(f'{name} = "{token}"' for name, token in tokens.items()),
             "",
-        )
+        ),
     )
-
-
-def _at(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _explain(folder: Path, hosts: list[str], tokens: dict[str, str]) -> None:
     name, token = next(iter(tokens.items()))
-    address = _at(hosts[0], FIRST_CLIENT_PORT)
+    at = address(hosts[0], FIRST_CLIENT_PORT)
     click.echo(
         f"{folder} holds an authority, and for {counted(len(hosts), 'replica')} a certificate,"
     )
@@ -156,7 +143,7 @@ def _explain(folder: Path, hosts: list[str], tokens: dict[str, str]) -> None:
     click.echo(f"To call, as {name}:")
     click.echo()
     click.echo(f"  export CREEK_AUTHORITY={folder / 'authority.pem'} CREEK_TOKEN={token}")
-    click.echo(f"  {program()} call --at {address} put lamp 3")
+    click.echo(f"  {program()} call --at {at} put lamp 3")
     click.echo()
     click.echo("To another machine go authority.pem and that replica's three files; adapt the")
     click.echo("paths in its configuration. authority-key.pem makes further certificates: keep it.")

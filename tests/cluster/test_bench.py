@@ -37,7 +37,7 @@ def test_a_bench_keeps_a_run_that_checkers_and_tables_take(
     assert row["load_tps"] == 60
     assert row["warehouses"] == 1
     assert row["end_us"] - row["begin_us"] == 2_000_000
-    assert row["begin_us"] < max(each.invoked_us for each in history.operations) <= row["end_us"]
+    assert any(row["begin_us"] <= each.invoked_us <= row["end_us"] for each in history.operations)
     assert list(tmp_path.iterdir()) == [out]
 
 

@@ -21,8 +21,9 @@ from random import Random
 from tests.cluster import faults_clock, faults_disk
 from tests.cluster.faults_story import Cluster, tell
 
-OPERATIONS = 600
 STEPS = (4, 12)
+OPERATIONS = 80
+"""Of clients, at each step."""
 PAUSE_S = (0.05, 1.2)
 """Between two things that happen, from and to."""
 
@@ -46,7 +47,8 @@ class Chaos:
     async def story(self, cluster: Cluster) -> None:
         random, everyone = self._random, range(self.replicas)
         at = [random.sample(everyone, self.replicas) for _ in range(6)]
-        await cluster.load(OPERATIONS, at=at, ahead=OPERATIONS)
+        steps = random.randint(*STEPS)
+        load = await cluster.load(OPERATIONS * steps, at=at)
         acts: list[Callable[[Cluster], Awaitable[None]]] = [
             self._kill,
             self._kill_all,
@@ -61,7 +63,8 @@ class Chaos:
             self._mend_disk,
             self._stop,
         ]
-        for _ in range(random.randint(*STEPS)):
+        for step in range(1, steps + 1):
+            await load.allow(OPERATIONS * step)
             await asyncio.sleep(random.uniform(*PAUSE_S))
             await random.choice(acts)(cluster)
         await self._mend_all(cluster)

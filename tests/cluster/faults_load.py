@@ -11,7 +11,7 @@ from creek.client.calls import Call
 PAUSE_S = 0.02
 """A client thinks between two calls for up to so long."""
 AHEAD = 30
-"""So many operations are begun beyond the number that is waited for, unless told otherwise."""
+"""So many operations are begun beyond the number that is waited for."""
 
 
 class Load:
@@ -28,14 +28,12 @@ class Load:
         clients: Sequence[Database],
         operations: int,
         weak_only: bool = False,
-        ahead: int = AHEAD,
     ) -> None:
         self._name = name
         self._clients = clients
         self._total = operations
         self._begun = 0
-        self._ahead = ahead
-        self._granted = ahead
+        self._granted = AHEAD
         self._weak_only = weak_only
         self._over = 0
         self._news = asyncio.Condition()
@@ -58,20 +56,23 @@ class Load:
             name = f"{self._name} {number}"
             self._tasks.append(asyncio.create_task(self._go_on(name, db)))
 
+    async def allow(self, operations: int) -> None:
+        """Let so many be begun, and do not wait for them."""
+        async with self._news:
+            self._granted = max(self._granted, operations)
+            self._news.notify_all()
+
     async def reaches(self, operations: int) -> None:
         """Until so many are over, one way or the other; or a client fails."""
         assert operations <= self._total, "this load ends before that"
+        await self.allow(operations + AHEAD)
         async with self._news:
-            self._granted = max(self._granted, operations + self._ahead)
-            self._news.notify_all()
             await self._news.wait_for(lambda: self._over >= operations or self._has_failed)
         if self._has_failed:
             await self.ends()
 
     async def ends(self) -> None:
-        async with self._news:
-            self._granted = self._total
-            self._news.notify_all()
+        await self.allow(self._total)
         await asyncio.gather(*self._tasks)
 
     def cancel(self) -> None:

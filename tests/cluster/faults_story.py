@@ -18,7 +18,7 @@ from creek.evaluation import datatype_of
 from creek.history import History, gather
 from creek.load.ports import free_port
 from tests.cluster.faults_links import Links
-from tests.cluster.faults_load import AHEAD, Load
+from tests.cluster.faults_load import Load
 from tests.cluster.house import is_settled
 from tests.cluster.processes import Processes
 
@@ -48,12 +48,11 @@ class Cluster:
         operations: int = 120,
         at: Iterable[Iterable[int]] = ((0, 1, 2), (1, 2, 0), (2, 0, 1), (0, 1, 2)),
         weak_only: bool = False,
-        ahead: int = AHEAD,
         **more: Any,
     ) -> Load:
         """A load that has begun. `at`: for each client, the replicas that it knows."""
         clients = [await self.client(*each, **more) for each in at]
-        load = Load(f"load {len(self.loads)}", clients, operations, weak_only, ahead)
+        load = Load(f"load {len(self.loads)}", clients, operations, weak_only)
         self.loads.append(load)
         self._stack.callback(load.cancel)
         load.start()

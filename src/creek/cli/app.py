@@ -19,6 +19,7 @@ from creek.cli.call import call
 from creek.cli.certs import certs
 from creek.cli.check import check
 from creek.cli.exits import DISK, INTERRUPTED, PIPE_CLOSED, USAGE
+from creek.cli.export import export
 from creek.cli.fuzz import fuzz
 from creek.cli.gather import gather
 from creek.cli.member import member
@@ -80,6 +81,7 @@ command.add_command(status)
 command.add_command(member)
 command.add_command(backup)
 command.add_command(restore)
+command.add_command(export)
 command.add_command(certs)
 command.add_command(up)
 

@@ -193,3 +193,45 @@ VERDICTS: Final = _table(
     ("detail", pa.string()),  # the counterexample, or why it is not known; empty when ok
     ("command", pa.string()),
 )
+
+# --- what 'creek export' leaves: of a cluster, not of a run -----------------------------------
+
+REGISTERS: Final = _table(
+    ("key", pa.string()),  # as JSON: "lamp", 3 or ["stock", "lamp"]
+    ("key_text", pa.string()),  # of a key that is a string
+    ("key_int", pa.int64()),  # of one that is an integer
+    ("key_parts", pa.list_(pa.string())),  # of a tuple, each as a text: ["stock", "lamp"]
+    ("kind", pa.string()),  # of value, one of VALUE_KINDS
+    ("value", pa.string()),  # as JSON, like everywhere in HTTP; null: deleted
+    ("value_bool", pa.bool_()),  # one of these, where the value is as simple
+    ("value_int", pa.int64()),
+    ("value_float", pa.float64()),
+    ("value_text", pa.string()),
+    ("value_bytes", pa.binary()),
+    nullable=(
+        "key_text",
+        "key_int",
+        "key_parts",
+        "value",
+        "value_bool",
+        "value_int",
+        "value_float",
+        "value_text",
+        "value_bytes",
+    ),
+)
+VALUE_KINDS: Final = ("null", "bool", "int", "float", "text", "bytes", "tuple", "dict", "deleted")
+"""`deleted`: the data type begins with something there, and there is nothing any more."""
+
+COMMITTED: Final = _table(
+    ("index", pa.int64()),  # its place in the order that was agreed on, from 0
+    ("origin", pa.int32()),  # with `event`, its identifier
+    ("event", pa.int64()),
+    ("timestamp_us", pa.int64()),  # by the clock of the replica that issued it
+    ("strong", pa.bool_()),
+    ("operation", pa.string()),  # its name
+    ("arguments", pa.string()),  # as a JSON array
+    ("client", pa.string()),  # null: no client that may ask again, or the cluster itself
+    ("number", pa.int64()),  # of the client's calls
+    nullable=("client", "number"),
+)

@@ -29,6 +29,7 @@ from creek.cluster.once import Once
 from creek.cluster.onlooker import Onlooker
 from creek.cluster.peers import Listener, Peers
 from creek.cluster.recorder import Recorder
+from creek.cluster.reloading import RELOADED, reload_certificates, waiting_keys
 from creek.cluster.security import answering, dialling
 from creek.cluster.taking import take
 from creek.cluster.trial import Trial
@@ -55,8 +56,6 @@ BACKLOG_MAX: Final = 20_000
 """Tasks and batches that wait: beyond that, clients are told that it is busy."""
 SAMPLE_S: Final = 0.25
 """Between two samples of its counters, where they are recorded."""
-RELOADED: Final = ("security", "log", "log_level")
-"""Keys of the configuration that a replica takes over while it runs."""
 WATCH_S: Final = 0.25
 """Between two looks for what its log should tell."""
 
@@ -222,19 +221,9 @@ class Server:
     def reload(self, config: ServerConfig) -> None:
         """Take over what can change while it runs: tokens, certificates, and what is logged. Or
         raise `UsageError`, and then all stays as it was."""
-        if config.is_secured != self.config.is_secured:
-            raise UsageError("encryption is switched on or off when the replica is started again")
-        if config.is_secured:
-            dialling(config.security)
-            for context in self._contexts:
-                context.load_cert_chain(config.security.certificate, config.security.key)
+        reload_certificates(self.config, config, self._contexts)
+        waiting = waiting_keys(self.config, config)
         kept = {name: getattr(config, name) for name in RELOADED}
-        others = [
-            name
-            for name in ServerConfig.__struct_fields__
-            if name not in (*RELOADED, "members", "replica")
-            and getattr(config, name) != getattr(self.config, name)
-        ]
         self.config = msgspec.structs.replace(self.config, **kept)
         tokens = config.security.tokens
         self.desk.tokens = _by_token(tokens) if tokens else None
@@ -242,8 +231,8 @@ class Server:
         self.events.info(
             "configuration.reloaded", "tokens, certificates and logging are taken over"
         )
-        if others:
-            what = f"takes effect when the replica is started again: {', '.join(others)}"
+        if waiting:
+            what = f"takes effect when the replica is started again: {', '.join(waiting)}"
             self.events.warning("configuration.waits", what)
 
     def status(self) -> dict[str, Any]:

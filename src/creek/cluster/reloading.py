@@ -1,0 +1,35 @@
+"""What a replica takes over from a changed configuration while it runs."""
+
+import ssl
+from collections.abc import Iterable
+from typing import Final
+
+from creek.cluster.config import ServerConfig
+from creek.cluster.security import dialling
+from creek.errors import UsageError
+
+RELOADED: Final = ("security", "log", "log_level")
+"""The keys."""
+_NEVER: Final = ("members", "replica")
+"""What the journal knows better."""
+
+
+def reload_certificates(
+    before: ServerConfig, after: ServerConfig, contexts: Iterable[ssl.SSLContext]
+) -> None:
+    """For connections to come. Raises `UsageError`, and then all stays as it was."""
+    if after.is_secured != before.is_secured:
+        raise UsageError("encryption is switched on or off when the replica is started again")
+    if after.is_secured:
+        dialling(after.security)  # raises, if they do not go together
+        for context in contexts:
+            context.load_cert_chain(after.security.certificate, after.security.key)
+
+
+def waiting_keys(before: ServerConfig, after: ServerConfig) -> list[str]:
+    """What is different, and takes effect only when the replica is started again."""
+    return [
+        name
+        for name in ServerConfig.__struct_fields__
+        if name not in (*RELOADED, *_NEVER) and getattr(after, name) != getattr(before, name)
+    ]

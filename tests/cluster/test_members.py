@@ -8,7 +8,7 @@ import pytest
 from creek.cli.app import main
 from creek.client import NotDone
 from creek.cluster.membership import ADD, REMOVE, change_asked
-from creek.cluster.ticket import read_ticket, ticket_of, write_ticket
+from creek.cluster.ticket import make_folder, read_ticket, ticket_of, write_ticket
 from creek.errors import BadValue, StorageFault
 from creek.protocol.members import Configuration
 from tests.cluster.faults_story import Cluster, tell
@@ -88,6 +88,7 @@ def test_what_a_member_is_asked_for_is_refused_with_the_reason() -> None:
 def test_a_ticket_is_kept_beside_the_journal(tmp_path: Path) -> None:
     after = THREE.changed_by(THREE.adding(3, "d:1"))
     ticket = ticket_of(after.value(), "d:1")
+    make_folder(tmp_path / "3")
     write_ticket(ticket, tmp_path / "3")
 
     assert read_ticket(tmp_path / "3") == ticket

@@ -12,7 +12,7 @@ from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.output import show_json
 from creek.client import Database, NotDone, OperationFailed, Unknown, connect
 from creek.cluster.membership import ADD, REMOVE
-from creek.cluster.ticket import refuse_used, ticket_of, write_ticket
+from creek.cluster.ticket import make_folder, ticket_of, write_ticket
 
 TIMEOUT_S = 30.0
 
@@ -74,7 +74,7 @@ def add(address: str, data: Path, as_json: bool, **where: Any) -> int:
     Example:
       creek member add 127.0.0.1:7203 --data data/3
     """
-    refuse_used(data)
+    make_folder(data)
 
     async def ask(db: Database) -> dict[str, Any]:
         return await added(db, address, data)
@@ -119,7 +119,7 @@ def replace(replica: int, address: str, data: Path, as_json: bool, **where: Any)
     Example:
       creek member replace 1 127.0.0.1:7203 --data data/3
     """
-    refuse_used(data)
+    make_folder(data)
 
     async def ask(db: Database) -> dict[str, Any]:
         status = await db.status()

@@ -18,7 +18,7 @@ from creek.cluster import logs
 from creek.cluster import loop as event_loop
 from creek.cluster.config import ServerConfig, read_config
 from creek.cluster.server import Server
-from creek.cluster.ticket import read_ticket, refuse_used
+from creek.cluster.ticket import make_folder, read_ticket
 from creek.cluster.trial import Parent
 from creek.errors import UsageError
 from creek.evaluation import seldom_collecting
@@ -153,7 +153,7 @@ def _join(at: tuple[str, ...], listen: str | None, data: str | None) -> None:
     folder = Path(data)
     if read_ticket(folder) is not None:
         return
-    refuse_used(folder)
+    make_folder(folder)
 
     async def ask() -> None:
         async with connect(

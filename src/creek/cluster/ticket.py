@@ -4,11 +4,13 @@ It lies in the folder of its journal: the two belong together. A number whose fo
 as well, since nobody else knows what it promised; then another replica takes its place.
 """
 
+import os
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from creek.cluster.calls import SYSTEM
 from creek.errors import StorageFault, UsageError
 from creek.protocol.members import Configuration, Member
 
@@ -49,13 +51,16 @@ def ticket_of(added: Any, address: str) -> Ticket:
 
 
 def write_ticket(ticket: Ticket, folder: Path) -> None:
-    """Into the folder of its journal, which is to be new."""
+    """Into the folder of its journal, for good."""
+    path = folder / _FILE
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / _FILE
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(ticket)))
+        with path.open("wb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(ticket)))
+            file.flush()
+            os.fsync(file.fileno())
+        SYSTEM.sync_directory(folder)
     except OSError as error:
-        raise UsageError(f"cannot write {folder / _FILE}: {error.strerror}") from error
+        raise StorageFault(f"cannot write {path}: {error.strerror}") from error
 
 
 def read_ticket(folder: Path) -> Ticket | None:
@@ -68,7 +73,11 @@ def read_ticket(folder: Path) -> Ticket | None:
         raise StorageFault(f"cannot read {path}: {error}") from error
 
 
-def refuse_used(folder: Path) -> None:
-    """Before a replica is added that is to begin there."""
-    if folder.exists() and any(folder.iterdir()):
-        raise UsageError(f"{folder} is not empty: a new replica needs a folder of its own")
+def make_folder(folder: Path) -> None:
+    """Before a replica is added that is to begin there: its number would be lost otherwise."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise UsageError(f"{folder} is not empty: a new replica needs a folder of its own")
+    except OSError as error:
+        raise UsageError(f"cannot make {folder}: {error.strerror}") from error

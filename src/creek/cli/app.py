@@ -22,6 +22,7 @@ from creek.cli.exits import DISK, INTERRUPTED, PIPE_CLOSED, USAGE
 from creek.cli.export import export
 from creek.cli.fuzz import fuzz
 from creek.cli.gather import gather
+from creek.cli.live_run import live_run
 from creek.cli.member import member
 from creek.cli.pipeline import pipeline
 from creek.cli.pipeline_report import report
@@ -75,6 +76,7 @@ command.add_command(pipeline)
 for stage in (measure, verify, report, run):
     pipeline.add_command(stage)
 command.add_command(bench)
+command.add_command(live_run)
 command.add_command(serve)
 command.add_command(call)
 command.add_command(status)

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import click
 import msgspec
 from rich.progress import BarColumn, Progress, TextColumn
-from rich.table import Table
 
 from creek import tpcc
 from creek.cli.exits import FINE, ILLEGAL
+from creek.cli.latencies import show_latencies
 from creek.cli.options import Duration
-from creek.cli.output import complaints, program, show_json, show_table
+from creek.cli.output import complaints, program, show_json
 from creek.errors import UsageError
 from creek.history import gather, save
 from creek.load.local import CpuClock, LocalCluster
@@ -292,16 +292,7 @@ def _show(result: Result) -> None:
         f"{result.strong_per_s:,.0f} strong",
     ]
     click.echo(", ".join(told))
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("latency in ms", min_width=18)
-    for name in ("answers", "mean", "p50", "p95", "p99", "max"):
-        table.add_column(name, justify="right", min_width=9)
-    rows = [*result.latency_ms.items(), ("made too late by", result.late_ms)]
-    for kind, each in rows:
-        if each is not None:
-            numbers = (each.mean, each.p50, each.p95, each.p99, each.max)
-            table.add_row(kind, str(each.answers), *(f"{number:.2f}" for number in numbers))
-    show_table(table)
+    show_latencies(result)
     used = ", ".join(f"{name} {each:.0f}" for name, each in result.cpu_us.items())
     click.echo(f"CPU for a call in µs: {used}; {sum(result.cpu_us.values()):.0f} in sum")
     if result.raised:

@@ -42,7 +42,9 @@ class LocalCluster:
         self.folder = folder
         self._datatype = datatype
         self._options = tuple(options)
-        self._members = _addresses(replicas, port and port + PEERS_AFTER)
+        self.members = _addresses(replicas, port and port + PEERS_AFTER)
+        self.way: Callable[[int, int], str] = lambda sender, receiver: self.members[receiver]
+        """Where a replica finds another one."""
         self.addresses = _addresses(replicas, port)
         self.http = _addresses(replicas, port and port + HTTP_AFTER) if http else []
         self.tells: Callable[[int], bytes] = lambda replica: b""
@@ -55,10 +57,11 @@ class LocalCluster:
         return {f"replica {each}": process.pid for each, process in self._running.items()}
 
     def start(self, *replicas: int) -> None:
-        for replica in replicas or range(len(self._members)):
+        for replica in replicas or range(len(self.members)):
             command = [sys.executable, "-m", "creek", "serve", "--replica", str(replica)]
-            for number, address in enumerate(self._members):
-                command += ["--member", f"{number}={address}"]
+            for number, address in enumerate(self.members):
+                found = address if number == replica else self.way(replica, number)
+                command += ["--member", f"{number}={found}"]
             command += ["--clients", self.addresses[replica], "--datatype", self._datatype]
             command += ["--data", str(self.folder / f"data-{replica}"), "--with-parent"]
             command += self._options

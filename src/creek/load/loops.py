@@ -8,10 +8,12 @@ was made; how late it was made, for want of time, is told beside it.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from random import Random
 from time import perf_counter_ns
 from typing import Final
 
+from creek.errors import UsageError
 from creek.load.line import Asker, Dial, dial
 from creek.load.local import CpuClock
 from creek.load.meter import Meter
@@ -41,10 +43,12 @@ class Plan:
         during: Callable[[Meter], Awaitable[None]] | None = None,
         cpu: CpuClock | None = None,
         dial: Dial = dial,
+        elsewhere: bool = False,
     ) -> None:
         """`clients` of a closed loop, or `load` of an open one, calls in a second. `during` is run
         beside it, from the end of the warm-up on. `cpu` runs while it is measured.
-        `dial` reaches a server, of Creek unless told otherwise."""
+        `dial` reaches a server, of Creek unless told otherwise. `elsewhere`: who would ask a
+        replica that is away, asks another one meanwhile."""
         self.addresses = addresses
         self.stream = stream
         self.warm_up_s = warm_up_s
@@ -56,6 +60,7 @@ class Plan:
         self.during = during
         self.cpu = cpu
         self.dial = dial
+        self.elsewhere = elsewhere
 
 
 async def drive(plan: Plan) -> Meter:
@@ -126,8 +131,9 @@ class _Loop:
         """Connected, also to a replica that is gone for a while."""
         while True:
             await self._lines[each].closed
-            self._lines[each] = await self._dial(self._places[each])
-            self._connected(each)
+            with suppress(UsageError):  # it is away for longer
+                self._lines[each] = await self._dial(self._places[each])
+                self._connected(each)
 
     def _done(self, line: Asker, who: int) -> None:
         raise NotImplementedError
@@ -196,7 +202,7 @@ class _Open(_Loop):
 
     def _call(self, who: int, now_ns: int, due_ns: int) -> None:
         each = who % len(self._lines)
-        line, meter = self._lines[each], self._meter
+        line, meter = self._line(each), self._meter
         if line.closed.done():
             meter.failed("not connected", now_ns)
         elif line.under_way >= UNDER_WAY_MAX:
@@ -206,6 +212,13 @@ class _Open(_Loop):
             if now_ns >= meter.begin_ns:
                 meter.late_ns.append(now_ns - due_ns)
             line.ask(self._stream(self._places[each]), who)
+
+    def _line(self, each: int) -> Asker:
+        """The one that is asked in turn, or the next one that is open, if that will do."""
+        turned = (*self._lines[each:], *self._lines[:each])
+        if not self._plan.elsewhere:
+            return turned[0]
+        return next((line for line in turned if not line.closed.done()), turned[0])
 
     def _done(self, line: Asker, who: int) -> None:
         pass

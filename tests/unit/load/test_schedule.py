@@ -1,0 +1,106 @@
+"""Faults of a live cluster: what can be asked for, and when it is done."""
+
+import asyncio
+from collections.abc import Iterable
+from time import perf_counter_ns
+
+import pytest
+
+from creek.cli.live_run import REPLICAS, usual
+from creek.errors import UsageError
+from creek.load.links import Links
+from creek.load.live import LOADS, load_for
+from creek.load.schedule import Breaking, schedule
+from creek.simulation.fault_text import fault_text
+from creek.simulation.faults import Fault
+
+DURATION_US = 10_000_000
+
+
+class Diary:
+    """Replicas and the links between them: what was done to them, in order."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def kill(self, replica: int) -> None:
+        self.lines.append(f"kill {replica}")
+
+    def start(self, *replicas: int) -> None:
+        self.lines.append(f"start {replicas}")
+
+
+class Cuts(Links):
+    def __init__(self, diary: Diary) -> None:
+        super().__init__([])
+        self._diary = diary
+
+    def divide(self, some: Iterable[int], silently: bool = False) -> None:
+        self._diary.lines.append(f"divide {tuple(some)} {silently}")
+
+    def mend(self) -> None:
+        self._diary.lines.append("mend")
+
+
+def done(text: str) -> tuple[list[str], list[Fault]]:
+    diary = Diary()
+    breaking = Breaking(diary, Cuts(diary))
+    asyncio.run(breaking.carry_out(schedule(text, 3, DURATION_US), perf_counter_ns()))
+    return diary.lines, breaking.happened
+
+
+def test_faults_are_done_by_time_however_they_are_written() -> None:
+    lines, happened = done("restart 1 at 4ms; crash 1 at 1ms; heal at 9ms; partition 0|1,2 at 6ms")
+
+    assert lines == [
+        *("kill 1", "start (1,)"),
+        *("mend", "divide (0,) True", "divide (1, 2) True", "mend"),
+    ]
+    planned = ("crash 1", "restart 1", "partition 0|1,2", "heal")
+    assert tuple(fault_text(each).partition(" at ")[0] for each in happened) == planned
+    for fault, at_us in zip(happened, (1_000, 4_000, 6_000, 9_000), strict=True):
+        assert fault.at_us >= at_us, "a fault is noted at the time at which it was"
+
+
+def test_what_nobody_mends_is_mended_in_the_end() -> None:
+    lines, happened = done("crash 2 at 1ms; partition 0 at 2ms")
+
+    assert lines[-2:] == ["start (2,)", "mend"]
+    assert [type(each).__name__ for each in happened[-2:]] == ["Restart", "Heal"]
+
+
+def test_without_faults_nothing_is_done() -> None:
+    assert done("") == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("crash 3 at 1s", "replica 3, which does not exist"),
+        ("crash 1 at 10s", "it is all over after 10s"),
+        ("crash 1 at 1s; crash 1 at 2s", "replica 1 is down already"),
+        ("restart 1 at 1s", "replica 1 is not down"),
+        ("loss 10% at 1s", "happen crash, restart, partition and heal"),
+        ("crash-writing 1 at 1s", "happen crash, restart, partition and heal"),
+        ("explode 1 at 1s", "explode"),
+        ("crash 1", "'at' and a duration are missing"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(text: str, complaint: str) -> None:
+    with pytest.raises(UsageError, match=complaint):
+        schedule(text, 3, DURATION_US)
+
+
+def test_the_usual_faults_are_all_there_are_and_leave_time_to_heal() -> None:
+    faults = usual(DURATION_US)
+
+    text = "; ".join(map(fault_text, faults))
+    assert schedule(text, REPLICAS, DURATION_US) == faults
+    assert len({type(each) for each in faults}) == 4
+    assert faults[-1].at_us < DURATION_US * 0.8
+
+
+def test_a_machine_is_asked_for_a_part_of_what_it_can_do() -> None:
+    assert load_for(5_000) == LOADS[0]
+    assert load_for(450) == 100
+    assert load_for(1) == LOADS[-1]

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Final, NamedTuple
 
 from creek.cluster.backup import Head, Piece, encoded
+from creek.cluster.tasks import Spawn
 from creek.cluster.wire import Copied, CopyBegun, CopyRequest, MoreRequest, Refused
 from creek.errors import CreekError
 from creek.protocol.messages import Checkpoint
@@ -60,8 +61,9 @@ class Copies:
     """`take(operations)`: the state as it is now, and the operations that led to it, as far as they
     are at hand, if they are asked for."""
 
-    def __init__(self, take: Callable[[bool], Awaitable[Taken]]) -> None:
+    def __init__(self, take: Callable[[bool], Awaitable[Taken]], spawn: Spawn) -> None:
         self._take = take
+        self._spawn = spawn
         self._copy: _Copy | None = None
 
     def begin(
@@ -72,7 +74,7 @@ class Copies:
             say(Refused(asked.number, "busy", message))
             return
         copy = self._copy = _Copy(holder, asked.number)
-        copy.begun = asyncio.get_running_loop().create_task(self._begin(copy, asked, say))
+        copy.begun = self._spawn(self._begin(copy, asked, say))
 
     async def _begin(
         self, copy: _Copy, asked: CopyRequest, say: Callable[[CopyBegun | Refused], None]

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple, cast
 import msgspec
 
 from creek.cluster.security import problem_of
+from creek.cluster.tasks import Spawn
 from creek.cluster.wire import (
     PEER_FRAME_MAX,
     WIRE_OLDEST,
@@ -41,7 +42,8 @@ PAUSE_MAX_S: Final = 2.0
 
 
 class Peers:
-    """All of them; `receive` is called for what they say, `count` for what went wrong."""
+    """All of them; `receive` is called for what they say, `count` for what went wrong, `spawn` for
+    what is done all the time."""
 
     def __init__(
         self,
@@ -49,6 +51,7 @@ class Peers:
         addresses: dict[int, tuple[str, int]],
         receive: Callable[[FromPeer, int], None],
         count: Callable[[str], None],
+        spawn: Spawn,
         secured: ssl.SSLContext | None = None,
         log: Callable[[str], None] = lambda line: None,
     ) -> None:
@@ -56,6 +59,7 @@ class Peers:
         self.log = log
         self.receive = receive
         self.count = count
+        self.spawn = spawn
         self._secured = secured
         self._started = False
         self._latest = max((*addresses, hello.replica))
@@ -201,7 +205,7 @@ class Link:
         return self._talker is not None
 
     def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._keep_up())
+        self._task = self._peers.spawn(self._keep_up())
 
     async def stop(self) -> None:
         if self._task is not None:

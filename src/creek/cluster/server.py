@@ -32,6 +32,7 @@ from creek.cluster.recorder import Recorder
 from creek.cluster.reloading import RELOADED, reload_certificates, waiting_keys
 from creek.cluster.security import answering, dialling
 from creek.cluster.taking import take
+from creek.cluster.tasks import Tasks
 from creek.cluster.trial import Trial
 from creek.cluster.upkeep import (
     compare_digests,
@@ -86,7 +87,7 @@ class Server:
         self._servers: list[asyncio.Server] = []
         self._contexts: list[ssl.SSLContext] = []
         """Where certificates are, for connections to come."""
-        self._tasks: list[asyncio.Task[None]] = []
+        self.tasks = Tasks(self._broke)
         self.undecided = Undecided(config.strong_max)
         self._onlooker: Onlooker | None = None
         self.trial: Trial | None = None
@@ -131,7 +132,13 @@ class Server:
             WIRE_OLDEST,
         )
         self.peers = Peers(
-            hello, config.peers, self._receive, self._count, self._dialling(), self._log_peer
+            hello,
+            config.peers,
+            self._receive,
+            self._count,
+            self.tasks.spawn,
+            self._dialling(),
+            self._log_peer,
         )
         self.desk = Desk(
             config.cluster,
@@ -142,7 +149,7 @@ class Server:
             refusal=self._refusal,
             status=self.status,
             count=self._count,
-            copies=Copies(self._take),
+            copies=Copies(self._take, self.tasks.spawn),
             tokens=_by_token(config.security.tokens) if config.security.tokens else None,
         )
         self.driver = Driver(
@@ -165,18 +172,18 @@ class Server:
         self._look_at_members()
         if self._recorder is not None:
             self._recorder.begin(self.journal.durable)
-            self._spawn(self._sample(self._recorder))
+            self.tasks.spawn(self._sample(self._recorder))
         if replica.waits_for() is not None or not self._is_member:
             self.desk.opening = Dot(config.replica, 0)
-            self._spawn(self._open_when_let_in(self.desk.opening))
+            self.tasks.spawn(self._open_when_let_in(self.desk.opening))
         await self._listen()
         self.peers.start()
-        self._spawn(self._tick())
-        self._spawn(mend_disk(self.journal))
+        self.tasks.spawn(self._tick())
+        self.tasks.spawn(mend_disk(self.journal))
         if not config.record:  # a run has only what clients asked for
-            self._spawn(forget_old_calls(config.forget_after, self._leads, self._call))
-        self._spawn(compare_digests(self.digests, self.peers, self.fail, self.events))
-        self._spawn(self._watch())
+            self.tasks.spawn(forget_old_calls(config.forget_after, self._leads, self._call))
+        self.tasks.spawn(compare_digests(self.digests, self.peers, self.fail, self.events))
+        self.tasks.spawn(self._watch())
         where = f"{address_of(config.clients)[0]}:{self.client_port}"
         self.events.info(
             "replica.started",
@@ -191,9 +198,7 @@ class Server:
         """Nothing new is begun; what is durable stays, and what is not was not answered."""
         self._stopping = True
         self.events.info("replica.stopping", "is being stopped")
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.tasks.stop()
         for server in self._servers:
             server.close()
         for connection in tuple(self.desk.connections):
@@ -407,6 +412,8 @@ class Server:
             self.events.error("disk.failed", self._disk_told)
 
     def _broke(self, error: Exception) -> None:
+        if error is self.failure:
+            return  # a task that ended because of it
         self.events.error("replica.broke", repr(error), trace="".join(format_exception(error)))
         self.fail(error)
 
@@ -522,9 +529,6 @@ class Server:
             bytes=self.peers.sent_bytes,
             messages=self.peers.sent_messages,
         )
-
-    def _spawn(self, work: Any) -> None:
-        self._tasks.append(asyncio.get_running_loop().create_task(work))
 
 
 def _by_token(tokens: dict[str, str]) -> dict[str, str]:

@@ -6,6 +6,7 @@ import pytest
 
 from creek.cluster import wire
 from creek.cluster.peers import Peers
+from creek.cluster.tasks import Tasks
 from creek.protocol.dots import Dot, Dots
 from creek.protocol.messages import Ballot, Cast, Heartbeat, Progress, Summary, Vote
 from creek.protocol.request import Operation, Request
@@ -16,7 +17,13 @@ OURS = wire.PeerHello(wire.WIRE_VERSION, "creek", 0, (0, 1), "kv", oldest=wire.W
 def told(version: int, oldest: int) -> str | None:
     """Why a peer that speaks these versions is left alone."""
     addresses = {0: ("127.0.0.1", 1), 1: ("127.0.0.1", 2)}
-    peers = Peers(OURS, addresses, lambda message, sender: None, lambda reason: None)
+    peers = Peers(
+        OURS,
+        addresses,
+        lambda message, sender: None,
+        lambda reason: None,
+        Tasks(lambda error: None).spawn,
+    )
     theirs = wire.PeerHello(version, "creek", 1, (0, 1), "kv", oldest=oldest)
     problem = peers.problem(theirs)
     return None if problem is None else problem.reason

@@ -69,7 +69,7 @@ class Feed:
         try:
             if self._looking is None:
                 self._look()
-                self._looking = asyncio.get_running_loop().create_task(self._keep_looking())
+                self._looking = self._server.tasks.spawn(self._keep_looking())
             about: dict[str, Any] = {}
             while not self._stopped:
                 changed, now = self._changed, self._now

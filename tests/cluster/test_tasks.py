@@ -1,0 +1,91 @@
+"""A task of a replica that breaks: the replica stops, and says why."""
+
+import asyncio
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from creek.cli.serve import _serve
+from creek.cluster import peers, server
+from creek.cluster.digests import Digests
+from creek.cluster.driver import Driver
+from creek.cluster.tasks import Tasks
+from creek.cluster.watch import Watch
+from creek.gateway import Gateway
+from creek.gateway.page.feed import Feed
+from tests.cluster.house import PATIENCE_S, House, run
+
+
+class Bug(Exception):
+    """What nobody expects."""
+
+
+def breaks(*_: object) -> NoReturn:
+    raise Bug("nobody thought of this")
+
+
+@pytest.mark.parametrize(
+    ("owner", "what"),
+    [
+        (Driver, "tick"),
+        (peers.Link, "_dial"),
+        (Digests, "take_told"),
+        (Watch, "look"),
+        (server, "wait_for_others"),
+    ],
+)
+def test_a_replica_stops_when_one_of_its_tasks_breaks(
+    owner: object,
+    what: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    config = House(tmp_path, 2).config(0)
+    monkeypatch.setattr(owner, what, breaks)
+
+    async def story() -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            await _serve(config, False, lambda: config)
+
+    with pytest.raises(Bug):  # and so the process ends with an error
+        run(story())
+    broke, failed = (each for each in caplog.records if each.levelname == "ERROR")
+    assert "in breaks" in broke.__dict__["creek_fields"]["trace"]
+    assert failed.getMessage() == "stops: nobody thought of this"
+
+
+def test_what_breaks_behind_a_page_is_heard_of_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        cluster = House(tmp_path, 1, http="127.0.0.1:0")
+        await cluster.start()
+        found = cluster.servers[0]
+        gateway = Gateway(found)
+        pages = gateway.feed.follow()
+        assert (await anext(pages))[0] == "about"  # type: ignore[index]
+        monkeypatch.setattr(Feed, "now", breaks)
+        async with asyncio.timeout(PATIENCE_S):
+            await found.over.wait()
+        assert isinstance(found.failure, Bug)
+        await pages.aclose()  # type: ignore[attr-defined]
+        await gateway.stop()
+        await cluster.stop()
+
+    run(story())
+
+
+def test_tasks_are_stopped_without_a_word() -> None:
+    async def story() -> None:
+        heard: list[Exception] = []
+        tasks = Tasks(heard.append)
+        waiting = tasks.spawn(asyncio.sleep(PATIENCE_S))
+        done = tasks.spawn(asyncio.sleep(0))
+        await done
+        await tasks.stop()
+        assert waiting.cancelled()
+        assert not heard
+
+    run(story())

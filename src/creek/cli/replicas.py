@@ -68,6 +68,8 @@ def state_of(status: Mapping[str, Any]) -> str:
     if status["waits_for"] is not None:
         others = ",".join(map(str, status["waits_for"]))
         return f"new: waits for {others}" if others else "new: catches up"
+    if not status.get("is_member", True):
+        return "no member"
     return str(status["failure"] or status["disk"] or "up")
 
 

@@ -42,6 +42,12 @@ class House:
             **{**self.settings, **more},
         )
 
+    def moved_to(self, folder: Path, **settings: Any) -> "House":
+        """Another one, at the same addresses."""
+        other = House(folder, len(self._members), **{**self.settings, **settings})
+        other._members, other._clients = self._members, self._clients
+        return other
+
     async def start(self, *replicas: int, **more: Any) -> None:
         for replica in replicas or tuple(self._members):
             server = Server(self.config(replica, **more))

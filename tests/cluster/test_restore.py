@@ -102,6 +102,26 @@ def test_a_cluster_of_any_size_goes_on_from_a_backup(tmp_path: Path, replicas: i
     run(story())
 
 
+def test_a_client_goes_on_where_a_restored_cluster_took_the_place_of_the_old(
+    tmp_path: Path,
+) -> None:
+    async def story() -> None:
+        path = tmp_path / "one.backup"
+        async with house(tmp_path / "old") as old, old.client(0, 1) as db:
+            await db.strong.increment("total")
+            await old.stop(0)
+            await db.strong.increment("total")  # at the other one
+            await back_up(old, path, 1)
+            await old.stop()
+            restored(path, tmp_path / "new", 3)
+            new = old.moved_to(tmp_path / "new", cluster="another")
+            await new.start()
+            assert await db.strong.increment("total") == 3
+            await new.stop()
+
+    run(story())
+
+
 def test_a_replica_restored_again_after_it_ran_forgets_nothing(tmp_path: Path) -> None:
     """As somebody may do whose disk was lost: it hears from the others what it has forgotten."""
 

@@ -342,7 +342,10 @@ class Database:
 
     async def _reach(self) -> Line:
         """The next replica that answers."""
+        before = self.welcome
         self._line, self.welcome = await self._finder.find(self._hello, self._heard)
+        if before is not None and before.cluster != self.welcome.cluster:
+            self._seen.clear()  # restored from a backup: it gives the numbers of requests anew
         self._operations = dict(self.welcome.operations)
         return self._line
 

@@ -77,7 +77,4 @@ def fetch(
 
 
 def described(head: Head) -> str:
-    return (
-        f"'{head.datatype}' of cluster '{head.cluster}' after {head.length} committed operations, "
-        f"{head.registers} registers"
-    )
+    return f"'{head.datatype}' of cluster '{head.cluster}' after {head.length} committed operations"

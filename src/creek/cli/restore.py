@@ -1,5 +1,6 @@
 """`creek restore`: the folders of a new cluster, made of a backup."""
 
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -101,7 +102,7 @@ def restore(
     made = counted(len(plan.folders), "folder")
     click.echo(f"{made} for cluster '{plan.cluster}' of {counted(len(plan.members), 'replica')}:")
     for replica in plan.folders:
-        click.echo(f"  {program()} serve --config {plan.configs[replica]}")
+        click.echo(f"  {program()} serve --config {os.path.relpath(plan.configs[replica])}")
     return FINE
 
 

@@ -1,20 +1,23 @@
 """TLS: who shows the wrong certificate, or none, is told so, counted, and changes nothing."""
 
 import asyncio
+import math
 import ssl
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
 import creek
 from creek import NotDone, UsageError
 from creek.cli import main
+from creek.cluster import server as serving
 from creek.cluster.certificates import Pair, issue, new_authority
 from creek.cluster.config import Security, read_config
-from creek.cluster.security import answering
+from creek.cluster.security import answering, valid_until
 from creek.cluster.server import Server
 from creek.load.ports import free_port
 from tests.cluster.house import House, house, run
@@ -47,11 +50,23 @@ class Papers(NamedTuple):
         since = datetime.now(UTC) - timedelta(days=9)
         return self.security(issue(self.authority, "old", HERE, 2, since), "old")
 
+    def of_tomorrow(self) -> Security:
+        since = datetime.now(UTC) + timedelta(days=1)
+        return self.security(issue(self.authority, "early", HERE, 2, since), "early")
+
+    def with_the_key_of_another(self) -> Security:
+        good, other = self.good(), self.of_another_authority()
+        return msgspec.structs.replace(good, key=other.key)
+
     def of_another_authority(self) -> Security:
         return self.security(issue(self.other, "stranger", HERE, 1), "stranger")
 
     def for_another_host(self) -> Security:
         return self.security(issue(self.authority, "moved", ("10.1.2.3",), 1), "moved")
+
+
+def good_when_it_started(security: Security) -> float:
+    return math.inf
 
 
 @pytest.fixture
@@ -87,14 +102,17 @@ def test_replicas_and_clients_talk_when_all_is_in_order(papers: Papers, tmp_path
         ("of_another_authority", "tls: ", "unable to get local issuer certificate"),
     ],
 )
-def test_a_replica_with_a_bad_certificate_takes_no_part(
+def test_a_replica_whose_certificate_became_bad_takes_no_part(
     wrong: str,
     told_there: str,
     told_here: str,
     papers: Papers,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(serving, "valid_until", good_when_it_started)
+
     async def story() -> None:
         cluster = House(tmp_path, security=papers.good())
         await cluster.start()
@@ -147,8 +165,10 @@ def test_a_replica_without_a_certificate_takes_no_part(papers: Papers, tmp_path:
     ],
 )
 def test_a_client_refuses_a_replica_that_is_not_who_it_should_be(
-    how: str, says: str, papers: Papers, tmp_path: Path
+    how: str, says: str, papers: Papers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(serving, "valid_until", good_when_it_started)
+
     async def story() -> None:
         async with house(tmp_path, replicas=1, security=getattr(papers, how)()) as cluster:
             with pytest.raises(UsageError, match=says):
@@ -183,6 +203,60 @@ def test_a_bad_token_is_refused_under_tls_too(papers: Papers, tmp_path: Path) ->
                     await cluster.client(authority=trust(papers), token=wrong).__aenter__()
             status = cluster.servers[0].status()
             assert (status["refused"]["token"], status["tentative"]) == (2, 0)
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ("expired", "old.pem would be refused by the other replicas: certificate has expired"),
+        ("of_tomorrow", "early.pem would be .*: certificate is not yet valid"),
+        ("of_another_authority", "stranger.pem would .*: unable to get local issuer certificate"),
+        ("with_the_key_of_another", "do not go together"),
+    ],
+)
+def test_a_replica_does_not_start_with_a_certificate_that_others_would_refuse(
+    wrong: str, says: str, papers: Papers, tmp_path: Path
+) -> None:
+    async def story() -> None:
+        cluster = House(tmp_path, 1, security=getattr(papers, wrong)())
+        with pytest.raises(UsageError, match=says):
+            await cluster.start()
+        assert not (tmp_path / "0").exists()
+
+    run(story())
+
+
+def test_a_replica_does_not_take_over_a_certificate_that_others_would_refuse(
+    papers: Papers, tmp_path: Path
+) -> None:
+    async def story() -> None:
+        async with house(tmp_path, 1, security=papers.good()) as cluster:
+            before = cluster.servers[0].config
+            bad = cluster.config(0, security=papers.expired())
+            with pytest.raises(UsageError, match="certificate has expired"):
+                cluster.servers[0].reload(bad)
+            assert cluster.servers[0].config is before
+            async with cluster.client(authority=trust(papers)) as db:
+                await db.strong.put("a", 1)
+
+    run(story())
+
+
+def test_it_is_told_when_a_certificate_expires_soon(
+    papers: Papers, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    soon, late = (issue(papers.authority, "good", HERE, days) for days in (29, 31))
+
+    async def story() -> None:
+        for name, pair in (("late", late), ("soon", soon)):
+            security = papers.security(pair, name)
+            assert valid_until(security) == pair.certificate.not_valid_after_utc.timestamp()
+            async with house(tmp_path / name, 1, security=security) as cluster:
+                async with cluster.client(authority=trust(papers)) as db:
+                    await db.status()
+                assert ("its certificate expires on" in caplog.text) == (pair is soon)
 
     run(story())
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from creek.cluster.config import ServerConfig
-from creek.cluster.security import dialling
+from creek.cluster.security import valid_until
 from creek.errors import UsageError
 
 RELOADED: Final = ("security", "log", "log_level")
@@ -16,14 +16,17 @@ _NEVER: Final = ("members", "replica")
 
 def reload_certificates(
     before: ServerConfig, after: ServerConfig, contexts: Iterable[ssl.SSLContext]
-) -> None:
-    """For connections to come. Raises `UsageError`, and then all stays as it was."""
+) -> float | None:
+    """For connections to come; answers when they expire, if there are any. Raises `UsageError`, and
+    then all stays as it was."""
     if after.is_secured != before.is_secured:
         raise UsageError("encryption is switched on or off when the replica is started again")
-    if after.is_secured:
-        dialling(after.security)  # raises, if they do not go together
-        for context in contexts:
-            context.load_cert_chain(after.security.certificate, after.security.key)
+    if not after.is_secured:
+        return None
+    expires = valid_until(after.security)
+    for context in contexts:
+        context.load_cert_chain(after.security.certificate, after.security.key)
+    return expires
 
 
 def waiting_keys(before: ServerConfig, after: ServerConfig) -> list[str]:

@@ -6,11 +6,15 @@ show a token. A handshake that fails is counted under what OpenSSL says of it.
 
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from creek.cluster.config import Security
 from creek.errors import UsageError
+
+HANDSHAKE_ROUNDS: Final = 3
+"""After which both sides have said all, in every version of TLS."""
 
 
 def answering(security: Security, mutual: bool, count: Callable[[str], None]) -> ssl.SSLContext:
@@ -24,6 +28,30 @@ def answering(security: Security, mutual: bool, count: Callable[[str], None]) ->
 
 def dialling(security: Security) -> ssl.SSLContext:
     return _loaded(ssl.Purpose.SERVER_AUTH, security)
+
+
+def valid_until(security: Security) -> float:
+    """When our certificate expires, in seconds since 1970. Raises `UsageError` if other replicas
+    would not take it: it is shown to ourselves as it will be to them, from both sides."""
+    answers = _loaded(ssl.Purpose.CLIENT_AUTH, security)
+    answers.verify_mode = ssl.CERT_REQUIRED
+    dials = _loaded(ssl.Purpose.SERVER_AUTH, security)
+    dials.check_hostname = False  # others know where they find us
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    sides = dials.wrap_bio(back, there), answers.wrap_bio(there, back, server_side=True)
+    try:
+        for side in sides * HANDSHAKE_ROUNDS:
+            with suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+    except ssl.SSLError as error:
+        said = problem_of(error).removeprefix("tls: ")
+        raise UsageError(
+            f"security.certificate {security.certificate} would be refused by the other replicas: "
+            f"{said}"
+        ) from error
+    shown = sides[0].getpeercert()
+    assert shown is not None
+    return ssl.cert_time_to_seconds(str(shown["notAfter"]))
 
 
 def problem_of(error: ssl.SSLError) -> str:

@@ -30,7 +30,7 @@ from creek.cluster.onlooker import Onlooker
 from creek.cluster.peers import Listener, Peers
 from creek.cluster.recorder import Recorder
 from creek.cluster.reloading import RELOADED, reload_certificates, waiting_keys
-from creek.cluster.security import answering, dialling
+from creek.cluster.security import answering, dialling, valid_until
 from creek.cluster.taking import take
 from creek.cluster.tasks import Tasks
 from creek.cluster.trial import Trial
@@ -38,6 +38,7 @@ from creek.cluster.upkeep import (
     compare_digests,
     forget_old_calls,
     mend_disk,
+    tell_of_expiry,
     told_if_long,
     wait_for_others,
 )
@@ -87,6 +88,8 @@ class Server:
         self._servers: list[asyncio.Server] = []
         self._contexts: list[ssl.SSLContext] = []
         """Where certificates are, for connections to come."""
+        self._expires: float | None = None
+        """When they expire, in seconds since 1970."""
         self.tasks = Tasks(self._broke)
         self.undecided = Undecided(config.strong_max)
         self._onlooker: Onlooker | None = None
@@ -104,6 +107,8 @@ class Server:
 
     async def start(self) -> None:
         config, datatype = self.config, self._datatype
+        if config.is_secured:
+            self._expires = valid_until(config.security)
         executor, called = self._executing(Once(datatype))
         replica = registry.named(config.scheme)(config.replica, self._settings, called)
         self.journal = Journal(
@@ -184,6 +189,8 @@ class Server:
             self.tasks.spawn(forget_old_calls(config.forget_after, self._leads, self._call))
         self.tasks.spawn(compare_digests(self.digests, self.peers, self.fail, self.events))
         self.tasks.spawn(self._watch())
+        if self._expires is not None:
+            self.tasks.spawn(tell_of_expiry(lambda: self._expires or 0.0, self.events))
         where = f"{address_of(config.clients)[0]}:{self.client_port}"
         self.events.info(
             "replica.started",
@@ -226,7 +233,7 @@ class Server:
     def reload(self, config: ServerConfig) -> None:
         """Take over what can change while it runs: tokens, certificates, and what is logged. Or
         raise `UsageError`, and then all stays as it was."""
-        reload_certificates(self.config, config, self._contexts)
+        self._expires = reload_certificates(self.config, config, self._contexts)
         waiting = waiting_keys(self.config, config)
         kept = {name: getattr(config, name) for name in RELOADED}
         self.config = msgspec.structs.replace(self.config, **kept)

@@ -2,8 +2,10 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from creek.cluster.digests import Digests
@@ -21,8 +23,9 @@ DIGEST_S: Final = 0.25
 """Between two messages with digests of the state."""
 RETRY_S: Final = 1.0
 """Between two looks whether a failed disk works again."""
-
-
+DAY_S: Final = 86_400
+"""Between two looks whether a certificate will expire soon."""
+SOON_S: Final = 30 * DAY_S
 FORGET_PARTS: Final = 24
 """Rounds of forgetting in the time after which a call is forgotten."""
 
@@ -76,6 +79,17 @@ async def wait_for_others(replica: Replica, beat_s: float, events: EventLog) -> 
         await asyncio.sleep(beat_s)
     if told:
         events.info("replica.entered", "takes part")
+
+
+async def tell_of_expiry(expires: Callable[[], float], events: EventLog) -> None:
+    """`expires`: when the certificate does, in seconds since 1970."""
+    while True:
+        until = expires()
+        if until - time.time() < SOON_S:
+            when = datetime.fromtimestamp(until, UTC).strftime("%Y-%m-%d %H:%M UTC")
+            what = f"its certificate expires on {when}: renew it, and send SIGHUP"
+            events.warning("certificate.expires", what, expires=when)
+        await asyncio.sleep(DAY_S)
 
 
 async def mend_disk(journal: Journal) -> None:

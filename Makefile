@@ -16,7 +16,7 @@ unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run reproduce story test check format fuzz mutants chaos bench compiled test-compiled docs install clean
+.PHONY: help run reproduce story test check format fuzz mutants chaos bench compiled test-compiled docs screenshots install clean
 
 help: ## Show this list
 	@echo 'make <target> [ARGS="…"]'
@@ -73,6 +73,9 @@ docs: $(INSTALLED) ## Build the documentation into build/site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict $(ARGS)
 	@echo 'The documentation is in build/site: open index.html; to search as well, read it through'
 	@echo '$(BIN)/python -m http.server --directory build/site'
+
+screenshots: $(INSTALLED) ## Take the pictures of the page that the README shows, with Chromium
+	CREEK_SCREENSHOTS=docs/images $(BIN)/python -m pytest -q tests/http/test_page_browser.py $(ARGS)
 
 install: $(INSTALLED) ## Set up .venv; the other targets do so by themselves
 

@@ -4,6 +4,7 @@ import { made, say } from "./made.js";
 import { groups } from "./words.js";
 
 const EXAMPLES = { string: "lamp", boolean: "true", array: "[1, 2]" };
+const SAID_MAX = 5;
 const byId = (id) => document.getElementById(id);
 
 export class Trial {
@@ -23,16 +24,16 @@ export class Trial {
 
   async control(path, body) {
     const { control, secret } = this.cluster.trial;
+    const headers = { "Content-Type": "application/json", "Creek-Trial": secret };
+    let response, told;
     try {
-      const response = await fetch(control + path, {
-        method: "POST",
-        headers: { "Content-Type": "application/json", "Creek-Trial": secret },
-        body: JSON.stringify(body),
-      });
-      if (!response.ok) this.tell((await response.json()).detail, true);
+      response = await fetch(control + path, { method: "POST", headers, body: JSON.stringify(body) });
+      told = await response.json();
     } catch {
       this.tell("‘creek up’ does not answer: has it ended?", true);
+      return;
     }
+    if (!response.ok) this.tell(told.detail, true);
   }
 
   press([one, other]) {
@@ -124,29 +125,33 @@ export class Trial {
     const at = form.get("at") === "each" ? this.cluster.living() : [Number(form.get("at"))];
     const operation = this.operation();
     const body = this.given();
-    byId("said").replaceChildren();
     await Promise.all(at.map((replica) => this.callAt(replica, operation, body, strong)));
   }
 
   async callAt(replica, { name, readonly }, body, strong) {
     const query = `consistency=${strong ? "strong" : "weak"}&wait=tentative&timeout=5`;
-    const where = `${this.cluster.at(replica).address}/operations/${encodeURIComponent(name)}?${query}`;
+    const address = `${this.cluster.at(replica).address}/operations/${encodeURIComponent(name)}?${query}`;
+    let response, told;
     try {
-      const response = await fetch(where, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
-      const told = await response.json();
-      const ordered = told.call && !(readonly && !strong);
-      if (ordered) this.choose(told.call);
-      if (!strong && ordered) this.sides.add(replica);
-      if (response.status === 202) this.tell(`Replica ${replica} waits for a majority.`);
-      else if (response.ok) this.tell(`Replica ${replica} says ${JSON.stringify(told.value)}${ordered ? "" : ", and has nothing to order: it only read"} (${told.kind}).`);
-      else this.tell(`Replica ${replica}: ${told.detail}`, !told.kind);
+      response = await fetch(address, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+      told = await response.json();
     } catch {
-      this.tell(`Replica ${replica} does not answer.`, true);
+      this.tell(`Replica ${replica} does not answer`, true);
+      return;
     }
+    const ordered = told.call && !(readonly && !strong);
+    if (ordered) this.choose(told.call);
+    if (!strong && ordered) this.sides.add(replica);
+    const where = `Replica ${replica}, ${name}:`;
+    if (response.status === 202) this.tell(`${where} it waits for a majority`);
+    else if (response.ok) this.tell(`${where} ${shown(told.value)}, ${told.kind}${ordered ? "" : "; it only reads, and takes no place"}`);
+    else this.tell(`${where} ${told.detail}`, !told.kind);
   }
 
   tell(text, bad = false) {
-    byId("said").append(made("div", { class: bad ? "bad" : "" }, text));
+    const said = byId("said");
+    said.prepend(made("div", { class: bad ? "bad" : "" }, text));
+    while (said.children.length > SAID_MAX) said.lastChild.remove();
   }
 
   // --- what one has seen ---------------------------------------------------------------------
@@ -175,6 +180,9 @@ export class Trial {
       && living.every((now) => !now.tentative.some((entry) => !entry.own));
   }
 }
+
+/** As the lists show it. */
+const shown = (value) => (value === null ? "None" : JSON.stringify(value));
 
 function hint({ type, rest, required, default: usual }) {
   if (rest) return "[1, 2, …]";

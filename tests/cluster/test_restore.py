@@ -107,16 +107,17 @@ def test_a_client_goes_on_where_a_restored_cluster_took_the_place_of_the_old(
 ) -> None:
     async def story() -> None:
         path = tmp_path / "one.backup"
-        async with house(tmp_path / "old") as old, old.client(0, 1) as db:
-            await db.strong.increment("total")
-            await old.stop(0)
-            await db.strong.increment("total")  # at the other one
-            await back_up(old, path, 1)
-            await old.stop()
-            restored(path, tmp_path / "new", 3)
+        async with house(tmp_path / "old") as old:
             new = old.moved_to(tmp_path / "new", cluster="another")
-            await new.start()
-            assert await db.strong.increment("total") == 3
+            async with old.client(0, 1) as db:
+                await db.strong.increment("total")
+                await old.stop(0)
+                await db.strong.increment("total")  # at the other one
+                await back_up(old, path, 1)
+                await old.stop()
+                restored(path, tmp_path / "new", 3)
+                await new.start()
+                assert await db.strong.increment("total") == 3
             await new.stop()
 
     run(story())

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from creek.cli.app import main
 from creek.cluster.backup import Head, encoded
+from creek.cluster.copies import Whole
 from creek.errors import UsageError
 from creek.gateway.values import from_json
 from creek.pipeline.declared import spark_schema
@@ -56,10 +57,9 @@ def made(path: Path, requests: int = 3, length: int = 5) -> Path:
         instance=9,
         ids=ids,
         timestamp=104,
-        registers=len(STATE),
         first=length - requests,
     )
-    path.write_bytes(b"".join(piece.data for piece in encoded(head, checkpoint, told)))
+    path.write_bytes(b"".join(piece.data for piece in encoded(head, Whole(checkpoint), told)))
     return path
 
 

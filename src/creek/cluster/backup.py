@@ -16,12 +16,13 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
 from creek.cluster.calls import SYSTEM
 from creek.errors import StorageFault, UsageError
+from creek.execution.keys import place
 from creek.protocol.dots import Dots
 from creek.protocol.messages import Checkpoint
 from creek.protocol.request import Request
@@ -31,6 +32,8 @@ SCHEMA_VERSION: Final = 1
 """Raised whenever a reader of the old form would misread the new one."""
 BLOCK_BYTES: Final = 256 * 1024
 """A block ends when it has that many: a register that has more makes it longer."""
+TAKEN: Final = 256
+"""Registers, at a time."""
 
 _MAGIC = b"CREEKBAK"
 _START = struct.Struct(">8sI")
@@ -58,14 +61,12 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     instance: int
     ids: Dots
     timestamp: int
-    registers: int
-    """How many follow."""
     first: int
     """The commit index from which on the operations follow, too."""
 
 
 class Registers(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """What they hold, in the order of their keys. What clients' calls came to is among them."""
+    """What they hold, in any order. What clients' calls came to is among them."""
 
     items: tuple[tuple[Key, Any], ...]
 
@@ -93,37 +94,55 @@ _NOT_OURS = (msgspec.DecodeError, ValueError, OverflowError, RecursionError)
 # --- making one -------------------------------------------------------------------------------
 
 
+class State(Protocol):
+    """The registers at one moment, to be gone through in time."""
+
+    def take(self, most: int) -> tuple[list[tuple[Key, Any]], list[Key]] | None:
+        """The next ones, at most so many: what they hold, and which were deleted. Perhaps none of
+        either; None when there are no more."""
+
+    def close(self) -> None:
+        """Nobody takes any more."""
+
+
 class Piece(NamedTuple):
     data: bytes
     done: int
     """Of the registers, those that are in this piece or in one before."""
 
 
-def encoded(head: Head, checkpoint: Checkpoint, requests: Iterable[Request]) -> Iterator[Piece]:
+def encoded(head: Head, state: State, requests: Iterable[Request]) -> Iterator[Piece]:
     """The bytes of a backup, each piece made when it is asked for."""
     hashed = hashlib.sha256()
     done = 0
-    for data, registers in _pieces(head, checkpoint, requests):
+    for data, registers in _pieces(head, state, requests):
         hashed.update(data)
         done += registers
         yield Piece(data, done)
     yield Piece(hashed.digest(), done)
 
 
-def _pieces(
-    head: Head, checkpoint: Checkpoint, requests: Iterable[Request]
-) -> Iterator[tuple[bytes, int]]:
-    yield _START.pack(_MAGIC, SCHEMA_VERSION) + _block(_encode(head)), 0
-    for items in _portions(checkpoint.state):
-        yield _block(_encode(Registers(items))), len(items)
-    for keys in _portions(checkpoint.deleted):
-        yield _block(_encode(Deleted(keys))), 0
+def _pieces(head: Head, state: State, requests: Iterable[Request]) -> Iterator[tuple[bytes, int]]:
+    yield _START.pack(_MAGIC, SCHEMA_VERSION) + _block(head), 0
+    deleted: list[Key] = []
+    for items in _portions(_held(state, deleted)):
+        yield _block(Registers(items)), len(items)
+    for keys in _portions(deleted):
+        yield _block(Deleted(keys)), 0
     for told in _portions(requests):
-        yield _block(_encode(Operations(told))), 0
+        yield _block(Operations(told)), 0
     yield _LENGTH.pack(0), 0
 
 
-def _block(body: bytes) -> bytes:
+def _held(state: State, deleted: list[Key]) -> Iterator[tuple[Key, Any]]:
+    while (taken := state.take(TAKEN)) is not None:
+        held, gone = taken
+        deleted += gone
+        yield from held
+
+
+def _block(message: Head | Block) -> bytes:
+    body = _encode(message)
     return _LENGTH.pack(len(body)) + body
 
 
@@ -219,8 +238,8 @@ def checkpoint_of(path: Path, head: Head) -> Checkpoint:
                 deleted += keys
             case Operations():
                 pass
-    if len(state) != head.registers:
-        raise _damaged(path, f"it holds {len(state)} registers, and should {head.registers}")
+    state.sort(key=lambda item: place(item[0]))
+    deleted.sort(key=place)
     return Checkpoint(
         instance=head.instance,
         length=head.length,

@@ -7,14 +7,16 @@ is one at a time, and it is given up when nobody asks for more.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Final, NamedTuple
+from itertools import islice
+from typing import Any, Final, NamedTuple
 
-from creek.cluster.backup import Head, Piece, encoded
+from creek.cluster.backup import Head, Piece, State, encoded
 from creek.cluster.tasks import Spawn
 from creek.cluster.wire import Copied, CopyBegun, CopyRequest, MoreRequest, Refused
 from creek.errors import CreekError
 from creek.protocol.messages import Checkpoint
 from creek.protocol.request import Request
+from creek.protocol.values import Key
 
 PIECE_BYTES: Final = 512 * 1024
 IDLE_S: Final = 60.0
@@ -25,8 +27,26 @@ class Taken(NamedTuple):
     """What a copy is made of."""
 
     head: Head
-    checkpoint: Checkpoint
+    state: State
+    registers: int
+    """How many it has, about."""
     requests: tuple[Request, ...]
+
+
+class Whole:
+    """The state of a checkpoint: a `State`."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._held = iter(checkpoint.state)
+        self._deleted = iter(checkpoint.deleted)
+
+    def take(self, most: int) -> tuple[list[tuple[Key, Any]], list[Key]] | None:
+        held = list(islice(self._held, most))
+        deleted = [] if held else list(islice(self._deleted, most))
+        return (held, deleted) if held or deleted else None
+
+    def close(self) -> None:
+        self._held, self._deleted = iter(()), iter(())
 
 
 class _Copy:
@@ -37,6 +57,7 @@ class _Copy:
         self.number = number
         self.begun: asyncio.Task[None] | None = None
         self.idle: asyncio.TimerHandle | None = None
+        self.state: State | None = None
         self.pieces: Iterator[Piece] | None = None
         self._rest = memoryview(b"")
         self._done = 0
@@ -85,9 +106,10 @@ class Copies:
             self._copy = None
             say(Refused(asked.number, "disk", str(error)))
             return
-        copy.pieces = encoded(*taken)
+        copy.state = taken.state
+        copy.pieces = encoded(taken.head, taken.state, taken.requests)
         self._wait(copy)
-        say(CopyBegun(asked.number, taken.head.length, taken.head.registers))
+        say(CopyBegun(asked.number, taken.head.length, taken.registers))
 
     def more(self, holder: object, asked: MoreRequest) -> Copied | Refused:
         copy = self._copy
@@ -114,6 +136,8 @@ class Copies:
             copy.idle.cancel()
         if copy.begun is not None:
             copy.begun.cancel()
+        if copy.state is not None:
+            copy.state.close()
 
     def _wait(self, copy: _Copy) -> None:
         if copy.idle is not None:

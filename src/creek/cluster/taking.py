@@ -7,7 +7,7 @@ from typing import Final
 
 from creek.cluster.backup import Head
 from creek.cluster.config import ServerConfig
-from creek.cluster.copies import Taken
+from creek.cluster.copies import Taken, Whole
 from creek.cluster.driver import Driver, now_us
 from creek.cluster.journal import Journal
 from creek.cluster.retelling import told_by
@@ -46,10 +46,9 @@ async def take(
         instance=checkpoint.instance,
         ids=checkpoint.ids,
         timestamp=checkpoint.timestamp,
-        registers=len(checkpoint.state),
         first=checkpoint.length - len(requests),
     )
-    return Taken(head, checkpoint, requests)
+    return Taken(head, Whole(checkpoint), len(checkpoint.state), requests)
 
 
 async def _until_durable(journal: Journal) -> None:

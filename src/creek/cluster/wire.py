@@ -241,7 +241,7 @@ class CopyBegun(msgspec.Struct, frozen=True, array_like=True, tag=26):
     length: int
     """How many requests are committed in it."""
     registers: int
-    """How many registers will be told."""
+    """How many registers will be told, about."""
 
 
 class Copied(msgspec.Struct, frozen=True, array_like=True, tag=27):

@@ -10,10 +10,7 @@ import pytest
 from creek.cli.app import main
 from creek.client.line import dial
 from creek.cluster import wire
-from creek.cluster.backup import (
-    SCHEMA_VERSION,
-    read_head,
-)
+from creek.cluster.backup import SCHEMA_VERSION, read_head, requests_of
 from creek.cluster.journal import Journal
 from creek.cluster.restore import restore
 from creek.errors import CreekError, DiskFull, StorageFault, UsageError
@@ -98,6 +95,39 @@ def test_a_cluster_of_any_size_goes_on_from_a_backup(tmp_path: Path, replicas: i
             await cluster.until_connected()
             async with cluster.client(0) as db:
                 assert await db.strong.get("new") == 2
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"scheme": "basic"},
+        {"scheme": "smr"},
+        {"execution": "threads"},
+        {"datatype": "tpcc-rows-1-0"},  # begins with rows, of which some are deleted
+    ],
+    ids=lambda how: " ".join(how.values()),
+)
+def test_the_state_is_the_same_again(tmp_path: Path, how: dict[str, Any]) -> None:
+    async def story() -> None:
+        path = tmp_path / "one.backup"
+        async with house(tmp_path / "old", **how) as old:
+            async with old.client(0) as db:
+                for number in range(1, 6):
+                    if "datatype" in how:
+                        await db.strong.delivery(1, number)
+                    else:
+                        await db.strong.put("key", number)
+            await old.until_settled()
+            head = await back_up(old, path, 1, operations=True)
+            replica = old.servers[1].driver.replica
+            assert bool(replica.checkpoint().deleted) == ("datatype" in how)
+        restored(path, tmp_path / "new", 1, datatype=head.datatype)
+        async with house(tmp_path / "new", 1, cluster="another", **how) as new:
+            again = new.servers[0].driver.replica
+            assert again.state() == replica.state()
+            assert again.committed_length() == head.length == len(list(requests_of(path)))
 
     run(story())
 

@@ -91,8 +91,8 @@ _MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 BROADCASTS,
-                "if configuration is not None and configuration.epoch > self.settings.epoch:",
-                "if False:",
+                "            self.reconfigure(configuration, checkpoint.instance)\n",
+                "            pass\n",
             ),
         ),
     ),

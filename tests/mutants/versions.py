@@ -78,7 +78,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "installed_without_a_look",
         "Section 4.4: versions are added only after checking for conflicts",
         100,
-        Edit(VERSIONS, "if not self._confirm(entry, snapshot) or self", "if self"),
+        Edit(VERSIONS, "if not self.confirm(snapshot, entry.position) or self", "if self"),
     ),
     _mutant(
         "phantom_at_completion",

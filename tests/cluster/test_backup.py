@@ -9,7 +9,7 @@ import pytest
 from creek.cli.app import main
 from creek.client import NotDone, connect, copying
 from creek.client.line import dial
-from creek.cluster import copies, wire
+from creek.cluster import clients, copies, wire
 from creek.cluster.backup import (
     kept_as,
     read_head,
@@ -150,6 +150,48 @@ def test_one_copy_at_a_time_and_none_for_who_is_gone(tmp_path: Path) -> None:
                     await asyncio.sleep(0.01)
             await back_up(cluster, path)
             assert read_head(path).length == 0
+
+    run(story())
+
+
+def test_who_asks_for_more_than_it_reads_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients, "UNREAD_MAX", 1_000_000)
+    made: list[object] = []
+    more = copies.Copies.more
+
+    def counted(
+        self: copies.Copies, holder: object, asked: wire.MoreRequest
+    ) -> wire.Copied | wire.Refused:
+        made.append(asked)
+        return more(self, holder, asked)
+
+    monkeypatch.setattr(copies.Copies, "more", counted)
+
+    async def story() -> None:
+        async with house(tmp_path / "data", replicas=1) as cluster:
+            async with cluster.client(0) as db:
+                for number in range(100):
+                    await db.weak.put(f"key {number}", "x" * 200_000)
+                await db.strong.put("last", 0)
+            host, port = wire.address_of(cluster.addresses(0)[0])
+            reader, writer = await asyncio.open_connection(host, port)
+            hello = wire.Hello(wire.WIRE_VERSION, "greedy")
+            writer.write(wire.frame_of(hello) + wire.frame_of(wire.CopyRequest(1)))
+            frames = wire.Frames(wire.CLIENT_FRAME_MAX)
+            begun = False
+            async with asyncio.timeout(PATIENCE_S):
+                while not begun:
+                    told = map(wire.to_client, frames.feed(await reader.read(1000)))
+                    begun = any(isinstance(each, wire.CopyBegun) for each in told)
+                writer.write(wire.frame_of(wire.MoreRequest(1)) * 1000)
+                while cluster.servers[0].desk.connections:
+                    await asyncio.sleep(0.01)
+            assert cluster.servers[0].refused["slow client"] == 1
+            assert len(made) < 30, "of 1000 that it asked for, and 40 that there are"
+            writer.close()
+            await back_up(cluster, tmp_path / "one.backup")
 
     run(story())
 

@@ -275,6 +275,7 @@ class Connection(asyncio.Protocol):
                 self._desk.copies.begin(self, message, self._say)
             case MoreRequest():
                 self._say(self._desk.copies.more(self, message))
+                self._flush()  # a piece is large: whoever does not read it gets no more
 
     def _greet(self, hello: Hello) -> None:
         desk = self._desk

@@ -190,10 +190,11 @@ class Driver:
             at_once = tuple([each for each in respond if each.kind is Kind.TENTATIVE])
             self._answer(at_once)
             respond = tuple([each for each in respond if each.kind is not Kind.TENTATIVE])
-        if self._end <= self._journal.durable:
-            self._leave(effects.send, respond)
-        else:
+        # What is held may be durable by now, before anybody said so: nothing overtakes it.
+        if self._held or self._end > self._journal.durable:
             self._held.append(_Held(self._end, effects.send, respond))
+        else:
+            self._leave(effects.send, respond)
 
     def release(self) -> None:
         """More has become durable."""

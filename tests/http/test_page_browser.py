@@ -3,13 +3,17 @@ becomes of it, and heal it."""
 
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from creek.load.local import HTTP_AFTER
+from creek.load.ports import free_port
 from tests.cluster.ports import free_ports
 from tests.cluster.up import up
 from tests.pipeline.browser import browsing
@@ -91,6 +95,28 @@ class Visitor:
             self.page.mouse.move(0, 0)
             self.page.evaluate("() => scrollTo(0, 0)")
             self.page.screenshot(path=Path(PICTURES, name), animations="disabled")
+
+
+@contextmanager
+def with_tokens(folder: Path) -> Iterator[str]:
+    """The page of a replica as `creek serve` runs it."""
+    config, port = folder / "replica.toml", free_port()
+    config.write_text(
+        f"""
+        data = "{folder / "data"}"
+        http = "127.0.0.1:{port}"
+        members = {{ 0 = "127.0.0.1:{free_port()}" }}
+        security.tokens.till = "s3cret"
+        """
+    )
+    command = [sys.executable, "-m", "creek", "serve", "--config", str(config)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline().startswith(b"replica 0 of creek")
+            yield f"http://127.0.0.1:{port}/"
+        finally:
+            process.terminate()
 
 
 def visiting(browser: Browser, address: str, width: int, height: int, dark: bool) -> Visitor:
@@ -191,3 +217,23 @@ def test_it_fits_on_a_phone_and_links_are_cut_with_the_keyboard(
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     assert visitor.mistakes == []
     page.context.close()
+
+
+def test_where_there_are_tokens_one_is_asked_for_and_nothing_can_be_broken(
+    browser: Browser, tmp_path: Path
+) -> None:
+    with with_tokens(tmp_path) as address, browser.new_context() as context:
+        page = context.new_page()
+        page.goto(address)
+        asked = page.get_by_label("This cluster asks for a token.")
+        asked.fill("guess")
+        page.keyboard.press("Enter")
+        expect(page.locator("#headline")).to_have_text("Looking for replicas …")
+        asked.fill("s3cret")
+        page.keyboard.press("Enter")
+        expect(page.locator("#headline")).to_have_text("One replica, one order.")
+        expect(asked).not_to_be_visible()
+        expect(page.locator("#table tbody tr")).to_have_count(1)
+        expect(page.locator("#trial, .acts")).to_have_count(2)
+        expect(page.locator("#trial")).not_to_be_visible()
+        expect(page.locator(".acts")).not_to_be_visible()

@@ -2,7 +2,7 @@
 
 import { badge, coloured, issuer, made, say } from "./made.js";
 
-const FRESH_MAX = 12; // with more at once nobody could follow them with their eyes
+const FRESH_MAX = 6; // with more at once nobody could follow them with their eyes
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
 export class Column {

@@ -2,7 +2,8 @@
 
 import { coloured, drawn, say } from "./made.js";
 
-const CENTRE = [180, 132];
+const CENTRE = [180, 130];
+const RINGS = [[3, 128, 88, 30, 14], [5, 140, 100, 25, 11], [15, 150, 106, 17, 8]]; // up to how many: width, height, sizes
 const SCISSORS = "M-5 -5 4 4M-5 5 4 -4M-6.5 -6.5a1.8 1.8 0 1 0 .1 0M-6.5 6.5a1.8 1.8 0 1 0 .1 0";
 const MEND = "M-5 0H5M0 -5V5";
 
@@ -30,25 +31,25 @@ export class Map_ {
       const at = cluster.at(replica);
       group.classList.toggle("down", !at.live);
       const leads = at.live && at.now.leader === replica;
-      group.querySelector(".crown").toggleAttribute("hidden", !leads);
       group.querySelector(".crown").style.display = leads ? "" : "none";
-      say(group.querySelector(".role"), cluster.role(replica));
+      const role = cluster.role(replica);
+      say(group.querySelector(".role"), role === "follows" ? "" : role);
     }
   }
 
   begin(shape) {
     this.drawn = shape;
     const { members, trial } = this.cluster;
-    const radius = members.length > 6 ? 22 : 30;
+    const [, wide, high, radius, button] = RINGS.find(([most]) => members.length <= most) ?? RINGS.at(-1);
     const places = new Map(members.map((replica, n) => {
       const angle = (n / members.length) * 2 * Math.PI - Math.PI / 2;
-      return [replica, [CENTRE[0] + Math.cos(angle) * 128, CENTRE[1] + Math.sin(angle) * 88]];
+      return [replica, [CENTRE[0] + Math.cos(angle) * wide, CENTRE[1] + Math.sin(angle) * high]];
     }));
     this.links = this.cluster.pairs().map(([one, other]) => {
       const [x1, y1] = places.get(one);
       const [x2, y2] = places.get(other);
       const group = drawn("g", { class: "link", "data-link": `${one}-${other}` }, drawn("line", { x1, y1, x2, y2 }));
-      if (trial) this.offer(group, [one, other], (x1 + x2) / 2, (y1 + y2) / 2);
+      if (trial) this.offer(group, [one, other], (x1 + x2) / 2, (y1 + y2) / 2, button / 14);
       else group.setAttribute("role", "img");
       return [[one, other], group];
     });
@@ -65,10 +66,10 @@ export class Map_ {
     this.svg.replaceChildren(...this.links.map(([, group]) => group), ...this.nodes.map(([, group]) => group));
   }
 
-  offer(group, link, x, y) {
+  offer(group, link, x, y, scale) {
     group.setAttribute("role", "button");
     group.setAttribute("tabindex", "0");
-    group.append(drawn("g", { transform: `translate(${x} ${y})` }, drawn("circle", { r: 14 }), drawn("path", { d: SCISSORS })));
+    group.append(drawn("g", { transform: `translate(${x} ${y}) scale(${scale})` }, drawn("circle", { r: 14 }), drawn("path", { d: SCISSORS })));
     group.addEventListener("click", () => this.pressed(link));
     group.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" && event.key !== " ") return;

@@ -68,7 +68,7 @@ function meet(replica, address) {
 
 function hearing(which) {
   return {
-    about(about) { learn(about); },
+    about: learn,
     now(now) {
       const known = cluster.replicas.get(which());
       const before = known.now;
@@ -78,7 +78,7 @@ function hearing(which) {
       soon();
     },
     lost(status) {
-      byId("token").hidden = status !== 401;
+      if (status === 401) byId("token").hidden = false;
       const known = cluster.replicas.get(which());
       if (known?.live) history.note("bad", `replica ${which()} does not answer`);
       if (known) known.live = false;
@@ -88,6 +88,7 @@ function hearing(which) {
 }
 
 function learn(about) {
+  byId("token").hidden = true;
   cluster.about ??= about;
   cluster.trial = about.trial ?? cluster.trial;
   cluster.members = about.members;

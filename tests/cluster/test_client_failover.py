@@ -1,7 +1,9 @@
 """A client whose replica goes away: its session goes on, and what it is told stays true."""
 
 import asyncio
+import socket
 from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -59,17 +61,19 @@ class Stub:
         self._replica = replica
         self.heard: list[wire.Call] = []
         self._server: asyncio.Server | None = None
+        self._serving: set[asyncio.Task[None]] = set()
         self._writer: asyncio.StreamWriter | None = None
 
     async def __aenter__(self) -> "Stub":
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         assert self._server is not None
         self._server.close()
-        if self._writer is not None:
-            self._writer.close()
+        for each in self._serving:
+            each.cancel()
+        await asyncio.gather(*self._serving, return_exceptions=True)
 
     @property
     def address(self) -> str:
@@ -84,8 +88,17 @@ class Stub:
         assert self._writer is not None
         self._writer.close()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._serving.add(asyncio.create_task(self._serve_and_close(reader, writer)))
+
+    async def _serve_and_close(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         self._writer = writer
+        with closing(writer), suppress(OSError):
+            await self._serve(reader)
+
+    async def _serve(self, reader: asyncio.StreamReader) -> None:
         frames = wire.Frames(wire.CLIENT_FRAME_MAX)
         while data := await reader.read(65536):
             for payload in frames.feed(data):
@@ -111,6 +124,16 @@ def stopping(stub: Stub, message: wire.FromClient) -> None:
     assert isinstance(message, wire.Call)
     stub.say(wire.Refused(message.number, "stopping", "being stopped"))
     stub.hang_up()
+
+
+def disk(stub: Stub, message: wire.FromClient) -> None:
+    assert isinstance(message, wire.Call)
+    stub.say(wire.Refused(message.number, "disk", "no space left"))
+
+
+def alone(stub: Stub, message: wire.FromClient) -> None:
+    assert isinstance(message, wire.Call)
+    stub.say(wire.Refused(message.number, "no_majority", "reaches 0 of 2 others"))
 
 
 def issuing(stub: Stub, message: wire.FromClient) -> None:
@@ -174,6 +197,50 @@ def test_a_replica_that_is_being_stopped_sends_clients_to_another() -> None:
     assert came == "done"
     came, _, _ = asked(stopping, busy)
     assert isinstance(came, NotDone)  # neither has done it
+
+
+@pytest.mark.parametrize("unwell", [disk, alone])
+def test_what_a_replica_cannot_do_now_goes_on_at_another(unwell: Any) -> None:
+    came, one, other = asked(unwell, answering)
+    assert came == "done"
+    assert [call.number for call in one.heard] == [call.number for call in other.heard]
+    came, _, _ = asked(hang_up, unwell)
+    assert isinstance(came, Unknown)  # the first may have done it, and is gone
+
+
+def test_when_all_refuse_the_last_reason_is_told() -> None:
+    came, one, other = asked(alone, disk)
+    assert isinstance(came, NotDone)
+    assert came.reason == "no_majority"  # that one was asked twice, before and after the other
+    assert (len(one.heard), len(other.heard)) == (2, 1)
+
+
+def test_when_there_is_no_time_to_ask_another_the_reason_is_told() -> None:
+    from creek import connect  # noqa: PLC0415
+
+    async def story() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as hanging:  # it accepts nobody
+            nowhere = f"127.0.0.1:{hanging.getsockname()[1]}"
+            async with Stub(disk) as one, connect((one.address, nowhere)) as db:
+                with pytest.raises(NotDone, match="no space left") as refused:
+                    await db.weak.within(0.2).put("a", 1)
+                assert refused.value.reason == "disk"
+
+    asyncio.run(story())
+
+
+def test_calls_that_are_refused_together_go_on_together() -> None:
+    from creek import connect  # noqa: PLC0415
+
+    async def story() -> None:
+        async with Stub(disk) as one, Stub(answering, 1) as other:
+            async with connect((one.address, other.address)) as db:
+                calls = [db.weak.put("a", each) for each in range(50)]
+                assert [await call for call in calls] == ["done"] * 50
+                assert db.replica == 1
+            assert [call.arguments[1] for call in other.heard] == list(range(50))
+
+    asyncio.run(story())
 
 
 def test_a_replica_that_falls_silent_is_left() -> None:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Coroutine, Generator
 from typing import Any, NamedTuple
 
-from creek.client.errors import CallFailed, OperationFailed, Unknown
+from creek.client.errors import CallFailed, NotDone, OperationFailed, Unknown
 from creek.cluster.wire import Answer
 from creek.cluster.wire import Call as CallMessage
 from creek.errors import UsageError
@@ -33,6 +33,10 @@ class Call:
         """Once a replica has issued it: for calls that are to come `after` this one."""
         self.asked = 0
         """At how many replicas it may have been done."""
+        self.refused_by: set[int] = set()
+        """Replicas that did not want it, and sent it elsewhere."""
+        self.refusal: NotDone | None = None
+        """What the last of them said."""
         self.timer: asyncio.TimerHandle | None = None
         self._answers: list[Answer] = []
         self._failure: CallFailed | None = None

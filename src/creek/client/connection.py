@@ -4,9 +4,11 @@ Rules it keeps:
 
 - A call that was sent and not answered is asked for again at the next replica, under its number: it
   is executed once. Numbers of such calls stay close together, since replicas remember so many.
+- A call that a replica refuses because of what is wrong with that replica goes on at the next one.
+  When all have refused it, or its time is over, the last reason is told.
 - A session goes on at another replica only when that has seen all that the session did elsewhere.
 - "Certainly not done" is said only of calls that were never sent, or that were refused by the only
-  replica that they were sent to.
+  replica that they were sent to, or by all of them.
 """
 
 import asyncio
@@ -21,7 +23,7 @@ import msgspec
 from creek.client.blocking import Blocking
 from creek.client.callers import Caller, How, Issued, Session
 from creek.client.calls import Call
-from creek.client.errors import NotDone, Unknown
+from creek.client.errors import NotDone, Unknown, not_connected
 from creek.client.finding import PAUSE_S, Finder, trusting
 from creek.client.line import Line
 from creek.cluster import wire
@@ -42,6 +44,8 @@ INTERNAL: Final = "creek."
 """Names of what is asked of the cluster itself begin so."""
 NEVER_DONE: Final = ("unknown_operation", "bad_arguments", "too_large")
 """Reasons that hold at every replica."""
+ELSEWHERE: Final = ("disk", "stopping", "no_majority")
+"""Reasons that hold at one replica, while others may be well."""
 
 
 class Database:
@@ -166,9 +170,7 @@ class Database:
     def _failure_of(self, message: wire.Call) -> NotDone | None:
         """Why it cannot work, as far as that can be told from here."""
         if not self._is_open:
-            return NotDone(
-                "closed", "not connected: calls are made inside 'with connect(…) as db:'"
-            )
+            return not_connected()
         try:
             if message.operation.startswith(INTERNAL):
                 pass  # the replica knows
@@ -236,7 +238,8 @@ class Database:
         if call.asked:
             call.failed(Unknown(what))
         else:
-            call.failed(NotDone("deadline", f"{what}, and no replica took it up"))
+            why = NotDone("deadline", f"{what}, and no replica took it up")
+            call.failed(call.refusal or why)
         if self._unanswered.pop(number, None) is not None and self._line is not None:
             self._line.write(wire.frame_of(wire.Enough(number)))
             self._send()
@@ -286,33 +289,45 @@ class Database:
             self._send()
 
     def _refused(self, call: Call, refused: wire.Refused) -> None:
-        if refused.reason == "stopping" and len(self._finder.addresses) > 1:
-            call.asked -= 1
-            return  # the connection is closed next, and another replica asked
+        if refused.reason in ELSEWHERE and refused.certain and self._goes_on(call, refused):
+            return
         del self._calls[refused.number]
         certain = refused.certain and (call.asked == 1 or refused.reason in NEVER_DONE)
         text = refused.message
         call.failed(NotDone(refused.reason, text) if certain else Unknown(text))
         self._answered(refused.number)
 
+    def _goes_on(self, call: Call, refused: wire.Refused) -> bool:
+        """At another replica, unless it has been everywhere and is back."""
+        replica, line = self.replica, self._line
+        assert replica is not None
+        if len(self._finder.addresses) == 1 or replica in call.refused_by:
+            return False
+        call.asked -= 1
+        call.refused_by.add(replica)
+        call.refusal = NotDone(refused.reason, refused.message)
+        if line is not None:
+            self._line = None  # and once it is closed, another one is found
+            asyncio.get_running_loop().call_soon(line.close)  # it may have said more
+        return True
+
     # --- keeping a replica at hand ----------------------------------------------------------------
 
     async def _keep_up(self) -> None:
-        while self._line is not None:
-            await self._until_gone(self._line)
+        line = self._line
+        while line is not None:
+            await self._until_gone(line)
             self._line = None
-            await self._reach_some_time()
+            line = await self._reach_some_time()
             self._send_again()
 
-    async def _reach_some_time(self) -> None:
+    async def _reach_some_time(self) -> Line:
         while True:
             try:
-                await self._reach()
+                return await self._reach()
             except (NotDone, UsageError) as error:
                 self._give_up("unreachable", str(error))
                 await asyncio.sleep(PAUSE_S)
-            else:
-                return
 
     async def _until_gone(self, line: Line) -> None:
         """Until it is closed, or has been silent for long although asked how it is."""

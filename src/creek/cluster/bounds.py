@@ -48,5 +48,5 @@ class Undecided:
             return None
         if connected + 1 <= members // 2:
             reach = f"this replica reaches {connected} of {members - 1} others: no majority"
-            return "busy", f"{what}, and {reach}. Ask another one, or try again later"
+            return "no_majority", f"{what}, and {reach}. Ask another one, or try again later"
         return "busy", f"{what}: try again later"

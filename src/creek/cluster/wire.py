@@ -264,6 +264,7 @@ REASONS: Final = (
     "disk",
     "deadline",
     "stopping",
+    "no_majority",
     "token",
     "version",
     "cluster",

@@ -89,7 +89,7 @@ def _operation(operation: Described, parameters: list[dict[str, Any]]) -> dict[s
                     "bad_arguments",
                     "deadline",
                 ),
-                *("disk", "stopping", "not_ready"),
+                *("disk", "stopping", "no_majority", "not_ready"),
             ),
         },
     }

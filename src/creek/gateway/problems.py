@@ -38,6 +38,7 @@ KINDS: Final = {
     "busy": Kind(503, "The replica has too much to do"),
     "disk": Kind(503, "The replica cannot write"),
     "stopping": Kind(503, "The replica is being stopped"),
+    "no_majority": Kind(503, "Too much waits for replicas that cannot be reached"),
     "not_ready": Kind(503, "The replica is not ready"),
 }
 

@@ -90,6 +90,9 @@ class Recorded:
         self._recording.sent += (*effects.persist, *(each.message for each in effects.send))
         return effects
 
+    def answers_alone(self, operation: Operation, strong: bool) -> bool:
+        return self._replica.answers_alone(operation, strong)
+
     def has(self, id: Dot) -> bool:
         return self._replica.has(id)
 

@@ -1,13 +1,18 @@
-"""Replicas that lose their disks."""
+"""Replicas that lose their disks, or cannot write to them."""
 
 import asyncio
+import errno
 import shutil
 from pathlib import Path
 
 import pytest
 
 from creek.client import NotDone, Unknown
+from creek.client.calls import Call
+from creek.cluster.server import Server
+from creek.errors import DiskFull
 from tests.cluster.house import PATIENCE_S, House, house
+from tests.unit.cluster.faulty import FaultyCalls, SlowCalls
 
 
 def run(story: object) -> None:
@@ -73,6 +78,109 @@ def test_a_new_cluster_can_begin_without_all_if_told_so(tmp_path: Path) -> None:
             await cluster.until_connected()
         async with cluster.client(2) as db:
             assert await db.strong.get("a") == 1
+        await cluster.stop()
+
+    run(story())
+
+
+def fill_disk(server: Server) -> FaultyCalls:
+    """From now on nothing can be written."""
+    calls = FaultyCalls()
+    calls.errors["write"] = errno.ENOSPC
+    server.journal._writer._calls = calls
+    return calls
+
+
+async def until_disk(server: Server, works: bool) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while (server.journal.failed is None) != works:
+            await asyncio.sleep(0.01)
+
+
+async def refused(call: Call) -> str:
+    with pytest.raises(NotDone) as told:
+        await call
+    return told.value.reason
+
+
+def test_a_replica_that_cannot_write_answers_what_only_reads(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with house(tmp_path) as cluster, cluster.client(0) as db:
+            await db.strong.put("a", 1)
+            await cluster.until_settled()
+            first = cluster.servers[0]
+            calls = fill_disk(first)
+            async with cluster.client(1) as other:
+                await other.weak.put("b", 2)
+                await until_disk(first, works=False)
+                assert await db.weak.get("a") == 1
+                assert await refused(db.weak.put("a", 2)) == "disk"
+                assert await refused(db.strong.get("a")) == "disk"
+                assert await other.strong.put("a", 3) == 1
+            calls.errors.clear()
+            await until_disk(first, works=True)
+            assert await db.strong.put("a", 4) == 3
+
+    run(story())
+
+
+def test_what_may_be_lost_is_not_shown(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with house(tmp_path) as cluster, cluster.client(0) as db, cluster.client() as reader:
+            await db.strong.put("a", 1)
+            await cluster.until_settled()
+            first = cluster.servers[0]
+            calls = fill_disk(first)
+            put = db.weak.put("a", 2)
+            await until_disk(first, works=False)
+            assert await refused(db.weak.get("a")) == "disk"
+            assert reader.replica == 0
+            assert await reader.weak.get("a") == 1  # at another one
+            assert reader.replica == 1
+            calls.errors.clear()
+            assert await put == 1
+            assert await db.weak.get("a") == 2
+
+    run(story())
+
+
+def test_a_read_that_waits_for_the_disk_is_answered_when_that_fails(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with house(tmp_path) as cluster, cluster.client(0) as db, cluster.client(1) as other:
+            await db.strong.put("a", 1)
+            await cluster.until_settled()
+            first = cluster.servers[0]
+            calls = first.journal._writer._calls = SlowCalls()
+            await other.weak.put("b", 2)
+            async with asyncio.timeout(PATIENCE_S):
+                while not first.journal.pending_bytes:
+                    await asyncio.sleep(0.01)
+                read = db.weak.get("a")
+                while not any(held.respond for held in first.driver._held):
+                    await asyncio.sleep(0.01)
+            calls.errors["fdatasync"] = errno.EIO
+            calls.allowed.release()
+            assert await read == 1
+            calls.errors.clear()
+            calls.allowed.release(1000)
+
+    run(story())
+
+
+def test_a_new_replica_that_cannot_write_lets_nobody_wait(tmp_path: Path) -> None:
+    async def story() -> None:
+        cluster = House(tmp_path)
+        await cluster.start(0)
+        first = cluster.servers[0]
+        async with cluster.client(0) as db:
+            waiting = db.weak.put("a", 1)
+            async with asyncio.timeout(PATIENCE_S):
+                while not first.desk.waiting:
+                    await asyncio.sleep(0.01)
+            first.journal._fail(DiskFull("no space left"))
+            assert await refused(waiting) == "disk"
+            assert await refused(db.weak.get("a")) == "disk"
+            assert await refused(db.strong.put("a", 1)) == "disk"
         await cluster.stop()
 
     run(story())

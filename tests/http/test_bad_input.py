@@ -172,13 +172,13 @@ def test_a_replica_that_cannot_is_told_apart_from_a_wrong_request(tmp_path: Path
         async with served(tmp_path) as http:
             server = http.cluster.servers[0]
             assert (await http.get("/ready")).status == 200
-            server.desk.refusal = lambda strong: ("disk", "no space left")
+            server.desk.refusal = lambda strong, alone: ("disk", "no space left")
             await refused(http, "disk")
             told = await http.get("/ready")
             assert (told.status, told.problem) == (503, "not_ready")
             assert "no space left" in told.body["detail"]
             assert (await http.get("/health")).body == {"alive": True}
-            server.desk.refusal = lambda strong: ("stopping", "it is being stopped")
+            server.desk.refusal = lambda strong, alone: ("stopping", "it is being stopped")
             await refused(http, "stopping")
 
     run(story())

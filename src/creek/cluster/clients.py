@@ -95,19 +95,22 @@ class Desk:
         *,
         invoke: Callable[[Operation, bool, int], Dot],
         knows: Callable[[Dot], bool],
-        refusal: Callable[[bool], tuple[str, str] | None],
+        alone: Callable[[Operation, bool], bool],
+        refusal: Callable[[bool, bool], tuple[str, str] | None],
         status: Callable[[], dict[str, Any]],
         count: Callable[[str], None],
         copies: Copies,
         tokens: Mapping[str, str] | None = None,
     ) -> None:
-        """`refusal(strong)`: why nothing can be done now, as (reason, message), or None.
+        """`alone(operation, strong)`: is it answered without records and messages?
+        `refusal(strong, alone)`: why nothing can be done now, as (reason, message), or None.
         `tokens`: names of who may call, by token; None: everybody."""
         self.cluster = cluster
         self.replica = replica
         self.datatype = datatype
         self.invoke = invoke
         self.knows = knows
+        self.alone = alone
         self.refusal = refusal
         self.status = status
         self.count = count
@@ -138,14 +141,15 @@ class Desk:
             caller.refuse(call, "bad_arguments", str(error))
             return
         missing = self.opening or next((dot for dot in call.after if not self.knows(dot)), None)
-        if missing is not None:
-            self._wait(caller, call, missing)
-            return
-        refusal = self.refusal(call.strong)
+        alone = missing is None and self.alone(operation, call.strong)
+        refusal = self.refusal(call.strong, alone)
         if refusal is None and self.under_way >= UNDER_WAY_MAX:
             refusal = "busy", f"{UNDER_WAY_MAX} calls are under way: try again later"
         if refusal is not None:
             caller.refuse(call, *refusal)
+            return
+        if missing is not None:
+            self._wait(caller, call, missing)
             return
         id = self.invoke(operation, call.strong, caller.session(call.session))
         self._asked[id] = caller, call.number
@@ -166,6 +170,11 @@ class Desk:
     def arrived(self, id: Dot) -> None:
         """A request is here now."""
         self.waiting.arrived(id)
+
+    def look_again(self) -> None:
+        """At what waits: perhaps it waits in vain."""
+        for id in self.waiting.missing():
+            self.waiting.arrived(id)
 
     def arrived_all(self) -> None:
         """A checkpoint brought more than can be listed."""

@@ -11,7 +11,8 @@ Rules it keeps, as `creek.protocol.effects` asks:
 - What the replica raises, unless it refuses what it is asked, is a bug: it takes no further part.
 
 A replica whose disk fails takes no further part until it works again: for the others it is as if
-the network were broken.
+the network were broken. What only reads is answered meanwhile, unless it could show what was issued
+here and is not durable: that may be lost, and nobody must have seen it.
 """
 
 import asyncio
@@ -79,6 +80,12 @@ class Driver:
         self._recorder = recorder
         self._end = journal.durable
         """The position behind the last record."""
+        self._released = self._end
+        """The position up to which everything has left."""
+        self._issued = False
+        """Is a request issued here whose records are not with the journal yet?"""
+        self._issued_end = self._end
+        """The position behind the last record of a request that was issued here."""
         self._held: deque[_Held] = deque()
         self._halted = False
         self._due = False
@@ -97,6 +104,7 @@ class Driver:
     def invoke(self, operation: Operation, strong: bool, session: int) -> Dot:
         at_us = steady_us()
         id = self._step(self.replica.invoke, operation, strong, session, now_us())
+        self._issued |= id.event > 0
         if self._recorder is not None:
             self._recorder.invoked(at_us, id, operation, strong, session)
         self._soon()
@@ -173,6 +181,8 @@ class Driver:
             self._observe(effects.events)
         if effects.persist:
             self._end = self._journal.append(effects.persist)
+        if self._issued:
+            self._issued, self._issued_end = False, self._end
         if recorder is not None and effects.events:
             recorder.until(self._end)
         for digest in effects.digests:
@@ -192,13 +202,37 @@ class Driver:
             respond = tuple([each for each in respond if each.kind is not Kind.TENTATIVE])
         # What is held may be durable by now, before anybody said so: nothing overtakes it.
         if self._held or self._end > self._journal.durable:
+            if self._journal.failed is not None:
+                respond = self._answer_reads(respond)
             self._held.append(_Held(self._end, effects.send, respond))
         else:
+            self._released = self._end
             self._leave(effects.send, respond)
+
+    @property
+    def may_lose_what_it_issued(self) -> bool:
+        """Was something issued here that is not durable, and must not be seen before it is?"""
+        if self._tentative_at_once:
+            return False
+        return self._issued or self._issued_end > self._released
+
+    def disk_failed(self) -> None:
+        """What only reads need not wait for it."""
+        self._held = deque(
+            [held._replace(respond=self._answer_reads(held.respond)) for held in self._held]
+        )
+
+    def _answer_reads(self, respond: tuple[Response, ...]) -> tuple[Response, ...]:
+        """Answers what the disk has nothing to do with, and gives back the others."""
+        if not respond or self.may_lose_what_it_issued:
+            return respond
+        self._answer([each for each in respond if each.id.event < 0])
+        return tuple([each for each in respond if each.id.event > 0])
 
     def release(self) -> None:
         """More has become durable."""
         held, durable = self._held, self._journal.durable
+        self._released = durable
         if self._recorder is not None:
             self._recorder.durable(durable)
         send: list[Send] = []

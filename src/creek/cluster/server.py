@@ -151,6 +151,7 @@ class Server:
             datatype,
             invoke=self._invoke,
             knows=replica.has,
+            alone=replica.answers_alone,
             refusal=self._refusal,
             status=self.status,
             count=self._count,
@@ -417,6 +418,8 @@ class Server:
         elif self._disk_told != str(fault):
             self._disk_told = str(fault)
             self.events.error("disk.failed", self._disk_told)
+            self.driver.disk_failed()
+            self.desk.look_again()
 
     def _broke(self, error: Exception) -> None:
         if error is self.failure:
@@ -424,15 +427,16 @@ class Server:
         self.events.error("replica.broke", repr(error), trace="".join(format_exception(error)))
         self.fail(error)
 
-    def _refusal(self, strong: bool) -> tuple[str, str] | None:
+    def _refusal(self, strong: bool, alone: bool) -> tuple[str, str] | None:
         if self.failure is not None:
             return "stopping", f"this replica had to stop, ask another one: {self.failure}"
         if self._stopping:
             return "stopping", "this replica is being stopped: ask another one"
-        if not self._is_member:
+        if not self._is_member and self.desk.opening is None:
             return "stopping", "this replica is no member of its cluster: ask another one"
-        if self.journal.failed is not None:
-            return "disk", f"this replica cannot write: {self.journal.failed}"
+        failed = self.journal.failed
+        if failed is not None and (not alone or self.driver.may_lose_what_it_issued):
+            return "disk", f"this replica cannot write: {failed}"
         if self.driver.backlog > BACKLOG_MAX:
             return "busy", "this replica has more to do than it can: try again later"
         connected, members = len(self.peers.connected()), len(self._configuration.members)
@@ -443,7 +447,7 @@ class Server:
         replica = self.driver.replica
         if replica.leader() != self.config.replica or replica.waits_for() is not None:
             return False
-        return self._refusal(False) is None
+        return self._refusal(False, False) is None
 
     async def _call(self, operation: Operation) -> Any:
         """Weakly, and not for a client."""

@@ -46,10 +46,10 @@ class LiveReplica:
 
     def unready(self) -> list[str]:
         server = self._server
-        refusal = server.desk.refusal(False)
+        refusal = server.desk.refusal(False, False)
         reasons = [] if refusal is None else [refusal[1]]
         replica = server.driver.replica
-        if replica.waits_for() is not None:
+        if server.desk.opening is not None:
             reasons.append("its disk was empty, and it does not take part yet")
         leader = replica.leader()
         if leader is None:

@@ -38,6 +38,9 @@ class Replica(Protocol):
 
     def invoke(self, operation: Operation, strong: bool, session: int, now: int) -> Dot: ...
 
+    def answers_alone(self, operation: Operation, strong: bool) -> bool:
+        """Does it need neither records nor messages to be answered?"""
+
     def receive(self, message: Message, sender: int, now: int) -> None: ...
 
     def tick(self, now: int) -> None: ...

@@ -77,10 +77,14 @@ class CreekReplica(VersionedReplica):
     # --- inputs -------------------------------------------------------------------------------
 
     def invoke(self, operation: Operation, strong: bool, session: int, now: int) -> Dot:
-        if not strong and self._settings.local_reads and operation.name in self._readonly:
+        if self.answers_alone(operation, strong):
             return self._invoke_locally(operation, session, now)
         self._invoking = session
         return super().invoke(operation, strong, session, now)
+
+    def answers_alone(self, operation: Operation, strong: bool) -> bool:
+        local_reads = bool(self._settings.local_reads)
+        return not strong and local_reads and operation.name in self._readonly
 
     def run(self, task: Task) -> Execution:
         execution = super().run(task)

@@ -491,6 +491,9 @@ class OrderingReplica(ABC):
     def leader(self) -> int | None:
         return self._broadcasts.omega.leader
 
+    def answers_alone(self, operation: Operation, strong: bool) -> bool:
+        return False
+
     def has(self, id: Dot) -> bool:
         return id in self._order.committed_ids or self._order.find_tentative(id) is not None
 

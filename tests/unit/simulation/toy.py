@@ -102,6 +102,9 @@ class ToyReplica:
     def committed_length(self) -> int:
         return len(self._received)
 
+    def answers_alone(self, operation: Operation, strong: bool) -> bool:
+        return False
+
     def waits_for(self) -> tuple[int, ...] | None:
         return None
 

@@ -23,8 +23,12 @@ help: ## Show this list
 	@echo
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: $(INSTALLED) ## Some of the paper's experiments, through the pipeline on Spark, to a report
-	@$(BIN)/creek pipeline run --grid quick --force $(ARGS)
+run: $(INSTALLED) ## The whole story: a live cluster, broken and healed, and the paper, on Spark, as a page
+	@echo '1. A live cluster: TPC-C on three replicas, which are killed, started again and divided'
+	@$(BIN)/creek live-run --out runs/live --force
+	@echo
+	@echo '2. That run beside some of the paper'"'"'s experiments: simulated, measured, verified, drawn'
+	@$(BIN)/creek pipeline run --grid quick --live runs/live --force $(ARGS)
 
 reproduce: compiled ## All of the paper's experiments; goes on where it was interrupted
 	@$(COMPILED) $(BIN)/creek pipeline run --grid paper $(ARGS)

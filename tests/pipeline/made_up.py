@@ -74,7 +74,7 @@ def tables(
     given: Sequence[Experiment] | None = None, illegal: Sequence[str] = (), verified: bool = True
 ) -> Tables:
     chosen = experiments(PEAKS_TPS) if given is None else given
-    made = Tables([], [], [], [], [], [], [], [])
+    made = Tables([], [], [], [], [], [], [], [], [])
     for number, experiment in enumerate(chosen):
         _add(made, f"{experiment.scheme}-{number:04}", experiment)
         if verified:

@@ -35,7 +35,7 @@ def test_every_make_target_it_names_exists() -> None:
 
 
 def test_every_command_it_names_has_a_help_page() -> None:
-    for command in set(re.findall(r"`creek ([a-z]+)", README)):
+    for command in set(re.findall(r"`creek ([a-z-]+)", README)):
         shown = subprocess.run(
             [sys.executable, "-m", "creek", command, "--help"],
             capture_output=True,

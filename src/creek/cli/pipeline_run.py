@@ -39,22 +39,35 @@ Made = TypeVar("Made")
     type=click.Path(path_type=Path),
     help=f"Where everything goes.  [default: {FOLDER}/NAME-OF-THE-GRID]",
 )
+@click.option(
+    "--live",
+    "live",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="RUN",
+    help="A run of a live cluster, to stand beside them; as often as you like.",
+)
 @with_master
 @click.option("--force", is_flag=True, help="Replace what another grid left in the folder.")
-def run(grid_name: str, out: Path | None, master: str, force: bool) -> int:
+def run(grid_name: str, out: Path | None, live: tuple[Path, ...], master: str, force: bool) -> int:
     """Simulate a grid of experiments, measure and verify all runs, and make one page of it.
 
     What is there already is not simulated again: after an interruption, or with more cells in a
     grid's file, the same command goes on. Exits with 1 when a cell failed or a verdict is illegal.
+
+    A live run is measured and verified like the others. Beside it, its twin is simulated: as many
+    replicas, the same load, and the same faults at the same times.
 
     \b
     Examples:
       creek pipeline run                       a few of the paper's experiments
       creek pipeline run --grid paper          all of them, in about half an hour
       creek pipeline run --grid mine.toml --out runs/mine
+      creek live-run --out runs/live && creek pipeline run --live runs/live
     """
     with needed_packages():
         from creek.pipeline.grid import load_grid  # noqa: PLC0415
+        from creek.pipeline.live import live_configs, take_in, twins  # noqa: PLC0415
         from creek.pipeline.output import prepare  # noqa: PLC0415
         from creek.pipeline.report import write_report  # noqa: PLC0415
         from creek.pipeline.simulate import simulate  # noqa: PLC0415
@@ -62,12 +75,17 @@ def run(grid_name: str, out: Path | None, master: str, force: bool) -> int:
         from creek.pipeline.stages import measure_runs, verify_runs  # noqa: PLC0415
     grid = load_grid(grid_name)
     folder = out or Path(FOLDER) / Path(grid_name).stem
+    beside = twins(live_configs(live).values())
     prepare(folder, grid, force)
-    click.echo(f"{counted(len(grid.cells), 'experiment')}, on Spark at {master}, to {folder}")
+    if live:
+        take_in(folder, grid, live, beside)
+    cells = tuple({each.name: each for each in (*grid.cells, *beside)}.values())
+    told = f" and {counted(len(live), 'live run')}" if live else ""
+    click.echo(f"{counted(len(cells), 'experiment')}{told}, on Spark at {master}, to {folder}")
     with going_on_later(folder), session(master, f"creek: {grid_name}") as spark:
         with watching() as watch:
-            failures = simulate(spark, grid.cells, folder, watch, complain)
-        tell_simulated(len(grid.cells), failures, folder)
+            failures = simulate(spark, cells, folder, watch, complain)
+        tell_simulated(len(cells), failures, folder)
         measured = _waiting("measuring", lambda: measure_runs(spark, folder))
         tell_skipped(measured.skipped)
         tell_measured(

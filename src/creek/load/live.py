@@ -26,12 +26,12 @@ from creek.simulation.faults import Fault
 
 PLANNED: Final = "planned_faults"
 """In the configuration of a run: the faults as they were asked for, from when it is measured."""
-LOADS: Final = (200.0, 150.0, 100.0, 50.0, 25.0)
+LOADS: Final = (200.0, 150.0, 100.0, 75.0, 50.0, 25.0)
 """Calls in a second; the last one however slow the machine is."""
 WITH_EASE: Final = 0.25
 """Of what it can do: replicas that share two cores have their answers to themselves then."""
 TRIED_S: Final = 1.5
-TRIED_CLIENTS: Final = 8
+TRIED_CLIENTS: Final = 24
 WARM_UP_S: Final = 1.0
 
 

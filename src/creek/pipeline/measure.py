@@ -45,7 +45,7 @@ DEGREES_MAX: Final = 100
 
 
 def measures(runs: DataFrame, operations: DataFrame) -> DataFrame:
-    counts = _timed(runs, operations).groupBy("run").agg(*_counts())
+    counts = timed_operations(runs, operations).groupBy("run").agg(*_counts())
     counted = [name for name in counts.columns if name != "run"]
     joined = runs.join(counts, "run", "left").fillna(0, counted)
     length_us = F.col("end_us") - F.col("begin_us")
@@ -72,7 +72,11 @@ def measures(runs: DataFrame, operations: DataFrame) -> DataFrame:
 
 def latencies(runs: DataFrame, operations: DataFrame) -> DataFrame:
     """Equal latencies are counted first, so that what is sorted is short however long a run is."""
-    each = _timed(runs, operations).where(_is_asked()).select("run", "kind", F.inline(_answers()))
+    each = (
+        timed_operations(runs, operations)
+        .where(_is_asked())
+        .select("run", "kind", F.inline(_answers()))
+    )
     keys = ("run", "answer", "kind")
     counted = (
         each.where("latency_us is not null")
@@ -148,7 +152,7 @@ def peaks(measured: DataFrame) -> DataFrame:
 # --- operations, and when they were answered ---------------------------------------------------
 
 
-def _timed(runs: DataFrame, operations: DataFrame) -> DataFrame:
+def timed_operations(runs: DataFrame, operations: DataFrame) -> DataFrame:
     """Operations with the window of their run, and when each of them was done."""
     windows = F.broadcast(runs.select("run", "begin_us", "end_us"))
     done_us = F.when(F.col("strong"), F.col("stable_us")).otherwise(_first_us())

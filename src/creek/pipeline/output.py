@@ -38,7 +38,15 @@ FAILED: Final = "failed"
 ATTEMPTS: Final = ".attempts"
 """Where tasks write before they move what they wrote into place."""
 
-_NOT_SIMULATING: Final = ("cli", "client", "cluster", "pipeline", "checkers")
+_NOT_SIMULATING: Final = (
+    "cli",
+    "client",
+    "cluster",
+    "gateway",
+    "load",
+    "pipeline",
+    "checkers",
+)
 
 
 def code_hash() -> str:

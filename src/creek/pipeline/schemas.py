@@ -167,6 +167,20 @@ ANSWERS: Final = (
 """`weak_tentative` is the first answer to a weak operation, whatever kind of answer a scheme gives;
 `all_done` is when a client has what it asked for, weak or strong."""
 
+OVER_TIME: Final = _table(
+    ("run", pa.string()),
+    ("replica", pa.int32()),
+    ("answer", pa.string()),  # weak_tentative or strong_stable: what its client waits for
+    ("at_us", pa.int64()),  # when the step begins, from when measuring does
+    ("length_us", pa.int64()),  # of the step
+    ("done", pa.int64()),  # answers that were given in it
+    ("asked", pa.int64()),  # operations that were asked for in it and answered, whenever
+    ("p50_us", pa.int64()),  # how long those waited; null without any
+    ("max_us", pa.int64()),
+    nullable=("p50_us", "max_us"),
+)
+"""Of runs to which something happened, and of live ones."""
+
 SUMMARY: Final = _table(
     *_EXPERIMENT,
     ("measure", pa.string()),  # a column of MEASURES, or an answer of LATENCIES and its statistic

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from creek.errors import StorageFault
 from creek.pipeline import measure, store, verify
+from creek.pipeline.over_time import over_time
 
 
 class Measured(NamedTuple):
@@ -17,10 +18,11 @@ class Measured(NamedTuple):
 
 
 def measure_runs(spark: SparkSession, out: Path, strict: bool = False) -> Measured:
-    """Writes `measures`, `latencies`, `summary` and `peaks`."""
+    """Writes `measures`, `latencies`, `over_time`, `summary` and `peaks`."""
     given = store.read_runs(spark, out, strict)
     measured = _kept(spark, measure.measures(given.runs, given.operations), out, "measures")
     timed = _kept(spark, measure.latencies(given.runs, given.operations), out, "latencies")
+    store.write(over_time(given.runs, given.operations), out, "over_time")
     _kept(spark, measure.summary(measured, timed), out, "summary")
     peaks = _kept(spark, measure.peaks(measured), out, "peaks")
     return Measured(measured.collect(), peaks.collect(), given.skipped)

@@ -1,7 +1,7 @@
 """The tables that stages make of all runs, as Parquet in a pipeline's folder.
 
-    measures/  latencies/  summary/  peaks/    by measuring
-    verdicts/                                  by verifying
+    measures/  latencies/  over_time/  summary/  peaks/    by measuring
+    verdicts/                                              by verifying
 
 They are written as `schemas` declares them, in the order of their rows, so that the same runs give
 the same tables. A file that was cut off, or that holds other columns, is named in one line. Where
@@ -19,11 +19,12 @@ from pyspark.sql import DataFrame, SparkSession
 from creek.errors import CreekError, StorageFault, UsageError
 from creek.pipeline import output
 from creek.pipeline.declared import declared, spark_schema
-from creek.pipeline.schemas import LATENCIES, MEASURES, PEAKS, SUMMARY, VERDICTS
+from creek.pipeline.schemas import LATENCIES, MEASURES, OVER_TIME, PEAKS, SUMMARY, VERDICTS
 
 SCHEMAS: Final = {
     "measures": MEASURES,
     "latencies": LATENCIES,
+    "over_time": OVER_TIME,
     "summary": SUMMARY,
     "peaks": PEAKS,
     "verdicts": VERDICTS,

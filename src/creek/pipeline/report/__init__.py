@@ -8,7 +8,8 @@ A page opens without a network, says where each number is from, and says so wher
     evidence    questions to them             curves      the lines of Figure 1
     found       numbers found in them         charts      Vega-Lite
     paper       what the paper states         figures, variations, timelines    what is drawn
-    partitions  runs with faults              headline, statements, checks, made_with, page
+    partitions  runs with faults              live        live runs beside their twins
+                                              headline, statements, checks, made_with, page
 """
 
 from creek.pipeline.report.writing import write_report as write_report

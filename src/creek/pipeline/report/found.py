@@ -206,7 +206,8 @@ class Only(NamedTuple):
 
 
 class DuringPartitions(NamedTuple):
-    """What every run with a partition tells of it: the range over those runs."""
+    """What every run with a partition tells of it, on as many replicas as usual: the range over
+    those runs."""
 
     scheme: str
     tell: Callable[[Partitioned], float | None]
@@ -217,10 +218,13 @@ class DuringPartitions(NamedTuple):
         return self.words
 
     def find(self, evidence: Evidence) -> Found | None:
+        usual = evidence.usual["source"], evidence.usual["replicas"]
         told = [
             value
             for each in partitioned(evidence.tables)
-            if each.scheme == self.scheme and (value := self.tell(each)) is not None
+            if (each.source, each.replicas) == usual
+            and each.scheme == self.scheme
+            and (value := self.tell(each)) is not None
         ]
         return Found(min(told), max(told), len(told)) if told else None
 

@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from creek.pipeline.report import words
+from creek.pipeline.report import live, words
 from creek.pipeline.report.evidence import Evidence
 from creek.pipeline.report.found import Compared, Finding, Found, PeakThroughput, Range
 from creek.pipeline.report.paper import (
@@ -42,7 +42,11 @@ def headline(evidence: Evidence, judged: list[Judged]) -> Headline:
         title="Answers at once, and right almost always"
         if weak is not None and accuracy is not None and accuracy.low >= ALMOST
         else "Creek, measured",
-        sentences=[*_lead(weak, stable, accuracy), *_scope(evidence, judged)],
+        sentences=[
+            *_lead(weak, stable, accuracy),
+            *_scope(evidence, judged),
+            *live.sentence(evidence),
+        ],
         numbers=_numbers(peak, weak, stable, ratio, accuracy),
         alarms=_alarms(evidence),
     )

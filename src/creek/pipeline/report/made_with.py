@@ -15,7 +15,8 @@ def made_with(evidence: Evidence) -> dict[str, Any]:
     count = words.number(len(runs), Unit.COUNT)
     return {
         "text": "What all runs have in common, unless it says otherwise: the paper’s environment. "
-        "Each command makes the same run again, to the last event, on any machine.",
+        "Each command makes the same run again, to the last event, on any machine; but that of a "
+        "live run makes another one like it.",
         "title": f"All {count} runs and their commands",
         "usual": [
             (name.replace("_", " "), words.parameter(name, value))

@@ -22,6 +22,7 @@ from creek.pipeline.report.checks import checks
 from creek.pipeline.report.evidence import Evidence
 from creek.pipeline.report.figures import FIGURES, Figure
 from creek.pipeline.report.headline import headline
+from creek.pipeline.report.live import live_runs
 from creek.pipeline.report.made_with import made_with
 from creek.pipeline.report.paper import UP_TO, Judged
 from creek.pipeline.report.statements import grouped, tally
@@ -41,9 +42,12 @@ def page(evidence: Evidence, judged: list[Judged]) -> str:
     figures = [figure for draw in FIGURES if (figure := draw(evidence, palette, False))]
     varied = variations(evidence, palette)
     timed = timelines(evidence, palette)
+    lived = live_runs(evidence, palette)
     charts: dict[str, Any] = {figure.key: _chart(figure) for figure in figures}
     charts |= {panel.key: {"spec": panel.spec} for row in varied for panel in row.panels}
     charts |= {panel.key: {"spec": panel.spec} for each in timed for panel in each.panels}
+    rows = [row for each in lived for row in each.panels]
+    charts |= {panel.key: {"spec": panel.spec} for row in rows for panel in row}
     script, bundle = _file("page.js"), _bundle()
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     template = environment.from_string(_file("page.html"))
@@ -53,11 +57,12 @@ def page(evidence: Evidence, judged: list[Judged]) -> str:
         checks=checks(evidence),
         figures=[figure._asdict() | {"numbers": _numbers(figure)} for figure in figures],
         headline=headline(evidence, judged),
+        live=lived,
         palette=palette,
         runs=made_with(evidence),
         script=Markup(script),
         script_hashes=Markup(" ".join(map(_hash, (bundle, script)))),
-        sections=_sections(figures, bool(varied), bool(timed)),
+        sections=_sections(figures, bool(varied), bool(timed), bool(lived)),
         statements=grouped(judged),
         style=Markup(_variables(evidence.schemes) + _file("page.css")),
         tally=tally(judged),
@@ -96,13 +101,17 @@ def _numbers(figure: Figure) -> dict[str, Any]:
     return {"header": ["line", "asked for", "done", f"{names[0]}, interval", *names], "rows": cells}
 
 
-def _sections(figures: list[Figure], varied: bool, timed: bool) -> Iterable[tuple[str, str]]:
+def _sections(
+    figures: list[Figure], varied: bool, timed: bool, lived: bool
+) -> Iterable[tuple[str, str]]:
     for figure in figures:
         yield figure.key, figure.tells.capitalize()
     if varied:
         yield "variations", "Variations"
     if timed:
         yield "partition", "Partition"
+    if lived:
+        yield "live", "Live"
     yield from (("paper", "Paper"), ("checks", "Checks"), ("runs", "Runs"))
 
 

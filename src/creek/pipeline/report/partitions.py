@@ -22,6 +22,8 @@ class Partitioned(NamedTuple):
 
     run: str
     scheme: str
+    source: str
+    replicas: int
     seed: int
     split_us: int
     healed_us: int
@@ -83,6 +85,8 @@ def _partitioned(run: Row, samples: Sequence[Row]) -> Partitioned | None:
     return Partitioned(
         run=run["run"],
         scheme=run["scheme"],
+        source=run["source"],
+        replicas=run["replicas"],
         seed=run["seed"],
         split_us=split.at_us,
         healed_us=next(heals, run["duration_us"]),

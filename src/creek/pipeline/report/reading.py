@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from creek.errors import StorageFault, UsageError
+from creek.history import LIVE
 from creek.pipeline import output, schemas, tables
 
 Row = dict[str, Any]
@@ -21,7 +22,7 @@ Row = dict[str, Any]
 
 class Tables(NamedTuple):
     """The rows of every table, as plain values; RUNS of those that were measured, and SAMPLES of
-    those with faults."""
+    live ones and those with faults."""
 
     measures: list[Row]
     latencies: list[Row]
@@ -30,6 +31,7 @@ class Tables(NamedTuple):
     verdicts: list[Row]
     runs: list[Row]
     samples: list[Row]
+    over_time: list[Row]
     failed: list[Row]
     """Cells of which there is no run: `cell`, and `detail`, what was written down about it."""
 
@@ -43,7 +45,7 @@ def read_tables(out: Path) -> Tables:
     measured = {row["run"] for row in measures}
     folders = [folder for folder in output.run_folders(out) if folder.resolve().name in measured]
     runs = _rows(_present(folders, "runs"), schemas.RUNS)
-    faulty = {row["run"] for row in runs if row["faults"]}
+    watched = {row["run"] for row in runs if row["faults"] or row["source"] == LIVE}
     return Tables(
         measures=measures,
         latencies=_rows(_files(out / "latencies"), schemas.LATENCIES),
@@ -52,9 +54,10 @@ def read_tables(out: Path) -> Tables:
         verdicts=_rows(_files(out / "verdicts"), schemas.VERDICTS),
         runs=runs,
         samples=_rows(
-            _present([each for each in folders if each.resolve().name in faulty], "samples"),
+            _present([each for each in folders if each.resolve().name in watched], "samples"),
             schemas.SAMPLES,
         ),
+        over_time=_rows(_files(out / "over_time"), schemas.OVER_TIME),
         failed=[
             {"cell": path.stem, "detail": path.read_text(encoding="utf-8", errors="replace")}
             for path in sorted((out / output.FAILED).glob("*.txt"))

@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 from creek.pipeline.report import charts, words
 from creek.pipeline.report.charts import Axis, Rows
 from creek.pipeline.report.evidence import Evidence
+from creek.pipeline.report.live import shown_live
 from creek.pipeline.report.paper import Unit
 from creek.pipeline.report.partitions import Moment, Partitioned, by_run, moments, partitioned
 from creek.pipeline.report.reading import Row
@@ -33,11 +34,15 @@ class Timeline(NamedTuple):
 
 
 def timelines(evidence: Evidence, palette: Palette) -> list[Timeline]:
-    """One for each experiment with faults, of its first seed."""
+    """One for each experiment with faults, of its first seed; live runs and their twins are shown
+    elsewhere."""
     samples = by_run(evidence.tables.samples)
+    elsewhere = shown_live(evidence)
     split = {each.run: each for each in partitioned(evidence.tables)}
     drawn: dict[tuple[Any, ...], Timeline] = {}
     for run in sorted(evidence.tables.runs, key=lambda run: (run["seed"], run["run"])):
+        if run["run"] in elsewhere:
+            continue
         experiment = (run["scheme"], run["faults"], run["load_tps"], run["replicas"])
         taken = samples.get(run["run"])
         if run["faults"] and taken and experiment not in drawn and len(drawn) < TIMELINES_MAX:

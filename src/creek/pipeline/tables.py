@@ -307,6 +307,9 @@ def _counted(history: History, known: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _samples(history: History) -> list[ReplicaSample]:
+    """Of a live run; a scenario says only how many there were to be."""
+    if history.config.get("source") != LIVE:
+        return []
     names = ReplicaSample.__struct_fields__
     rows: Sequence[Mapping[str, int]] = history.config.get("samples", ())
     return [ReplicaSample(**{name: each[name] for name in names}) for each in rows]

@@ -18,19 +18,20 @@ class Row(NamedTuple):
     rate: float | None = None
 
 
-def replicas_table(rows: list[Row], live: bool = False) -> Table:
-    """`live`: with what it does at the moment, and as narrow as a terminal."""
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    where = ("port",) if live else ("clients at", "process")
-    for name in ("replica", *where, "leader", "links"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for name in ("committed", "lag", "tentative", *(("ops/s", "same at") if live else ("digest",))):
+def replicas_table(rows: list[Row], live: bool = False, narrow: bool = False) -> Table:
+    """`live`: with what it does at the moment, and not which process it is. `narrow`: it has to fit
+    into 80 columns."""
+    padding = (0, 1, 0, 0) if narrow else (0, 1)
+    table = Table(box=None, pad_edge=False, padding=padding, header_style="dim")
+    where = "port" if live or narrow else "clients at"
+    names = ("replica", where, *(() if live else ("process",)), "leader", "links")
+    for name in (*names, "committed", "lag", "tentative", *(("ops/s",) if live else ()), "same at"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("state")
     known = [row.status["committed"] for row in rows if row.status is not None]
     most = max(known, default=0)
     for row in rows:
-        at = row.address.rpartition(":")[2] if live else row.address
+        at = row.address.rpartition(":")[2] if where == "port" else row.address
         table.add_row(row.name, at, *_cells(row, most, live), row.state, style=_style(row))
     return table
 
@@ -50,17 +51,14 @@ def _cells(row: Row, most: int, live: bool) -> list[str]:
     ]
     if live:
         cells.append(_NOTHING if row.rate is None else f"{row.rate:,.0f}")
-    return [*cells, _digest(status["digests"], live)]
+    return [*cells, _same_at(status["digests"])]
 
 
-def _digest(digests: Mapping[str, Any], live: bool) -> str:
-    """Where states were last seen to be the same, and which they were."""
+def _same_at(digests: Mapping[str, Any]) -> str:
+    """After how many requests its state was last seen to be that of others, or whose is another."""
     if digests["differs_from"]:
-        return f"DIFFERS from {','.join(map(str, digests['differs_from']))}"
-    if digests["digest"] is None:
-        return _NOTHING
-    same = f"{digests['agreed']:,}"
-    return same if live else f"{digests['digest'][:8]} at {same}"
+        return f"not {','.join(map(str, digests['differs_from']))}"
+    return _NOTHING if digests["digest"] is None else f"{digests['agreed']:,}"
 
 
 def state_of(status: Mapping[str, Any]) -> str:

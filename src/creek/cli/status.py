@@ -7,7 +7,7 @@ import click
 
 from creek.cli.call import addresses_option, authority_option, token_option
 from creek.cli.exits import FINE, ILLEGAL
-from creek.cli.output import show_json, show_table
+from creek.cli.output import PIPED_WIDTH, results, show_json, show_table
 from creek.cli.replicas import Row, replicas_table, state_of
 from creek.client import NotDone, connect
 
@@ -21,7 +21,8 @@ PATIENCE_S = 2.0
 @authority_option
 def status(addresses: tuple[str, ...], token: str, authority: str | None, as_json: bool) -> int:
     """Show how replicas are: who leads, whom each hears, how much is committed and tentative, how
-    far one lags behind, and whether their states are the same. Replicas that are not named are
+    far one lags behind, and after how many operations their states were last seen to be the same
+    ("not 2": the state of replica 2 is another one). Replicas that are not named are
     found through those that are. Exits with 1 when one cannot be reached, or complains.
 
     \b
@@ -56,7 +57,8 @@ def status(addresses: tuple[str, ...], token: str, authority: str | None, as_jso
     for each in found if as_json else ():
         show_json(each)
     if not as_json:
-        show_table(replicas_table([_row(each) for each in found]))
+        narrow = results().width < PIPED_WIDTH
+        show_table(replicas_table([_row(each) for each in found], narrow=narrow))
         _show_refused(found)
     fine = all("unreachable" not in each and state_of(each) == "up" for each in found)
     return FINE if fine else ILLEGAL

@@ -1,0 +1,52 @@
+"""The table of `creek status`."""
+
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from creek.cli.replicas import Row, replicas_table
+
+
+def status(replica: int, differs_from: list[int], agreed: int = 1_234_560) -> dict[str, Any]:
+    return {
+        "replica": replica,
+        "process": 1_234_567,
+        "leader": 0,
+        "connected": [1, 2],
+        "committed": 1_234_567,
+        "tentative": 120,
+        "digests": {"agreed": agreed, "digest": "0123456789abcdef", "differs_from": differs_from},
+    }
+
+
+ROWS = [
+    Row("0", "127.0.0.1:7100", status(0, [])),
+    Row("1", "127.0.0.1:7101", status(1, [0, 2])),
+    Row("2", "127.0.0.1:7102", None, "unreachable"),
+]
+
+
+def lines(width: int, **how: bool) -> list[list[str]]:
+    console = Console(width=width, no_color=True)
+    with console.capture() as captured:
+        console.print(replicas_table(ROWS, **how))
+    return [line.split() for line in captured.get().splitlines()]
+
+
+def test_it_fits_into_80_columns() -> None:
+    head, first, second, third = lines(80, narrow=True)
+    names = "replica port process leader links committed lag tentative same at state"
+    assert " ".join(head) == names
+    assert " ".join(first) == "0 7100 1234567 itself 1,2 1,234,567 0 120 1,234,560 up"
+    assert " ".join(second[-3:]) == "not 0,2 up"
+    assert third == ["2", "7102", *"-" * 7, "unreachable"]
+
+
+@pytest.mark.parametrize(("width", "live"), [(100, False), (90, True)])
+def test_it_tells_where_states_were_the_same(width: int, live: bool) -> None:
+    _, first, second, third = lines(width, live=live)
+    assert first[-2:] == ["1,234,560", "up"]
+    assert second[-3:] == ["not", "0,2", "up"]
+    assert third[-2:] == ["-", "unreachable"]
+    assert ("127.0.0.1:7100" in first) is not live

@@ -1,25 +1,19 @@
-"""The clients of a replica: what they may ask, and what they are told.
+"""The connections of a replica's clients.
 
-A client says hello, with its token if there are tokens, and then calls operations by name. A call
-that cannot be carried out is refused with the reason, and then it was certainly not done; one that
-was issued is answered, tentatively, stably, finally, as answers come.
+A client says hello, with its token if there are tokens, and then calls operations by name, at the
+desk that all of them share.
 
-What clients may have under way is bounded, for each and for all: beyond that they are told that the
-replica is busy. So is what waits to be sent to one of them: a client that does not read is not
-listened to, and then left alone.
+What a client may have under way is bounded: beyond that it is told that the replica is busy. So is
+what waits to be sent to it: a client that does not read is not listened to, and then left alone.
 """
 
 import asyncio
-import hmac
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Protocol, cast
+from typing import Final, cast
 
 import msgspec
 
-from creek.cluster.copies import Copies
-from creek.cluster.membership import ADD, REMOVE
-from creek.cluster.once import CALLS_KEPT, call_once
-from creek.cluster.waiting import WaitingRoom
+from creek.cluster.desk import Desk
+from creek.cluster.once import CALLS_KEPT
 from creek.cluster.wire import (
     CLIENT_FRAME_MAX,
     WIRE_OLDEST,
@@ -44,175 +38,17 @@ from creek.cluster.wire import (
     frame_of,
     from_client,
 )
-from creek.errors import BadValue, MalformedMessage, UnknownName, UsageError
-from creek.execution.datatype import DataType
+from creek.errors import MalformedMessage
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Kind, Response
-from creek.protocol.request import Operation
 
-UNDER_WAY_MAX: Final = 65_536
-"""Calls of all clients that wait for an answer."""
 TOLD_MAX: Final = 16_384
 """Weak calls of a client that were answered and are to be told how they ended."""
 CLIENT_LENGTH_MAX: Final = 64
-AFTER_MAX: Final = 64
-"""Requests that a call may come after."""
 UNREAD_MAX: Final = 16 * 1024 * 1024
 """Bytes for a client that does not read them."""
 HELLO_S: Final = 10.0
 """How long a connection may be silent before it says hello."""
-INTERNAL: Final = "creek."
-"""Operations with such names are not for clients."""
-
-
-class Caller(Protocol):
-    """Who calls at the desk: a connection, for instance."""
-
-    client: str
-    """Its name, so that what it asks for again is not done again; empty: it does not ask again."""
-
-    def session(self, number: int) -> int: ...
-
-    def issued(self, number: int, id: Dot) -> None: ...
-
-    def answer(self, number: int, response: Response) -> None: ...
-
-    def refuse(self, call: Call, reason: str, message: str) -> None: ...
-
-    def again(self, number: int) -> None: ...
-
-    def too_late(self, number: int, missing: Dot) -> None: ...
-
-
-class Desk:
-    """What all connections of clients share."""
-
-    def __init__(
-        self,
-        cluster: str,
-        replica: int,
-        datatype: DataType,
-        *,
-        invoke: Callable[[Operation, bool, int], Dot],
-        knows: Callable[[Dot], bool],
-        alone: Callable[[Operation, bool], bool],
-        refusal: Callable[[bool, bool], tuple[str, str] | None],
-        status: Callable[[], dict[str, Any]],
-        count: Callable[[str], None],
-        copies: Copies,
-        tokens: Mapping[str, str] | None = None,
-    ) -> None:
-        """`alone(operation, strong)`: is it answered without records and messages?
-        `refusal(strong, alone)`: why nothing can be done now, as (reason, message), or None.
-        `tokens`: names of who may call, by token; None: everybody."""
-        self.cluster = cluster
-        self.replica = replica
-        self.datatype = datatype
-        self.invoke = invoke
-        self.knows = knows
-        self.alone = alone
-        self.refusal = refusal
-        self.status = status
-        self.count = count
-        self.copies = copies
-        self.tokens = tokens
-        self.connections: set[Connection] = set()
-        self._asked: dict[Dot, tuple[Caller, int]] = {}
-        self.under_way = 0
-        """Calls that wait for an answer."""
-        self.waiting: WaitingRoom[tuple[Caller, int]] = WaitingRoom(_again, _too_late)
-        self._sessions = 0
-        self.change_members: Callable[[str, tuple[Any, ...]], Operation] = _nobody_changes
-        """The operation that a call of that name stands for, or `BadValue` with the reason."""
-        self.opening: Dot | None = None
-        """What all calls wait for, as if it were a request."""
-
-    def next_session(self) -> int:
-        self._sessions += 1
-        return self._sessions
-
-    def call(self, caller: Caller, call: Call) -> None:
-        try:
-            operation = self._operation(caller, call)
-        except UnknownName as error:
-            caller.refuse(call, "unknown_operation", str(error))
-            return
-        except UsageError as error:
-            caller.refuse(call, "bad_arguments", str(error))
-            return
-        missing = self.opening or next((dot for dot in call.after if not self.knows(dot)), None)
-        alone = missing is None and self.alone(operation, call.strong)
-        refusal = self.refusal(call.strong, alone)
-        if refusal is None and self.under_way >= UNDER_WAY_MAX:
-            refusal = "busy", f"{UNDER_WAY_MAX} calls are under way: try again later"
-        if refusal is not None:
-            caller.refuse(call, *refusal)
-            return
-        if missing is not None:
-            self._wait(caller, call, missing)
-            return
-        id = self.invoke(operation, call.strong, caller.session(call.session))
-        self._asked[id] = caller, call.number
-        caller.issued(call.number, id)
-
-    def _wait(self, caller: Caller, call: Call, missing: Dot) -> None:
-        if self.waiting.is_full:
-            what = f"{len(self.waiting)} calls wait for requests that are not here"
-            caller.refuse(call, "busy", f"{what}: try again later")
-        else:
-            self.waiting.enter((caller, call.number), missing, call.wait_ms)
-
-    def why_too_late(self, missing: Dot) -> str:
-        if missing == self.opening:
-            return "this replica has an empty disk, and does not take part yet: see 'creek status'"
-        return f"it comes after request {missing}, which did not arrive here in time"
-
-    def arrived(self, id: Dot) -> None:
-        """A request is here now."""
-        self.waiting.arrived(id)
-
-    def look_again(self) -> None:
-        """At what waits: perhaps it waits in vain."""
-        for id in self.waiting.missing():
-            self.waiting.arrived(id)
-
-    def arrived_all(self) -> None:
-        """A checkpoint brought more than can be listed."""
-        for id in filter(self.knows, self.waiting.missing()):
-            self.waiting.arrived(id)
-
-    def allows(self, token: str) -> bool:
-        return self.tokens is None or _is_known(token, self.tokens)
-
-    def respond(self, response: Response) -> None:
-        found = self._asked.get(response.id)
-        if found is not None:
-            caller, number = found
-            caller.answer(number, response)
-
-    def forget(self, ids: Iterable[Dot]) -> None:
-        for id in ids:
-            self._asked.pop(id, None)
-
-    def _operation(self, caller: Caller, call: Call) -> Operation:
-        name = call.operation
-        if name in (ADD, REMOVE):
-            if not call.strong:
-                raise BadValue(f"{name} is called strongly")
-            return self.change_members(name, call.arguments)
-        if name.startswith(INTERNAL):
-            known = self.datatype.operations
-            raise UnknownName(f"operation of {self.datatype.name}", name, known)
-        if len(call.after) > AFTER_MAX:
-            raise BadValue(f"after {len(call.after)} requests: at most {AFTER_MAX} can be named")
-        operation = self.datatype.call(name, *call.arguments)
-        if self.datatype.is_readonly(name) or not caller.client:
-            return operation
-        return call_once(caller.client, call.number, operation)
-
-
-def _nobody_changes(name: str, arguments: tuple[Any, ...]) -> Operation:
-    raise BadValue("the members of this cluster do not change")
 
 
 class Connection(asyncio.Protocol):
@@ -409,26 +245,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
 
-def _again(call: tuple[Caller, int]) -> None:
-    caller, number = call
-    caller.again(number)
-
-
-def _too_late(call: tuple[Caller, int], missing: Dot) -> None:
-    caller, number = call
-    caller.too_late(number, missing)
-
-
 def _without_value(answer: Answer, size: int) -> Answer:
     """It was carried out all the same."""
     error = f"TooLarge: it was done, and its answer of {size} bytes is too long to be sent"
     return msgspec.structs.replace(answer, value=None, error=error)
-
-
-def _is_known(token: str, tokens: Mapping[str, str]) -> bool:
-    """Compared in a time that does not tell how much of it was right."""
-    given = token.encode()
-    found = False
-    for known in tokens:
-        found |= hmac.compare_digest(given, known.encode())
-    return found

@@ -13,9 +13,10 @@ from typing import Any, Final
 import msgspec
 
 from creek.cluster.bounds import Undecided
-from creek.cluster.clients import Connection, Desk
+from creek.cluster.clients import Connection
 from creek.cluster.config import ServerConfig, load_datatype
 from creek.cluster.copies import Copies, Taken
+from creek.cluster.desk import Desk
 from creek.cluster.digests import DIGEST_EVERY, Digests
 from creek.cluster.driver import Driver
 from creek.cluster.execution import Executor, Inline, Threaded

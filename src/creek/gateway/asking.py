@@ -8,7 +8,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from aiohttp import web
 
-from creek.cluster.clients import AFTER_MAX, CLIENT_LENGTH_MAX
+from creek.cluster.clients import CLIENT_LENGTH_MAX
+from creek.cluster.desk import AFTER_MAX
 from creek.cluster.once import CALLS_KEPT
 from creek.errors import BadValue
 from creek.execution.carriable import INT_MAX

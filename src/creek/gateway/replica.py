@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from creek.cluster.clients import Desk
 from creek.cluster.config import is_loopback
+from creek.cluster.desk import Desk
 from creek.cluster.exposition import families, lag
 from creek.cluster.metrics import text_of
 from creek.cluster.once import CLIENTS

@@ -1,8 +1,6 @@
 """One replica in one process: its journal, its driver, its peers and its clients."""
 
 import asyncio
-import os
-import ssl
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -18,6 +16,7 @@ from creek.cluster.config import ServerConfig, load_datatype
 from creek.cluster.copies import Copies, Taken
 from creek.cluster.desk import Desk
 from creek.cluster.digests import DIGEST_EVERY, Digests
+from creek.cluster.doors import Doors
 from creek.cluster.driver import Driver
 from creek.cluster.execution import Executor, Inline, Threaded
 from creek.cluster.gate import Gate, Guarded
@@ -31,7 +30,8 @@ from creek.cluster.onlooker import Onlooker
 from creek.cluster.peers import Listener, Peers
 from creek.cluster.recorder import Recorder
 from creek.cluster.reloading import RELOADED, reload_certificates, waiting_keys
-from creek.cluster.security import answering, dialling, valid_until
+from creek.cluster.security import valid_until
+from creek.cluster.status import status_of
 from creek.cluster.taking import take
 from creek.cluster.tasks import Tasks
 from creek.cluster.trial import Trial
@@ -39,6 +39,8 @@ from creek.cluster.upkeep import (
     compare_digests,
     forget_old_calls,
     mend_disk,
+    sample,
+    take_sample,
     tell_of_expiry,
     told_if_long,
     wait_for_others,
@@ -46,7 +48,7 @@ from creek.cluster.upkeep import (
 from creek.cluster.watch import Watch
 from creek.cluster.watchdog import Watchdog
 from creek.cluster.wire import WIRE_OLDEST, WIRE_VERSION, FromPeer, PeerHello, Told, address_of
-from creek.errors import StorageFault, UsageError
+from creek.errors import StorageFault
 from creek.execution.datatype import DataType
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Event, Installed, RbDelivered, Response
@@ -57,8 +59,6 @@ from creek.schemes import registry
 
 BACKLOG_MAX: Final = 20_000
 """Tasks and batches that wait: beyond that, clients are told that it is busy."""
-SAMPLE_S: Final = 0.25
-"""Between two samples of its counters, where they are recorded."""
 WATCH_S: Final = 0.25
 """Between two looks for what its log should tell."""
 
@@ -76,7 +76,7 @@ class Server:
         self.fsync = Histogram()
         self.refused: Counter[str] = Counter()
         self._observer = observe
-        self._configuration = configuration
+        self.configuration = configuration
         self._settings = Settings(
             members=configuration.numbers,
             checkpoint_every=config.checkpoint_every,
@@ -86,9 +86,7 @@ class Server:
         ).changed_to(configuration)
         self.digests = Digests(config.replica, configuration.numbers)
         self._datatype = load_datatype(config.datatype)
-        self._servers: list[asyncio.Server] = []
-        self._contexts: list[ssl.SSLContext] = []
-        """Where certificates are, for connections to come."""
+        self.doors = Doors(lambda: self.config, self._count)
         self._expires: float | None = None
         """When they expire, in seconds since 1970."""
         self.tasks = Tasks(self._broke)
@@ -132,7 +130,7 @@ class Server:
             self._settings.members,
             datatype.name,
             config.for_clients,
-            self._configuration.epoch,
+            self.configuration.epoch,
             config.members[config.replica],
             config.for_browsers,
             WIRE_OLDEST,
@@ -143,7 +141,7 @@ class Server:
             self._receive,
             self._count,
             self.tasks.spawn,
-            self._dialling(),
+            self.doors.dialling(),
             self._log_peer,
         )
         self.desk = Desk(
@@ -179,8 +177,8 @@ class Server:
         self._look_at_members()
         if self._recorder is not None:
             self._recorder.begin(self.journal.durable)
-            self.tasks.spawn(self._sample(self._recorder))
-        if replica.waits_for() is not None or not self._is_member:
+            self.tasks.spawn(sample(self._recorder, self.driver, self.peers))
+        if replica.waits_for() is not None or not self.is_member:
             self.desk.opening = Dot(config.replica, 0)
             self.tasks.spawn(self._open_when_let_in(self.desk.opening))
         await self._listen()
@@ -208,8 +206,7 @@ class Server:
         self._stopping = True
         self.events.info("replica.stopping", "is being stopped")
         await self.tasks.stop()
-        for server in self._servers:
-            server.close()
+        self.doors.close()
         for connection in tuple(self.desk.connections):
             connection.close()
         await self.peers.stop()
@@ -219,8 +216,8 @@ class Server:
         self.journal.close()
         if self._recorder is not None:
             self._recorder.durable(self.journal.durable)
-            self._take_sample(self._recorder)
-            if self._is_member:
+            take_sample(self._recorder, self.driver, self.peers)
+            if self.is_member:
                 self._recorder.end(self.driver.replica)
 
     def fail(self, error: Exception) -> None:
@@ -235,7 +232,7 @@ class Server:
     def reload(self, config: ServerConfig) -> None:
         """Take over what can change while it runs: tokens, certificates, and what is logged. Or
         raise `UsageError`, and then all stays as it was."""
-        self._expires = reload_certificates(self.config, config, self._contexts)
+        self._expires = reload_certificates(self.config, config, self.doors.contexts)
         waiting = waiting_keys(self.config, config)
         kept = {name: getattr(config, name) for name in RELOADED}
         self.config = msgspec.structs.replace(self.config, **kept)
@@ -250,35 +247,7 @@ class Server:
             self.events.warning("configuration.waits", what)
 
     def status(self) -> dict[str, Any]:
-        replica = self.driver.replica
-        failed = self.journal.failed
-        return {
-            "cluster": self.config.cluster,
-            "replica": self.config.replica,
-            "process": os.getpid(),
-            "members": list(self._configuration.numbers),
-            "epoch": self._configuration.epoch,
-            "is_member": self._is_member,
-            "datatype": self._datatype.name,
-            "scheme": self.config.scheme,
-            "leader": replica.leader(),
-            "connected": self.peers.connected(),
-            "addresses": {str(each): at for each, at in sorted(self.peers.clients.items())},
-            "committed": replica.committed_length(),
-            "tentative": replica.tentative_length(),
-            "backlog": self.driver.backlog,
-            "under_way": self.desk.under_way,
-            "undecided": len(self.undecided),
-            "clients": len(self.desk.connections),
-            "executions": self.driver.executions,
-            "long_operations": self.watchdog.status(),
-            "refused": self.refused_by_reason(),
-            "clocks_ahead_us": {str(peer): us for peer, us in sorted(replica.drift_us.items())},
-            "disk": None if failed is None else str(failed),
-            "waits_for": replica.waits_for(),
-            "digests": self.digests.status(),
-            "failure": None if self.failure is None else str(self.failure),
-        }
+        return status_of(self)
 
     def look_on(self, onlooker: Onlooker | None) -> None:
         """From now on it is told what happens to calls; None: nobody is."""
@@ -322,46 +291,16 @@ class Server:
 
     async def _listen(self) -> None:
         try:
-            await self.open(lambda: Listener(self.peers), self.config.members[self.config.replica])
-            clients = await self.open(
+            await self.doors.open(
+                lambda: Listener(self.peers), self.config.members[self.config.replica]
+            )
+            clients = await self.doors.open(
                 lambda: Connection(self.desk), self.config.clients, mutual=False
             )
         except BaseException:
             await self.stop()
             raise
         self.client_port = clients.sockets[0].getsockname()[1]
-
-    async def open(
-        self, protocol: Callable[[], asyncio.Protocol], address: str, mutual: bool = True
-    ) -> asyncio.Server:
-        """Listen there, until it is stopped. `mutual`: both sides show a certificate."""
-        host, port = address_of(address)
-        secured = self.answering(mutual)
-        try:
-            server = await asyncio.get_running_loop().create_server(
-                protocol, host, port, ssl=secured
-            )
-        except OSError as error:
-            number = error.errno or 0
-            why = os.strerror(number) if number > 0 else error.strerror
-            raise UsageError(f"cannot listen at {address}: {why}") from error
-        self._servers.append(server)
-        return server
-
-    def answering(self, mutual: bool) -> ssl.SSLContext | None:
-        security = self.config.security
-        if not self.config.is_secured:
-            return None
-        context = answering(security, mutual, self._count)
-        self._contexts.append(context)
-        return context
-
-    def _dialling(self) -> ssl.SSLContext | None:
-        if not self.config.is_secured:
-            return None
-        context = dialling(self.config.security)
-        self._contexts.append(context)
-        return context
 
     # --- what happens -------------------------------------------------------------------------
 
@@ -433,14 +372,14 @@ class Server:
             return "stopping", f"this replica had to stop, ask another one: {self.failure}"
         if self._stopping:
             return "stopping", "this replica is being stopped: ask another one"
-        if not self._is_member and self.desk.opening is None:
+        if not self.is_member and self.desk.opening is None:
             return "stopping", "this replica is no member of its cluster: ask another one"
         failed = self.journal.failed
         if failed is not None and (not alone or self.driver.may_lose_what_it_issued):
             return "disk", f"this replica cannot write: {failed}"
         if self.driver.backlog > BACKLOG_MAX:
             return "busy", "this replica has more to do than it can: try again later"
-        connected, members = len(self.peers.connected()), len(self._configuration.members)
+        connected, members = len(self.peers.connected()), len(self.configuration.members)
         tentative = self.driver.replica.tentative_length()
         return self.undecided.refusal(strong, tentative, connected, members)
 
@@ -487,8 +426,8 @@ class Server:
     # --- members ------------------------------------------------------------------------------
 
     @property
-    def _is_member(self) -> bool:
-        return self.config.replica in self._configuration.numbers
+    def is_member(self) -> bool:
+        return self.config.replica in self.configuration.numbers
 
     def _change_asked(self, name: str, arguments: tuple[Any, ...]) -> Operation:
         reached = [self.config.replica, *self.peers.connected()]
@@ -498,8 +437,8 @@ class Server:
         """Have they been changed, and is this replica still one of them?"""
         replica = self.driver.replica
         configuration = replica.configuration()
-        if configuration.epoch != self._configuration.epoch:
-            self._configuration = configuration
+        if configuration.epoch != self.configuration.epoch:
+            self.configuration = configuration
             self.peers.reconfigure(
                 configuration.epoch,
                 dict(configuration.members),
@@ -516,7 +455,7 @@ class Server:
 
     async def _open_when_let_in(self, opening: Dot) -> None:
         await wait_for_others(self.driver.replica, self.config.tick_ms / 1000, self.events)
-        while not self._is_member:
+        while not self.is_member:
             await asyncio.sleep(self.config.tick_ms / 1000)
         self.desk.opening = None
         self.desk.arrived(opening)
@@ -527,20 +466,6 @@ class Server:
             await asyncio.sleep(WATCH_S)
             leader = self.driver.replica.leader()
             watch.look(leader, self.peers.connected(), self.refused_by_reason())
-
-    async def _sample(self, recorder: Recorder) -> None:
-        while True:
-            self._take_sample(recorder)
-            await asyncio.sleep(SAMPLE_S)
-
-    def _take_sample(self, recorder: Recorder) -> None:
-        recorder.sampled(
-            self.driver.replica,
-            backlog=self.driver.backlog,
-            executions=self.driver.executions,
-            bytes=self.peers.sent_bytes,
-            messages=self.peers.sent_messages,
-        )
 
 
 def _by_token(tokens: dict[str, str]) -> dict[str, str]:

@@ -9,11 +9,12 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from creek.cluster.digests import Digests
-from creek.cluster.driver import now_us
+from creek.cluster.driver import Driver, now_us
 from creek.cluster.journal import Journal
 from creek.cluster.logs import EventLog
 from creek.cluster.once import forget_calls
 from creek.cluster.peers import Peers
+from creek.cluster.recorder import Recorder
 from creek.protocol.request import Operation
 from creek.schemes.contract import Replica
 
@@ -26,6 +27,8 @@ RETRY_S: Final = 1.0
 DAY_S: Final = 86_400
 """Between two looks whether a certificate will expire soon."""
 SOON_S: Final = 30 * DAY_S
+SAMPLE_S: Final = 0.25
+"""Between two samples of its counters, where they are recorded."""
 FORGET_PARTS: Final = 24
 """Rounds of forgetting in the time after which a call is forgotten."""
 
@@ -117,3 +120,19 @@ async def compare_digests(
                 what = f"replica {peer} has come to another state than this one"
                 events.error("state.differs", what, peer=peer)
         differing = found
+
+
+async def sample(recorder: Recorder, driver: Driver, peers: Peers) -> None:
+    while True:
+        take_sample(recorder, driver, peers)
+        await asyncio.sleep(SAMPLE_S)
+
+
+def take_sample(recorder: Recorder, driver: Driver, peers: Peers) -> None:
+    recorder.sampled(
+        driver.replica,
+        backlog=driver.backlog,
+        executions=driver.executions,
+        bytes=peers.sent_bytes,
+        messages=peers.sent_messages,
+    )

@@ -37,7 +37,7 @@ class Gateway:
     async def start(self) -> None:
         config = self._server.config
         await self._runner.setup()
-        self._listening = await self._server.open(self._accept, config.http, mutual=False)
+        self._listening = await self._server.doors.open(self._accept, config.http, mutual=False)
         host, self.port, *_ = self._listening.sockets[0].getsockname()
         where = f"{'https' if config.is_secured else 'http'}://{host}:{self.port}"
         self._server.events.info("http.started", f"speaks HTTP at {where}", http=where)

@@ -53,6 +53,7 @@ from creek.execution.chains import (
 )
 from creek.execution.digest import StateDigest
 from creek.execution.execution import Execution
+from creek.execution.images import Keys, SettledImage
 from creek.execution.keys import Place, place
 from creek.execution.ranges import Ranges, united
 from creek.execution.transaction import ABSENT
@@ -60,6 +61,9 @@ from creek.protocol.values import Key
 
 _INITIAL: Final = object()
 """In place of a value that the base holds."""
+
+GONE_PART: Final = 4
+"""The list of keys is tidied when those that are gone are such a part of the others, or more."""
 
 FRESH_MAX: Final = 32
 """How many of those executed last are asked one by one what they read."""
@@ -174,13 +178,17 @@ class VersionStore:
         base: Base | None = None,
         digest: StateDigest | None = None,
         fresh_max: int = FRESH_MAX,
+        images: bool = False,
     ) -> None:
-        """`digest` is kept up with what is settled."""
+        """`digest` is kept up with what is settled. `images`: can they be taken?"""
         self._base = base or Nothing()
         self._fresh_max = fresh_max
         self._digest = digest
         self._settled: dict[Key, Any] = {}
         """What settled requests left in the registers that were ever written to."""
+        self._keys = Keys([]) if images else None
+        self._images: list[SettledImage] = []
+        """Those that may not be over."""
         self._chains: dict[Key, Version | Chain] = {}
         """The versions that are not settled. Mostly there is one, which stands for itself."""
         self._readers: dict[Key, Entry | Crowd] = {}
@@ -347,6 +355,8 @@ class VersionStore:
                     del chains[key]
             if self._digest is not None:
                 self._digest.replace(key, self._ground(key), version.value)
+            if self._images:
+                self._keep(key)
             settled[key] = version.value
             version.writer = None
             if version.readers is not None:
@@ -446,6 +456,15 @@ class VersionStore:
             if value is not _INITIAL and value is not self._base.read(key):
                 yield key, value
 
+    def image(self) -> SettledImage:
+        """The registers as the settled requests left them, now: to be gone through in time."""
+        assert self._keys is not None
+        self._images = [each for each in self._images if not each.is_over]
+        tidies = not self._images and len(self._keys.gone) > len(self._settled) // GONE_PART
+        image = SettledImage(self._settled, self._keys, self._base, _INITIAL, tidies)
+        self._images.append(image)
+        return image
+
     def items(self) -> Iterator[tuple[Key, Any]]:
         """The registers as all executed requests left them, in no particular order; with `ABSENT`
         for what was deleted, and perhaps some that are as the base has them."""
@@ -463,6 +482,9 @@ class VersionStore:
         """Start anew from a checkpoint's state: every entry of before is void."""
         self.changes += 1
         self._settled = dict(state)
+        if self._keys is not None:
+            self._keys = Keys(list(self._settled))
+        self._images = []
         if self._digest is not None:
             self._digest.value = 0
             for key, value in state:
@@ -487,6 +509,13 @@ class VersionStore:
             self._in_order.update(self._new_keys)
             self._new_keys = {}
         return self._in_order
+
+    def _keep(self, key: Key) -> None:
+        """It is about to be settled anew, and the images are to show what it holds."""
+        if any(each.is_over for each in self._images):
+            self._images = [each for each in self._images if not each.is_over]
+        for image in self._images:
+            image.keep(key, self._settled[key])
 
     def _ground(self, key: Key) -> Any:
         value = self._settled.get(key, _INITIAL)
@@ -579,6 +608,8 @@ class VersionStore:
             if chains.setdefault(key, version) is version:
                 if key not in settled:
                     settled[key] = _INITIAL
+                    if self._keys is not None:
+                        self._keys.add(key)
                     if asked_for:
                         self._note_key(key)
                         fresh = self._fresh_readers(entry.versions, entry.position)
@@ -703,6 +734,8 @@ class VersionStore:
         """A register that holds nothing, and is not to hold anything, need not be remembered."""
         if key not in self._chains and self._ground(key) is self._base.read(key) is ABSENT:
             del self._settled[key]
+            if self._keys is not None:
+                self._keys.drop(key)
             if key in self._new_keys:
                 del self._new_keys[key]
             elif self._in_order is not None:

@@ -12,6 +12,7 @@ from creek.protocol import admission
 from creek.protocol.cab import ConditionalAtomicBroadcast
 from creek.protocol.clock import HybridClock
 from creek.protocol.dots import Dot
+from creek.protocol.drafts import Draft, ImageDraft, Registers, SnapshotDraft, draft_of
 from creek.protocol.effects import Send
 from creek.protocol.gossip import Gossip
 from creek.protocol.members import Configuration, configuration_in
@@ -78,6 +79,9 @@ class Application(Protocol):
     def checkpoint(self) -> Checkpoint:
         """The longest executed prefix of `committed` that ends with an instance."""
 
+    def draft(self) -> Draft:
+        """The same, with the registers left for later."""
+
     def live_requests(self) -> Iterable[Request]:
         """Every delivered request that the checkpoint does not hold."""
 
@@ -115,7 +119,7 @@ class Broadcasts:
         self._ticks = 0
         self._now = 0
         self._image: Checkpoint | None = None
-        """The checkpoint of the last image on disk."""
+        """The checkpoint of the last image on disk, perhaps without its registers."""
         self._snapshots: dict[int, _Sent] = {}
         """The last one sent to each peer."""
 
@@ -326,8 +330,9 @@ class Broadcasts:
 
     # --- the durable image --------------------------------------------------------------------
 
-    def compact(self, checkpoint: Checkpoint) -> None:
-        """Put the whole durable state on disk as one record, so that all before it can go.
+    def compact(self, checkpoint: Checkpoint, registers: Registers | None = None) -> None:
+        """Put the whole durable state on disk as one record, so that all before it can go. With
+        `registers`, the checkpoint has none yet.
 
         What the checkpoint before this one held is forgotten: peers that still miss some of it were
         behind for a whole period, and get a snapshot.
@@ -345,9 +350,12 @@ class Broadcasts:
             if each >= checkpoint.instance
         )
         requests = (*self._application.live_requests(), *self.gossip.held_back())
-        self.outbox.records.append(
-            Image(checkpoint, acceptor.promised, accepted, decided, requests)
-        )
+        image = Image(checkpoint, acceptor.promised, accepted, decided, requests)
+        if registers is None:
+            self.outbox.records.append(image)
+        else:
+            after = len(self.outbox.records)
+            self.outbox.images.append(ImageDraft(after, image, registers))
 
     def recover(self, records: Iterable[Record]) -> None:
         """Rebuild everything that `records` tell. What the outbox then asks to write or send is
@@ -380,6 +388,7 @@ class Broadcasts:
             self.clock.observe(request.timestamp, request.timestamp)
         if self._image is not None:
             self._install(self._image)
+            self._image = draft_of(self._image).checkpoint
         if promised != NO_BALLOT:
             self._enter()
         self.cab.restore(promised, accepted, decided)
@@ -401,17 +410,23 @@ class Broadcasts:
             wait = last.wait * 2
         if self._application.settled_instance() < self.cab.learner.changed_below:
             return  # what it holds of the members is outdated: there will be a later one
-        checkpoint = self._application.checkpoint()
-        self._snapshots[peer] = _Sent(checkpoint.instance, self._ticks, wait)
+        self._snapshots[peer] = _Sent(self._application.settled_instance(), self._ticks, wait)
         self.probes.hit(Probe.SNAPSHOT_SENT)
-        self.outbox.sends.append(Send((peer,), Snapshot(checkpoint)))
+        if self.settings.drafts:
+            checkpoint, registers = self._application.draft()
+            self.outbox.snapshots.append(SnapshotDraft(peer, Snapshot(checkpoint), registers))
+        else:
+            self.outbox.sends.append(Send((peer,), Snapshot(self._application.checkpoint())))
 
     def _on_snapshot(self, checkpoint: Checkpoint) -> None:
         if checkpoint.instance <= self.cab.learner.delivered:
             return
         self.probes.hit(Probe.SNAPSHOT_INSTALLED)
         self._install(checkpoint)
-        self.compact(checkpoint)
+        if self.settings.drafts:
+            self.compact(*draft_of(checkpoint))
+        else:
+            self.compact(checkpoint)
 
     def _install(self, checkpoint: Checkpoint) -> None:
         self.clock.observe(checkpoint.timestamp, self._now)

@@ -10,6 +10,7 @@ from typing import TypeAlias
 import msgspec
 
 from creek.protocol.dots import Dot, Dots
+from creek.protocol.drafts import ImageDraft, SnapshotDraft
 from creek.protocol.messages import AcceptedValue, Ballot, Message, Record
 from creek.protocol.request import Batch, Outcome, Request
 
@@ -149,3 +150,9 @@ class Effects(msgspec.Struct, frozen=True):
     """In the order they happened; to ignore or to record."""
     digests: tuple[Digest, ...] = ()
     """Where `digest_every` asks for them: to be compared with those of other replicas."""
+    images: tuple[ImageDraft, ...] = ()
+    """Where `drafts` asks for them, and there is none in `persist`: to be durable at some time, or
+    never. One that is, allows the driver to drop every record that came before it, and no other.
+    Nothing waits for it. Its registers are to be taken, or closed."""
+    snapshots: tuple[SnapshotDraft, ...] = ()
+    """Likewise, instead of those in `send`, and with the same obligation."""

@@ -1,5 +1,6 @@
 """Where the machines of one replica leave their effects."""
 
+from creek.protocol.drafts import ImageDraft, SnapshotDraft
 from creek.protocol.effects import Digest, Effects, Event, Response, Send, Task
 from creek.protocol.messages import Record
 
@@ -9,7 +10,16 @@ NO_EFFECTS = Effects()
 class Outbox:
     """Effects, until the driver takes them."""
 
-    __slots__ = ("digests", "events", "records", "responses", "sends", "tasks")
+    __slots__ = (
+        "digests",
+        "events",
+        "images",
+        "records",
+        "responses",
+        "sends",
+        "snapshots",
+        "tasks",
+    )
 
     def __init__(self) -> None:
         self.records: list[Record] = []
@@ -18,6 +28,8 @@ class Outbox:
         self.tasks: list[Task] = []
         self.events: list[Event] = []
         self.digests: list[Digest] = []
+        self.images: list[ImageDraft] = []
+        self.snapshots: list[SnapshotDraft] = []
 
     def take(self) -> Effects:
         if not (
@@ -27,6 +39,8 @@ class Outbox:
             or self.tasks
             or self.events
             or self.digests
+            or self.images
+            or self.snapshots
         ):
             return NO_EFFECTS
         effects = Effects(
@@ -36,7 +50,11 @@ class Outbox:
             tuple(self.tasks),
             tuple(self.events),
             tuple(self.digests),
+            tuple(self.images),
+            tuple(self.snapshots),
         )
         self.records, self.sends, self.responses = [], [], []
         self.tasks, self.events, self.digests = [], [], []
+        if self.images or self.snapshots:
+            self.images, self.snapshots = [], []
         return effects

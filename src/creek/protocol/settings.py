@@ -14,6 +14,7 @@ MAY_BE_NONE: Final = (
     "acceptors",
     "begin_anew",
     "digest_every",
+    "drafts",
     "local_reads",
     "record_orders",
 )
@@ -72,6 +73,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     digest_every: int = 0
     """Settled requests between two digests of the state, for replicas to compare; 0: none. There
     are others in between, with each instance, and in schemes without a version store none."""
+    drafts: int = 0
+    """1: leave it to the driver to go through the registers of images and snapshots, in time."""
     record_orders: int = 0
     """1: tell with each tentative answer which serialization it was computed on. Costs a walk over
     everything that is not settled: for tests."""

@@ -16,10 +16,13 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, ClassVar, NamedTuple
 
+import msgspec
+
 from creek.errors import BadValue, UsageError
 from creek.execution.transaction import ABSENT
 from creek.protocol.broadcasts import Broadcasts
 from creek.protocol.dots import Dot, Dots, DotSet
+from creek.protocol.drafts import Draft, Registers, draft_of
 from creek.protocol.effects import (
     CabDelivered,
     Cast,
@@ -143,6 +146,10 @@ class OrderingReplica(ABC):
         """What differs from the base of the data type after the settled requests, in key order;
         with `ABSENT` for what was deleted."""
 
+    def _registers(self) -> Registers | None:
+        """The same, to be gone through in time; None if only `_settled_state` can tell."""
+        return None
+
     @abstractmethod
     def _register_count(self) -> int: ...
 
@@ -235,13 +242,27 @@ class OrderingReplica(ABC):
 
     def checkpoint(self) -> Checkpoint:
         settled = tuple(self._settled_state())
+        return msgspec.structs.replace(
+            self._bare_checkpoint(),
+            state=tuple([item for item in settled if item[1] is not ABSENT]),
+            deleted=tuple([key for key, value in settled if value is ABSENT]),
+        )
+
+    def draft(self) -> Draft:
+        registers = self._registers()
+        return (
+            draft_of(self.checkpoint())
+            if registers is None
+            else Draft(self._bare_checkpoint(), registers)
+        )
+
+    def _bare_checkpoint(self) -> Checkpoint:
         return Checkpoint(
             instance=self._settled.instance,
             length=self._settled.length,
             ids=self._order.ids_before(self._settled.length),
             timestamp=self._settled_timestamp,
-            state=tuple([item for item in settled if item[1] is not ABSENT]),
-            deleted=tuple([key for key, value in settled if value is ABSENT]),
+            state=(),
             outcomes=tuple(
                 (id, outcome) for untold in self._untold.values() for _, id, outcome in untold
             ),
@@ -349,11 +370,16 @@ class OrderingReplica(ABC):
             done = self._executed_length()
             while boundaries and boundaries[0].length <= done:
                 self._settle(boundaries.popleft())
-        # A checkpoint costs as much as there are registers: so many requests pay for it.
+        # A checkpoint costs as much as there are registers: so many requests pay for it. A draft,
+        # which holds up nobody, is worth it earlier: each request may bring a register or two.
         since_image = self._settled.length - self._image_length
-        if since_image >= self._settings.checkpoint_every and since_image >= self._register_count():
+        enough = self._register_count() // 2 if self._settings.drafts else self._register_count()
+        if since_image >= self._settings.checkpoint_every and since_image >= enough:
             self._image_length = self._settled.length
-            self._broadcasts.compact(self.checkpoint())
+            if self._settings.drafts:
+                self._broadcasts.compact(*self.draft())
+            else:
+                self._broadcasts.compact(self.checkpoint())
 
     def _settle(self, boundary: Boundary) -> None:
         first = self._order.first

@@ -18,6 +18,7 @@ from creek.execution.chains import Entry, Phase, committed_position
 from creek.execution.datatype import DataType
 from creek.execution.digest import StateDigest
 from creek.execution.execution import Execution
+from creek.execution.images import SettledImage
 from creek.execution.keys import Place
 from creek.execution.scheduler import Scheduler
 from creek.execution.versions import FRESH_MAX, VersionStore
@@ -36,7 +37,9 @@ class VersionedReplica(OrderingReplica):
         self._datatype = datatype
         self._state_digest = StateDigest() if settings.digest_every else None
         fresh_max = min(FRESH_MAX, settings.kept_apart // 4)
-        self._store = VersionStore(datatype.base, self._state_digest, fresh_max)
+        self._store = VersionStore(
+            datatype.base, self._state_digest, fresh_max, images=bool(settings.drafts)
+        )
         self._scheduler = Scheduler(settings.parallelism)
         self._entries: dict[Dot, Entry] = {}
         self._readonly = frozenset(
@@ -146,6 +149,9 @@ class VersionedReplica(OrderingReplica):
 
     def _settled_state(self) -> Iterator[tuple[Key, Any]]:
         return self._store.settled_items()
+
+    def _registers(self) -> SettledImage | None:
+        return self._store.image() if self._settings.drafts else None
 
     def _register_count(self) -> int:
         return self._store.register_count()

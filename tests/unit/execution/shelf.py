@@ -69,7 +69,7 @@ class Attempt(msgspec.Struct, frozen=True):
 
 class Shelf:
     def __init__(self, base: Base | None = None) -> None:
-        self.store = VersionStore(base, fresh_max=2)
+        self.store = VersionStore(base, fresh_max=2, images=True)
         self.entries: dict[int, Entry] = {}
         """By the place where they were first put."""
 

@@ -2,7 +2,8 @@
 
 The model remembers what each executed request wrote, and folds it over a plain dict up to the place
 in question. Whatever is installed, moved, merged, taken apart and settled in whatever order: every
-snapshot is that fold, and whatever counts as executed and sure would give the same again.
+snapshot is that fold, and whatever counts as executed and sure would give the same again. An image
+of what is settled, gone through in the midst of all this, shows the moment when it was taken.
 """
 
 from typing import Any, TypeVar
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from creek.execution.chains import Entry, Phase, Stretch
 from creek.execution.execution import Execution
+from creek.execution.images import SettledImage
 from creek.execution.keys import FIRST_PLACE, LAST_PLACE, place
 from creek.execution.sequential import Sequential
 from creek.execution.transaction import ABSENT
@@ -52,7 +54,9 @@ def steps(verbs: tuple[str, ...], values: st.SearchStrategy[Any]) -> st.SearchSt
 
 
 OFTEN = ("do", "do", "do", "again", "again", "again", "merge", "merge")
-ACTIONS = (*OFTEN, "put", "begin", "finish", "move", "rename", "settle", "take apart", "load")
+RARELY = ("put", "begin", "finish", "move", "rename", "settle", "take apart", "load")
+IMAGES = ("image", "look", "look", "leave")
+ACTIONS = (*OFTEN, *RARELY, *IMAGES)
 
 
 def programs(verbs: tuple[str, ...], values: st.SearchStrategy[Any]) -> st.SearchStrategy[Program]:
@@ -78,6 +82,8 @@ class Model:
         """Nothing goes before it any more."""
         self.attempts: list[Attempt] = []
         self.stretches: list[Stretch] = []
+        self.images: list[tuple[SettledImage, dict[Key, Any], dict[Key, Any]]] = []
+        """With what each must show, and what it has shown so far."""
         self.made = 0
 
     # --- what can happen ----------------------------------------------------------------------
@@ -104,6 +110,12 @@ class Model:
             case "take apart":
                 for each in pick(self._whole(), choice):
                     self.shelf.store.take_apart(each)
+            case "image":
+                self.images.append((self.shelf.store.image(), dict(self.settled), {}))
+            case "look" if self.images:
+                self._look(choice % len(self.images), 1 + choice % 3)
+            case "leave" if self.images:
+                self.images.pop(choice % len(self.images))[0].close()
             case "load" if choice % 5 == 0:
                 self._load()
         self._follow_withdrawn()
@@ -201,12 +213,30 @@ class Model:
         self.entries, self.attempts, self.stretches = [], [], []
         self.installed.clear()
 
+    def _look(self, number: int, most: int) -> None:
+        image, expected, shown = self.images[number]
+        found = image.take(most)
+        if found is None:
+            assert shown == expected
+            assert image.is_over
+            del self.images[number]
+            return
+        held, deleted = found
+        assert len(held) + len(deleted) <= most
+        assert not shown.keys() & dict(held).keys()
+        assert not deleted, "nothing lies below"
+        shown.update(held)
+
     # --- what must hold -----------------------------------------------------------------------
 
     def check(self) -> None:
         machine = Sequential(STEPWISE)
         machine.state = dict(self.settled)
         assert dict(self.shelf.store.settled_items()) == self.settled
+        keys = self.shelf.store._keys
+        assert keys is not None
+        assert len(set(keys.listed)) == len(keys.listed)
+        assert set(keys.listed) - keys.gone == self.shelf.store._settled.keys()
         for entry in self.ordered():
             if not self._inside(entry.position[0]):
                 self._check_snapshot(entry, machine.state)
@@ -244,6 +274,8 @@ class Model:
         assert self.shelf.store.is_sure((PLACES_MAX,))
         self.check()
         self._settle(len(self.entries))
+        while self.images:
+            self._look(0, 2)
         assert not self.entries
         self.check()
         assert set(self.shelf.store._settled) == set(self.settled)

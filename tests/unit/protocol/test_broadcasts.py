@@ -7,6 +7,7 @@ import pytest
 from creek.protocol.admission import ID_REUSED, STRANGER
 from creek.protocol.broadcasts import Broadcasts
 from creek.protocol.dots import Dot, Dots, DotSet
+from creek.protocol.drafts import Draft, draft_of
 from creek.protocol.effects import Effects
 from creek.protocol.messages import (
     Accept,
@@ -83,6 +84,9 @@ class Scheme:
 
     def proposed(self, instance: int, batch: Batch) -> None:
         self.optimistic.append((instance, batch))
+
+    def draft(self) -> Draft:
+        return draft_of(self.checkpoint())
 
     def settled_instance(self) -> int:
         return self.settled.instance

@@ -1,0 +1,66 @@
+"""Drafts: what comes of them in the end is what would have been written at once."""
+
+from typing import Any
+
+import pytest
+
+from creek.protocol.dots import Dot, Dots
+from creek.protocol.drafts import Array, Draft, draft_of, encoded
+from creek.protocol.messages import (
+    AcceptedValue,
+    Ballot,
+    Checkpoint,
+    Image,
+    Snapshot,
+    decode_message,
+    decode_record,
+    encode,
+)
+from creek.protocol.request import Operation, Outcome, Request
+
+
+def checkpoint(held: int, deleted: int) -> Checkpoint:
+    return Checkpoint(
+        instance=7,
+        length=3,
+        ids=Dots({0: (1, 3)}),
+        timestamp=99,
+        state=tuple((("item", each), (each, "x" * (each % 50), None)) for each in range(held)),
+        outcomes=((Dot(0, 1), Outcome(5)),),
+        deleted=tuple(f"gone {each}" for each in range(deleted)),
+    )
+
+
+def image(of: Checkpoint) -> Image:
+    request = Request(50, Dot(1, 9), Operation("put", ("a", 1)), False)
+    accepted = AcceptedValue(8, Ballot(2, 1), (Dot(1, 9),))
+    return Image(of, Ballot(2, 1), (accepted,), ((7, (Dot(1, 8),)),), (request,))
+
+
+def drawn(draft: Draft, most: int) -> tuple[Array, Array]:
+    held, deleted = Array(), Array()
+    while (found := draft.registers.take(most)) is not None:
+        assert len(found[0]) + len(found[1]) <= most
+        held.extend(found[0])
+        deleted.extend(found[1])
+    return held, deleted
+
+
+@pytest.mark.parametrize("most", [1, 15, 16, 70_000])
+@pytest.mark.parametrize(("held", "deleted"), [(0, 0), (1, 0), (0, 1), (15, 16), (40, 33)])
+def test_what_is_drawn_in_parts_is_the_whole(held: int, deleted: int, most: int) -> None:
+    whole = checkpoint(held, deleted)
+    draft = draft_of(whole)
+    assert (draft.checkpoint.state, draft.checkpoint.deleted) == ((), ())
+    found: tuple[Any, ...] = drawn(draft, most)
+    pieces = encoded(image(draft.checkpoint), *found)
+    assert decode_record(b"".join(pieces)) == image(whole)
+    pieces = encoded(Snapshot(draft.checkpoint), *found)
+    assert decode_message(b"".join(pieces)) == Snapshot(whole)
+
+
+def test_arrays_of_any_length_are_encoded_as_they_are_decoded() -> None:
+    whole = checkpoint(70_000, 0)
+    draft = draft_of(whole)
+    data = b"".join(encoded(Snapshot(draft.checkpoint), *drawn(draft, 66_000)))
+    assert decode_message(data) == decode_message(encode(Snapshot(whole)))

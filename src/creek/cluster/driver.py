@@ -8,6 +8,8 @@ Rules it keeps, as `creek.protocol.effects` asks:
   been taken one by one: each kind stays in order, and what leaves, leaves after the records.
 - Tasks are run by an `Executor`, which may use the replica in another thread: whatever else uses it
   holds the executor's gate.
+- Images and snapshots are drawn in turns of their own; an image is written beside the records that
+  come after it, and nothing waits for it.
 - What the replica raises, unless it refuses what it is asked, is a bug: it takes no further part.
 
 A replica whose disk fails takes no further part until it works again: for the others it is as if
@@ -21,11 +23,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol, TypeVar
 
+from creek.cluster.drawing import Drawings, DrawnSnapshot
 from creek.cluster.execution import Executor
+from creek.cluster.journal import Room
 from creek.cluster.recorder import Recorder, steady_us
 from creek.errors import CreekError, StorageFault
 from creek.execution.execution import Execution
 from creek.protocol.dots import Dot
+from creek.protocol.drafts import ImageDraft
 from creek.protocol.effects import Digest, Effects, Event, Kind, Response, Send, Task
 from creek.protocol.messages import Cast, Checkpoint, Message, Record
 from creek.protocol.request import Operation, Request
@@ -45,11 +50,16 @@ class Log(Protocol):
 
     def append(self, records: Sequence[Record]) -> int: ...
 
+    def leave_room(self) -> Room: ...
+
+    def put_image(self, room: Room, pieces: Sequence[bytes], over: Callable[[], None]) -> None: ...
+
 
 class _Held(NamedTuple):
     position: int
     send: tuple[Send, ...]
     respond: tuple[Response, ...]
+    snapshot: DrawnSnapshot | None = None
 
 
 class Driver:
@@ -60,6 +70,7 @@ class Driver:
         executor: Executor,
         *,
         send: Callable[[tuple[int, ...], Message], None],
+        send_snapshot: Callable[[DrawnSnapshot], None],
         respond: Callable[[Response], None],
         observe: Callable[[tuple[Event, ...]], None],
         compare: Callable[[Digest], None],
@@ -72,6 +83,8 @@ class Driver:
         self.replica = replica
         self._journal = journal
         self._send = send
+        self._send_snapshot = send_snapshot
+        self._drawings = Drawings(journal, executor.gate, self._leave_drawn)
         self._respond = respond
         self._observe = observe
         self._compare = compare
@@ -146,6 +159,7 @@ class Driver:
         """Take no further part, and let nothing leave any more."""
         self._halted = True
         self._held.clear()
+        self._drawings.halt()
         self.executor.halt()
 
     @property
@@ -179,7 +193,9 @@ class Driver:
             if recorder is not None:
                 recorder.happened(effects.events)
             self._observe(effects.events)
-        if effects.persist:
+        if effects.images:
+            self._append_around(effects.images, effects.persist)
+        elif effects.persist:
             self._end = self._journal.append(effects.persist)
         if self._issued:
             self._issued, self._issued_end = False, self._end
@@ -187,12 +203,34 @@ class Driver:
             recorder.until(self._end)
         for digest in effects.digests:
             self._compare(digest)
+        for draft in effects.snapshots:
+            self._drawings.snapshot(draft, self._end)
         if effects.send or effects.respond:
             self._let_go(effects)
         if effects.tasks:
             if self.on_tasks is not None:
                 self.on_tasks(effects.tasks)
             self.executor.submit(effects.tasks)
+
+    def _append_around(self, images: Sequence[ImageDraft], records: Sequence[Record]) -> None:
+        done = 0
+        for draft in images:
+            if done < draft.after:
+                self._journal.append(records[done : draft.after])
+                done = draft.after
+            room = self._journal.leave_room()
+            self._end = room.position + 1
+            self._drawings.image(draft, room)
+        if done < len(records):
+            self._end = self._journal.append(records[done:])
+
+    def _leave_drawn(self, position: int, snapshot: DrawnSnapshot) -> None:
+        if self._halted:
+            return
+        if position <= self._journal.durable:
+            self._send_snapshot(snapshot)
+        else:
+            self._held.append(_Held(position, (), (), snapshot))
 
     def _let_go(self, effects: Effects) -> None:
         respond = effects.respond
@@ -241,6 +279,8 @@ class Driver:
             batch = held.popleft()
             send += batch.send
             respond += batch.respond
+            if batch.snapshot is not None:
+                self._send_snapshot(batch.snapshot)
         self._leave(send, respond)
 
     def _leave(self, send: Sequence[Send], respond: Sequence[Response]) -> None:

@@ -6,6 +6,8 @@ Rules it keeps:
   appended meanwhile share the next. Appending never waits for the disk.
 - Nothing is `durable` before the disk said so, and nothing before what was appended before it.
 - An `Image` begins a new segment. Once it is durable, the older segments are removed.
+- An image that takes its time has room left for it, and is written beside what comes after it. If
+  that fails, or is interrupted, it is as if there had been none: the older segments stay.
 - A disk that is full or fails changes nothing but the time: what was appended waits in memory,
   nothing becomes durable, `failed` says why. `retry` tries again, and goes on if it can.
 - If the thread itself breaks off, nothing can go on: it is `broken`, and nobody waits for it.
@@ -17,6 +19,7 @@ How it lies on disk is the business of `segments`. How much may wait in memory i
 import errno
 import fcntl
 import os
+import queue
 import threading
 import traceback
 from asyncio import AbstractEventLoop
@@ -27,7 +30,7 @@ from pathlib import Path
 from typing import Final
 
 from creek.cluster.calls import SYSTEM, Calls
-from creek.cluster.segment_writer import Writer
+from creek.cluster.segment_writer import Writer, write_image
 from creek.cluster.segments import Cut, read_chain
 from creek.errors import DirectoryInUse, DiskFailed, DiskFull, StorageFault
 from creek.protocol.messages import Image, Record, encode
@@ -40,14 +43,27 @@ LOCK: Final = "lock"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
+class Room:
+    """The place of an image that is yet to come."""
+
+    __slots__ = ("number", "position")
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+        self.number: int | None = None
+        """Of its segment, once all before it is durable."""
+
+
 class _Group:
     """Records that are made durable together."""
 
-    __slots__ = ("first", "image", "payloads", "size")
+    __slots__ = ("first", "image", "payloads", "room", "size")
 
-    def __init__(self, first: int, image: bool) -> None:
+    def __init__(self, first: int, image: bool, room: "Room | None" = None) -> None:
         self.first = first
         self.image = image
+        self.room = room
+        """None of them: where they would be, an image comes later."""
         self.payloads: list[bytes] = []
         self.size = 0
 
@@ -96,6 +112,12 @@ class Journal:
         """The group that is being written, or was tried: nothing is added to it."""
         self._again = False
         self._closing = False
+        self._images: deque[Path] = deque()
+        """Those that are durable, and before which older segments are to be removed."""
+        self._image_thread: threading.Thread | None = None
+        self._drawn: queue.SimpleQueue[tuple[Room, Sequence[bytes], Callable[[], None]] | None]
+        self._drawn = queue.SimpleQueue()
+        """Images that are to be written; None: there are no more."""
         self.end = 0
         """The position behind the last record that was appended."""
         self.durable = 0
@@ -130,6 +152,10 @@ class Journal:
         if self._loop is not None:
             self._thread = threading.Thread(target=self._work, name="journal", daemon=True)
             self._thread.start()
+            self._image_thread = threading.Thread(
+                target=self._work_on_images, name="images", daemon=True
+            )
+            self._image_thread.start()
         return records
 
     def close(self) -> None:
@@ -139,6 +165,9 @@ class Journal:
         with self._changed:
             self._closing = True
             self._changed.notify_all()
+        if self._image_thread is not None:
+            self._drawn.put(None)
+            self._image_thread.join()
         if self._thread is not None:
             self._thread.join()
         else:
@@ -157,8 +186,7 @@ class Journal:
         """
         encoded = [(encode(record), type(record) is Image) for record in records]
         with self._changed:
-            if self._lock_file is None or self._closing:
-                raise StorageFault(f"the journal in {self._directory} is not open")
+            self._check_open()
             waiting = self._waiting
             for payload, image in encoded:
                 group = waiting[-1] if waiting else None
@@ -166,6 +194,7 @@ class Journal:
                     group is None
                     or group is self._sealed
                     or image
+                    or group.room is not None
                     or group.size + len(payload) > GROUP_BYTES_MAX
                 ):
                     group = _Group(self.end, image)
@@ -176,6 +205,27 @@ class Journal:
                 self.end += 1
             self._changed.notify_all()
             return self.end
+
+    def leave_room(self) -> Room:
+        """For an image of everything appended so far. It counts as a record that is durable."""
+        with self._changed:
+            self._check_open()
+            room = Room(self.end)
+            self._waiting.append(_Group(self.end, False, room))
+            self.end += 1
+            self._changed.notify_all()
+            return room
+
+    def put_image(
+        self, room: Room, pieces: Sequence[bytes], over: Callable[[], None] = _nothing
+    ) -> None:
+        """The image that room was left for: encoded, in pieces. `over` is called when it is there,
+        or when it will never be."""
+        if self._image_thread is None:
+            self._write_all()
+            self._write_image(room, pieces, over)
+        else:
+            self._drawn.put((room, pieces, over))
 
     def flush(self) -> None:
         """Wait until everything appended is durable. Raises what `failed` says if it cannot be."""
@@ -210,13 +260,56 @@ class Journal:
 
     def _next(self) -> bool:
         """Wait for something to write; False if there will be nothing."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._writable() or self._closing)
-            return self._writable()
+        while True:
+            with self._changed:
+                self._changed.wait_for(
+                    lambda: self._writable() or self._closing or bool(self._images)
+                )
+                if not self._images:
+                    return self._writable()
+            self._take_over_images()
 
     def _write_all(self) -> None:
         while self._writable():
             self._commit()
+        self._take_over_images()
+
+    def _take_over_images(self) -> None:
+        while self._images:
+            self._writer.add_image(self._images.popleft())
+
+    def _work_on_images(self) -> None:
+        """What the other thread does."""
+        while (drawn := self._drawn.get()) is not None:
+            self._write_image(*drawn)
+
+    def _write_image(self, room: Room, pieces: Sequence[bytes], over: Callable[[], None]) -> None:
+        try:
+            with self._changed:
+                if self._thread is not None:
+                    self._changed.wait_for(lambda: room.number is not None or not self._is_wanted())
+                number = room.number
+            if number is not None and self._is_wanted():
+                path = write_image(
+                    *(self._directory, self._calls, number, room.position, pieces),
+                    self._is_wanted,
+                )
+                if path is not None:
+                    with self._changed:
+                        self._images.append(path)
+                        self._changed.notify_all()
+        except Exception as error:  # noqa: BLE001 - what was there before it is still there
+            self._log(f"cannot write an image to {self._directory}: {error!r}")
+        if self._thread is None:
+            self._take_over_images()
+        self._tell(over)
+
+    def _is_wanted(self) -> bool:
+        return not (self._closing or self.broken)
+
+    def _check_open(self) -> None:
+        if self._lock_file is None or self._closing:
+            raise StorageFault(f"the journal in {self._directory} is not open")
 
     def _stuck(self) -> bool:
         return self.failed is not None and not self._again
@@ -228,6 +321,9 @@ class Journal:
         """Write the first group that waits, and tell how it went."""
         with self._changed:
             group = self._sealed = self._waiting[0]
+        if group.room is not None:
+            self._give_room(group.room)
+            return
         try:
             self._writer.write(group.first, group.payloads, group.size, group.image)
         except OSError as error:
@@ -244,6 +340,16 @@ class Journal:
         self._tell(self._on_durable)
         if group.image:
             self._writer.forget_older()
+
+    def _give_room(self, room: Room) -> None:
+        number = self._writer.leave_room()
+        with self._changed:
+            self._waiting.popleft()
+            self._sealed = None
+            self.durable = room.position + 1
+            room.number = number
+            self._changed.notify_all()
+        self._tell(self._on_durable)
 
     def _fail(self, fault: StorageFault) -> None:
         with self._changed:
@@ -276,7 +382,7 @@ class Journal:
             self._writer.resume(chain)
         except OSError as error:
             raise self._fault(error) from error
-        self.end = self.durable = chain.first + len(chain.records)
+        self.end = self.durable = chain.end
         if chain.tail is not None and chain.tail.cut is not None:
             self.cut = chain.tail.cut
             self._log(str(self.cut))

@@ -11,6 +11,7 @@ survives that, like any loss.
 
 import asyncio
 import ssl
+from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from random import Random
@@ -18,6 +19,8 @@ from typing import Final, NamedTuple, cast
 
 import msgspec
 
+from creek.cluster.drawing import DrawnSnapshot
+from creek.cluster.parts import Assembly, frames_of
 from creek.cluster.security import problem_of
 from creek.cluster.tasks import Spawn
 from creek.cluster.wire import (
@@ -26,6 +29,8 @@ from creek.cluster.wire import (
     WIRE_VERSION,
     Frames,
     FromPeer,
+    Heard,
+    Part,
     PeerHello,
     address_of,
     common_version,
@@ -34,6 +39,7 @@ from creek.cluster.wire import (
     peer_hello,
 )
 from creek.errors import MalformedMessage
+from creek.protocol.messages import Snapshot
 
 WAITING_MAX: Final = 64 * 1024 * 1024
 """Bytes for one peer."""
@@ -49,7 +55,7 @@ class Peers:
         self,
         hello: PeerHello,
         addresses: dict[int, tuple[str, int]],
-        receive: Callable[[FromPeer, int], None],
+        receive: Callable[[Heard, int], None],
         count: Callable[[str], None],
         spawn: Spawn,
         secured: ssl.SSLContext | None = None,
@@ -128,6 +134,10 @@ class Peers:
                 self.count("sent to a peer that is not known")
             else:
                 link.send(frame)
+
+    def send_snapshot(self, drawn: DrawnSnapshot) -> None:
+        if drawn.to in self.links:
+            self.links[drawn.to].send_in_turns(frames_of(drawn))
 
     def connected(self) -> list[int]:
         """To members."""
@@ -220,6 +230,15 @@ class Link:
         elif not self._talker.write(frame):
             self._peers.count("dropped for a slow peer")
 
+    def send_in_turns(self, frames: deque[bytes]) -> None:
+        """One after the other, as the connection can take them; unless others are on their way."""
+        self._peers.sent_bytes += sum(map(len, frames))
+        self._peers.sent_messages += len(frames)
+        if self._talker is None:
+            self._peers.count("sent to a peer that is away")
+        elif not self._talker.write_in_turns(frames):
+            self._peers.count("dropped for a slow peer")
+
     def drop(self) -> None:
         """The connection, with what waits to be sent."""
         if self._talker is not None:
@@ -288,6 +307,9 @@ class _Talker(asyncio.Protocol):
         self._frames = Frames(PEER_FRAME_MAX)
         self._transport: asyncio.Transport | None = None
         self._waiting: list[bytes] = []
+        self._in_turns: deque[bytes] = deque()
+        """What leaves one by one, with room between for the rest."""
+        self._paused = False
         self._loop = loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -309,6 +331,27 @@ class _Talker(asyncio.Protocol):
             self.hello.set_exception(exc or ConnectionResetError("closed before it said hello"))
         if not self.closed.done():
             self.closed.set_result(None)
+
+    def pause_writing(self) -> None:
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        self._turn()
+
+    def write_in_turns(self, frames: deque[bytes]) -> bool:
+        """False when there are such already."""
+        if self._in_turns:
+            return False
+        self._in_turns = frames
+        self._turn()
+        return True
+
+    def _turn(self) -> None:
+        if self._in_turns and not self._paused and not self.closed.done():
+            if self.write(self._in_turns[0]):
+                self._in_turns.popleft()
+            self._loop.call_soon(self._turn)
 
     def write(self, frame: bytes) -> bool:
         """With all else that is written in this turn. False when there is too much already."""
@@ -343,6 +386,7 @@ class Listener(asyncio.Protocol):
     def __init__(self, peers: Peers) -> None:
         self._peers = peers
         self._frames = Frames(PEER_FRAME_MAX)
+        self._assembly = Assembly()
         self._transport: asyncio.Transport | None = None
         self.sender: int | None = None
 
@@ -360,7 +404,7 @@ class Listener(asyncio.Protocol):
                     hello = peer_hello(payload)
                     self._greet(hello)
                 else:
-                    self._peers.receive(from_peer(payload), self.sender)
+                    self._hear(from_peer(payload), self.sender)
         except MalformedMessage:
             self._peers.count("malformed")
             self.close()
@@ -371,6 +415,14 @@ class Listener(asyncio.Protocol):
     def close(self) -> None:
         if self._transport is not None:
             self._transport.close()
+
+    def _hear(self, message: FromPeer, sender: int) -> None:
+        if isinstance(message, Part):
+            self._assembly.add(message)
+        elif isinstance(message, Snapshot):
+            self._peers.receive(self._assembly.whole(message), sender)
+        else:
+            self._peers.receive(message, sender)
 
     def _greet(self, hello: PeerHello) -> None:
         problem = self._peers.problem(hello)

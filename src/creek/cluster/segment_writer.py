@@ -4,6 +4,7 @@ What it leaves behind at any moment, however it is interrupted, is what `segment
 """
 
 import os
+from bisect import insort
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -16,10 +17,13 @@ from creek.cluster.segments import (
     Chain,
     Segment,
     group_bytes_of,
+    group_pieces_of,
     name_of,
     segment_bytes_of,
 )
 
+IMAGE_SYNC_BYTES: Final = 4 * 1024 * 1024
+"""Of an image, between two syncs: so no other sync has to wait for much of it."""
 ROOM_BYTES: Final = 1024 * 1024
 """How much is zeroed at a time. The write that crosses the end brings the next zeros along."""
 
@@ -42,6 +46,7 @@ class Writer:
         "_room",
         "_salt",
         "_segment_bytes",
+        "_skipped",
     )
 
     def __init__(
@@ -54,6 +59,8 @@ class Writer:
         self._paths: list[Path] = []
         """Every segment that may still exist, oldest first."""
         self._number = 0
+        self._skipped = 0
+        """Numbers that were given to images since the last segment was begun."""
         self._file: int | None = None
         self._salt = 0
         self._end = 0
@@ -95,6 +102,19 @@ class Writer:
         else:
             self._extend(self._file, first, payloads)
 
+    def leave_room(self) -> int:
+        """The number of an image that is yet to come: what is written next begins a segment behind
+        it."""
+        self.close()
+        self._number += 1
+        self._skipped += 1
+        return self._number
+
+    def add_image(self, path: Path) -> None:
+        """It is there now: remove what is older."""
+        insort(self._paths, path)
+        self._forget(self._paths.index(path))
+
     def forget_older(self) -> None:
         """The segment that is written begins with an image: remove those before it."""
         self._forget(len(self._paths) - 1)
@@ -126,7 +146,7 @@ class Writer:
         calls = self._calls
         self._number += 1
         salt = int.from_bytes(os.urandom(4))
-        segment = Segment(self._number, first, image, salt)
+        segment = Segment(self._number, first, image, salt, 0 if image else self._skipped)
         data = segment_bytes_of(segment) + group_bytes_of(first, salt, payloads)
         room = self._room_for(len(data))
         path = self._directory / name_of(self._number)
@@ -149,6 +169,7 @@ class Writer:
             self._discard(file)
             raise
         self._file, self._salt, self._end, self._room = file, salt, len(data), room
+        self._skipped = 0
 
     def _discard(self, file: int) -> None:
         # What counts was synced: that closing fails means nothing any more.
@@ -156,10 +177,7 @@ class Writer:
             self._calls.close(file)
 
     def _write(self, file: int, data: bytes, offset: int) -> None:
-        rest = memoryview(data)
-        while rest:
-            written = self._calls.write(file, rest, offset)
-            rest, offset = rest[written:], offset + written
+        _write(self._calls, file, data, offset)
 
     def _forget(self, count: int) -> None:
         """Remove the oldest files. What cannot be removed is tried again at the next image."""
@@ -176,3 +194,49 @@ class Writer:
     def _room_for(self, end: int) -> int:
         step = min(ROOM_BYTES, self._segment_bytes)
         return max(end, min(-(-end // step) * step, self._segment_bytes))
+
+
+def write_image(
+    directory: Path,
+    calls: Calls,
+    number: int,
+    position: int,
+    pieces: Sequence[bytes],
+    is_wanted: Callable[[], bool],
+) -> Path | None:
+    """Make an image durable, for which room was left, beside what else is written. None if it was
+    not wanted any more. Raises OSError; then it is not there."""
+    salt = int.from_bytes(os.urandom(4))
+    head = segment_bytes_of(Segment(number, position, True, salt))
+    path = directory / name_of(number)
+    unfinished = path.with_name(path.name + UNFINISHED)
+    file = calls.create(unfinished)
+    try:
+        end, synced = 0, 0
+        for piece in (head, *group_pieces_of(position, salt, 1, pieces)):
+            if not is_wanted():
+                calls.unlink(unfinished)
+                return None
+            _write(calls, file, piece, end)
+            end += len(piece)
+            if end - synced >= IMAGE_SYNC_BYTES:
+                calls.fdatasync(file)
+                synced = end
+        calls.fdatasync(file)
+        calls.rename(unfinished, path)
+    except OSError:
+        with suppress(OSError):
+            calls.unlink(unfinished)
+        raise
+    finally:
+        with suppress(OSError):
+            calls.close(file)
+    calls.sync_directory(directory)
+    return path
+
+
+def _write(calls: Calls, file: int, data: bytes, offset: int) -> None:
+    rest = memoryview(data)
+    while rest:
+        written = calls.write(file, rest, offset)
+        rest, offset = rest[written:], offset + written

@@ -1,6 +1,6 @@
 """The files of a journal: how records lie in them, and how they are read back.
 
-    segment  magic, version, number, first position, begins with an image?, salt, CRC; then groups
+    segment  magic, version, number, first position, what it is, salt, CRC; then groups
     group    magic, first position, length, CRC of the records, CRC of this header; then the
              records, as one msgpack array
     zeros    behind the last group: room made beforehand, so that a sync notes no new length
@@ -14,6 +14,8 @@ the next one is written only when this one is on disk. The rules that follow fro
 - A segment ends where the next one begins. What stands behind that is a group of which the disk did
   not say that it was written, and which is repeated in the next segment.
 - Reading starts at the last segment that begins with an image; the ones before it are of no use.
+- An image that takes its time is written beside the segments after it, which say that its number,
+  and its one position, may be missing: that is an image that was never finished.
 
 That bytes which are on disk stay there while others are written beside them is relied on.
 """
@@ -32,12 +34,16 @@ import msgspec
 from creek.errors import StorageFault
 from creek.protocol.messages import Record
 
-VERSION: Final = 1
+VERSION: Final = 2
+READABLE: Final = (1, VERSION)
+"""The first one knew no images that may be missing; else it is the same."""
 SUFFIX: Final = ".journal"
 UNFINISHED: Final = ".new"
 
 _SEGMENT_MAGIC = b"CREEKLOG"
-_SEGMENT = struct.Struct(">8sIQQ?I")
+_SEGMENT = struct.Struct(">8sIQQBI")
+_IMAGE = 1
+"""What a segment is: 0, this, or this and how many images before it may be missing."""
 _GROUP_MAGIC = b"GRP\xc1"
 _GROUP = struct.Struct(">4sQQI")
 _CRC = struct.Struct(">I")
@@ -56,6 +62,8 @@ class Segment(NamedTuple):
     image: bool
     salt: int
     """Every checksum begins with it: bytes of another file are never taken for a group."""
+    skipped: int = 0
+    """The numbers before it, so many, are for images, which may be missing."""
 
 
 class Cut(NamedTuple):
@@ -75,6 +83,8 @@ class Chain(NamedTuple):
     records: list[Record]
     first: int
     """The position of the first record."""
+    end: int
+    """The position behind the last one."""
     segments: list[Path]
     """The files of which it was read."""
     useless: list[Path]
@@ -105,16 +115,24 @@ def name_of(number: int) -> str:
 
 
 def segment_bytes_of(segment: Segment) -> bytes:
-    head = _SEGMENT.pack(
-        _SEGMENT_MAGIC, VERSION, segment.number, segment.first, segment.image, segment.salt
-    )
+    what = _IMAGE if segment.image else segment.skipped and _IMAGE + segment.skipped
+    head = _SEGMENT.pack(_SEGMENT_MAGIC, VERSION, segment.number, segment.first, what, segment.salt)
     return head + _CRC.pack(crc32(head))
 
 
 def group_bytes_of(first: int, salt: int, payloads: Sequence[bytes]) -> bytes:
-    body = b"".join((_ARRAY.pack(_ARRAY_TAG, len(payloads)), *payloads))
-    head = _GROUP.pack(_GROUP_MAGIC, first, len(body), crc32(body, salt))
-    return b"".join((head, _CRC.pack(crc32(head, salt)), body))
+    return b"".join(group_pieces_of(first, salt, len(payloads), payloads))
+
+
+def group_pieces_of(first: int, salt: int, count: int, pieces: Sequence[bytes]) -> list[bytes]:
+    """A group of so many records, which come in any number of pieces."""
+    body = [_ARRAY.pack(_ARRAY_TAG, count), *pieces]
+    length, checksum = 0, salt
+    for piece in body:
+        length += len(piece)
+        checksum = crc32(piece, checksum)
+    head = _GROUP.pack(_GROUP_MAGIC, first, length, checksum)
+    return [head + _CRC.pack(crc32(head, salt)), *body]
 
 
 # --- reading back -----------------------------------------------------------------------------
@@ -205,10 +223,10 @@ def _segment_of(path: Path) -> Segment:
         data = file.read(SEGMENT_HEADER_BYTES)
     if len(data) < SEGMENT_HEADER_BYTES:
         raise damaged(path, len(data), "its header is cut short")
-    magic, version, number, first, image, salt = _SEGMENT.unpack_from(data)
+    magic, version, number, first, what, salt = _SEGMENT.unpack_from(data)
     if magic != _SEGMENT_MAGIC:
         raise damaged(path, 0, "it does not begin like a segment of a journal")
-    if version != VERSION:
+    if version not in READABLE:
         raise StorageFault(
             f"{path} is written in version {version} of the format, and version {VERSION} is read: "
             "start the release that wrote it"
@@ -217,22 +235,30 @@ def _segment_of(path: Path) -> Segment:
         raise damaged(path, 0, "the checksum of its header is wrong")
     if path.name != name_of(number):
         raise damaged(path, 0, f"it was written as {name_of(number)}")
-    return Segment(number, first, image, salt)
+    return Segment(number, first, what == _IMAGE, salt, max(0, what - _IMAGE))
 
 
 def _read(segments: list[tuple[Path, Segment]], useless: list[Path]) -> Chain:
     records: list[Record] = []
     if not segments:
-        return Chain(records, 0, [], useless, None)
+        return Chain(records, 0, 0, [], useless, None)
     path, segment = segments[0]
     begin = segment.first
-    if begin and not segment.image:
+    if begin > segment.skipped and not segment.image:
         raise damaged(path, 0, f"{begin} records come before it, and their files are missing")
     for (path, segment), (_, following) in pairwise(segments):
-        _read_until(path, segment, following.first, records)
+        _read_until(path, segment, _end_before(segment, following), records)
     path, segment = segments[-1]
+    known = len(records)
     tail = _read_tail(path, segment, records)
-    return Chain(records, begin, [path for path, _ in segments], useless, tail)
+    end = segment.first + len(records) - known
+    return Chain(records, begin, end, [path for path, _ in segments], useless, tail)
+
+
+def _end_before(segment: Segment, following: Segment) -> int:
+    """Where a segment ends if this one follows: images in between may be missing."""
+    skipped = following.first - following.skipped
+    return segment.first + 1 if segment.image and segment.first >= skipped else skipped
 
 
 def _read_until(path: Path, segment: Segment, until: int, records: list[Record]) -> None:

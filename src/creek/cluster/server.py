@@ -47,7 +47,7 @@ from creek.cluster.upkeep import (
 )
 from creek.cluster.watch import Watch
 from creek.cluster.watchdog import Watchdog
-from creek.cluster.wire import WIRE_OLDEST, WIRE_VERSION, FromPeer, PeerHello, Told, address_of
+from creek.cluster.wire import WIRE_OLDEST, WIRE_VERSION, Heard, PeerHello, Told, address_of
 from creek.errors import StorageFault
 from creek.execution.datatype import DataType
 from creek.protocol.dots import Dot
@@ -82,6 +82,7 @@ class Server:
             checkpoint_every=config.checkpoint_every,
             record_orders=int(config.record_orders),
             digest_every=DIGEST_EVERY,
+            drafts=1,
             begin_anew=int(not config.fresh),
         ).changed_to(configuration)
         self.digests = Digests(config.replica, configuration.numbers)
@@ -162,6 +163,7 @@ class Server:
             self.journal,
             executor,
             send=self.peers.send,
+            send_snapshot=self.peers.send_snapshot,
             respond=self._respond,
             observe=self._observe,
             compare=self.digests.note,
@@ -324,7 +326,7 @@ class Server:
             own.set_result(response.outcome.value)
         self.desk.respond(response)
 
-    def _receive(self, message: FromPeer, sender: int) -> None:
+    def _receive(self, message: Heard, sender: int) -> None:
         if isinstance(message, Told):
             self.digests.receive(message, sender)
         else:

@@ -2,8 +2,8 @@
 
 A frame is its length in four bytes, and then one message in msgpack. On every connection both sides
 first say who they are; whoever speaks another version, or belongs to another cluster, is told so
-and left alone. Between replicas, what follows are the protocol's own messages, and digests of the
-state; between a client and a replica, those below.
+and left alone. Between replicas, what follows are the protocol's own messages, digests of the
+state, and parts of snapshots; between a client and a replica, those below.
 
 Nothing here runs code that came over the wire: a client names an operation that the replica knows.
 """
@@ -17,7 +17,7 @@ import msgspec
 from creek.errors import BadValue, MalformedMessage
 from creek.protocol.dots import Dot
 from creek.protocol.messages import Message
-from creek.protocol.values import frozen
+from creek.protocol.values import Key, frozen
 
 WIRE_VERSION: Final = 1
 """Raised when one who speaks the old version would misunderstand the new one. Fields that are added
@@ -27,7 +27,7 @@ WIRE_OLDEST: Final = 1
 so that a cluster can be upgraded replica by replica."""
 
 PEER_FRAME_MAX: Final = 64 * 1024 * 1024
-"""Bytes. A snapshot of the state is one message."""
+"""Bytes. What a snapshot holds of the state comes before it, in parts."""
 CLIENT_FRAME_MAX: Final = 4 * 1024 * 1024
 
 _LENGTH = struct.Struct(">I")
@@ -112,7 +112,25 @@ class Told(msgspec.Struct, frozen=True, array_like=True, tag=2):
     digests: tuple[tuple[int, int], ...]
 
 
-FromPeer: TypeAlias = Message | Told
+class Part(msgspec.Struct, frozen=True, array_like=True, tag=3):
+    """Registers of the snapshot that follows, which has none itself: what they hold, and which were
+    deleted."""
+
+    before: int
+    """So many came in other parts."""
+    left: int
+    """So many are yet to come."""
+    held: tuple[tuple[Key, Any], ...]
+    deleted: tuple[Key, ...]
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(
+            self, "held", tuple([(key, frozen(value)) for key, value in self.held])
+        )
+
+
+Heard: TypeAlias = Message | Told
+FromPeer: TypeAlias = Heard | Part
 
 
 # --- from a client ----------------------------------------------------------------------------

@@ -1,17 +1,20 @@
 """What the driver of a replica lets leave, and when."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+from creek.cluster.drawing import DrawnSnapshot
 from creek.cluster.driver import Driver
 from creek.cluster.execution import Inline
+from creek.cluster.journal import Room
 from creek.cluster.logs import EventLog
 from creek.cluster.watchdog import Watchdog
 from creek.errors import StorageFault
-from creek.protocol.dots import Dot
+from creek.protocol.dots import Dot, Dots
+from creek.protocol.drafts import ImageDraft, SnapshotDraft, draft_of
 from creek.protocol.effects import Effects, Kind, Response
-from creek.protocol.messages import Record
+from creek.protocol.messages import Ballot, Checkpoint, Image, Record, Snapshot
 from creek.protocol.request import Outcome
 from creek.schemes.contract import Replica
 
@@ -25,10 +28,20 @@ class Disk:
         self.durable = 0
         self.failed: StorageFault | None = None
         self._end = 0
+        self.rooms: list[int] = []
+        self.images: list[int] = []
 
     def append(self, records: Sequence[Record]) -> int:
         self._end += len(records)
         return self._end
+
+    def leave_room(self) -> Room:
+        self._end += 1
+        self.rooms.append(self._end - 1)
+        return Room(self._end - 1)
+
+    def put_image(self, room: Room, pieces: Sequence[bytes], over: Callable[[], None]) -> None:
+        self.images.append(room.position)
 
 
 class Scripted:
@@ -45,6 +58,25 @@ def answer(kind: Kind) -> Response:
     return Response(WEAK, 7, kind, Outcome(None))
 
 
+def driven(
+    replica: Scripted,
+    disk: Disk,
+    left: list[Kind],
+    snapshots: list[DrawnSnapshot] | None = None,
+) -> Driver:
+    return Driver(
+        cast(Replica, replica),
+        disk,
+        Inline(Watchdog(1.0, EventLog(0))),
+        send=lambda *_: None,
+        send_snapshot=lambda drawn: None if snapshots is None else snapshots.append(drawn),
+        respond=lambda response: left.append(response.kind),
+        observe=lambda _: None,
+        compare=lambda _: None,
+        broke=_raise,
+    )
+
+
 def test_no_answer_overtakes_one_that_the_disk_has_just_let_go() -> None:
     left: list[Kind] = []
     disk = Disk()
@@ -55,16 +87,7 @@ def test_no_answer_overtakes_one_that_the_disk_has_just_let_go() -> None:
             Effects(persist=(record,), respond=(answer(Kind.TENTATIVE),)),
             Effects(respond=(answer(Kind.FINAL),)),
         )
-        driver = Driver(
-            cast(Replica, replica),
-            disk,
-            Inline(Watchdog(1.0, EventLog(0))),
-            send=lambda *_: None,
-            respond=lambda response: left.append(response.kind),
-            observe=lambda _: None,
-            compare=lambda _: None,
-            broke=_raise,
-        )
+        driver = driven(replica, disk, left)
         driver.carry_out()
         assert left == [], "it waits for the disk"
         disk.durable = 1  # as another thread finds out, before it says so
@@ -73,6 +96,50 @@ def test_no_answer_overtakes_one_that_the_disk_has_just_let_go() -> None:
 
     asyncio.run(story())
     assert left == [Kind.TENTATIVE, Kind.FINAL]
+
+
+def test_room_is_left_for_an_image_among_the_records_and_nothing_waits_for_it() -> None:
+    left: list[Kind] = []
+    disk = Disk()
+    record = cast(Record, object())
+    bare, registers = draft_of(Checkpoint(0, 0, Dots(), 0, (("a", 1),), ()))
+    image = ImageDraft(2, Image(bare, Ballot(0, 0), (), (), ()), registers)
+
+    async def story() -> None:
+        effects = Effects(persist=(record,) * 3, respond=(answer(Kind.TENTATIVE),), images=(image,))
+        driver = driven(Scripted(effects), disk, left)
+        driver.carry_out()
+        assert disk.rooms == [2], "between the second record and the third"
+        disk.durable = 4
+        driver.release()
+        assert (left, disk.images) == ([Kind.TENTATIVE], [])
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert disk.images == [2]
+
+    asyncio.run(story())
+
+
+def test_a_snapshot_leaves_when_what_came_before_it_is_durable() -> None:
+    disk = Disk()
+    left: list[DrawnSnapshot] = []
+    record = cast(Record, object())
+    bare, registers = draft_of(Checkpoint(0, 0, Dots(), 0, (("a", 1),), ()))
+
+    async def story() -> None:
+        effects = Effects(
+            persist=(record,), snapshots=(SnapshotDraft(1, Snapshot(bare), registers),)
+        )
+        driver = driven(Scripted(effects), disk, [], left)
+        driver.carry_out()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert left == [], "it is drawn, and waits for the disk"
+        disk.durable = 1
+        driver.release()
+        assert [each.to for each in left] == [1]
+
+    asyncio.run(story())
 
 
 def _raise(error: Exception) -> Any:

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from creek.cluster.journal import Journal
+from creek.cluster.journal import Journal, Room
 from creek.errors import StorageFault
-from creek.protocol.messages import Image, Record
+from creek.protocol.messages import Image, Record, encode
 from tests.unit.cluster.machine import Machine, PowerLoss
 from tests.unit.cluster.samples import image, record
 
@@ -40,6 +40,11 @@ class History:
         self.safe = 0
         """The position that was told durable."""
         self.cuts = 0
+        self.rooms: dict[int, Room | None] = {}
+        """Where room was left for an image; None: it was put there, or never will be."""
+        self.imaged = -1
+        self.logged: list[str] = []
+        """There is an image at this place, or a later one."""
 
     def live(self, actions: list[str]) -> None:
         """Open the journal, check what is found, and go on until the power fails."""
@@ -47,6 +52,7 @@ class History:
             self.machine.directory,
             segment_bytes=self._segment_bytes,
             on_durable=lambda: self.told(journal),
+            log=self.logged.append,
             calls=self.machine,
         )
         try:
@@ -63,15 +69,22 @@ class History:
             journal._unlock()
 
     def found(self, journal: Journal, records: list[Record]) -> None:
-        begin = journal.durable - len(records)
-        assert self.safe <= journal.durable <= len(self.appended)
-        assert records == self.appended[begin : journal.durable]
-        assert begin == max(
-            (i for i, each in enumerate(self.appended[: journal.durable]) if type(each) is Image),
-            default=0,
-        )
+        begin = -1
+        if records and isinstance(records[0], Image):
+            begin = records[0].checkpoint.instance
+        assert journal.durable <= len(self.appended)
+        assert records == [
+            each
+            for at, each in enumerate(self.appended[: journal.durable])
+            if at == begin or (at > begin and at not in self.rooms)
+        ]
+        assert set(range(journal.durable, self.safe)) <= self.rooms.keys()
+        images = [at for at in range(journal.durable) if type(self.appended[at]) is Image]
+        assert begin >= max([self.imaged, *(at for at in images if at not in self.rooms)])
         del self.appended[journal.durable :]
+        self.rooms = {at: None for at in self.rooms if at < journal.durable}
         self.safe = journal.durable
+        self.imaged = begin
         self.cuts += journal.cut is not None
 
     def told(self, journal: Journal) -> None:
@@ -90,6 +103,11 @@ class History:
                 assert journal.durable < journal.end
         elif action == "retry":
             journal.retry()
+        elif action == "room":
+            self.appended.append(image(at))
+            self.rooms[at] = journal.leave_room()
+        elif action == "put":
+            self.put(journal)
         elif action == "image":
             self.appended.append(image(at))
             journal.append([image(at)])
@@ -99,9 +117,23 @@ class History:
             journal.append(news)
         assert journal.end == len(self.appended)
 
+    def put(self, journal: Journal) -> None:
+        """The last image that is still wanted."""
+        for at, room in sorted(self.rooms.items(), reverse=True):
+            if room is not None and at >= self.imaged:
+                self.rooms[at] = None
+                data, logged = encode(image(at)), len(self.logged)
+                journal.put_image(room, [data[:5], data[5:]])
+                if room.number is not None and len(self.logged) == logged:
+                    self.imaged = at
+                return
+
 
 ACTIONS = st.lists(
-    st.sampled_from(["1", "3", "12", "image", "flush", "flush", "flush", "retry"]), max_size=14
+    st.sampled_from(
+        ["1", "3", "12", "image", "room", "room", "put", "flush", "flush", "flush", "retry"]
+    ),
+    max_size=14,
 )
 LIFE = st.tuples(
     ACTIONS,
@@ -142,8 +174,9 @@ def test_what_was_told_durable_is_found_and_what_is_found_was_appended(
 @pytest.mark.parametrize("failed", [False, True])
 def test_a_crash_after_each_single_call(killed: bool, failed: bool) -> None:
     actions = ["1", "flush", "3", "flush", "12", "flush", "image", "1", "flush", "3", "flush"]
+    actions += ["room", "1", "flush", "put", "3", "flush", "room", "put", "room", "1", "flush"]
     cuts = 0
-    for calls in range(32):
+    for calls in range(72):
         for seed in range(3):
             with folder() as path:
                 machine = Machine(path, Random(seed))

@@ -115,7 +115,7 @@ def test_a_segment_that_is_missing_is_a_fault(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("offset", "message"),
-    [(0, "does not begin like"), (8, "version 4278190081"), (16, "checksum of its header")],
+    [(0, "does not begin like"), (8, "version 4278190082"), (16, "checksum of its header")],
 )
 def test_a_header_that_is_not_ours_is_a_fault(tmp_path: Path, offset: int, message: str) -> None:
     written(tmp_path, records(0, 1))

@@ -1,0 +1,61 @@
+"""Snapshots in parts: put together they are the whole, or nothing."""
+
+import pytest
+
+from creek.cluster import parts
+from creek.cluster.drawing import DrawnSnapshot
+from creek.cluster.parts import Assembly, frames_of
+from creek.cluster.wire import PEER_FRAME_MAX, Frames, Part, from_peer
+from creek.errors import MalformedMessage
+from creek.protocol.dots import Dots
+from creek.protocol.drafts import Array
+from creek.protocol.messages import Checkpoint, Snapshot
+
+BARE = Snapshot(Checkpoint(4, 0, Dots(), 9, (), ()))
+STATE = tuple((("item", each), (each, "x" * 50)) for each in range(1000))
+DELETED = tuple(f"gone {each}" for each in range(300))
+
+
+def drawn(
+    state: tuple[object, ...] = STATE, deleted: tuple[object, ...] = DELETED
+) -> DrawnSnapshot:
+    held, gone = Array(), Array()
+    for first in range(0, len(state), 64):
+        held.extend(state[first : first + 64])
+    for first in range(0, len(deleted), 64):
+        gone.extend(deleted[first : first + 64])
+    return DrawnSnapshot(1, BARE, held, gone)
+
+
+def heard(frames: list[bytes]) -> Snapshot:
+    assembly = Assembly()
+    for payload in Frames(PEER_FRAME_MAX).feed(b"".join(frames)):
+        message = from_peer(payload)
+        if isinstance(message, Part):
+            assembly.add(message)
+        else:
+            assert isinstance(message, Snapshot)
+            return assembly.whole(message)
+    raise AssertionError("there was no snapshot")
+
+
+@pytest.mark.parametrize("part_bytes", [1, 5000, 10**9])
+def test_parts_make_the_whole(part_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "PART_BYTES", part_bytes)
+    whole = Snapshot(Checkpoint(4, 0, Dots(), 9, STATE, (), DELETED))
+    assert heard(list(frames_of(drawn()))) == whole
+
+
+def test_a_snapshot_of_nothing_has_no_parts() -> None:
+    frames = frames_of(drawn((), ()))
+    assert len(frames) == 1
+    assert heard(list(frames)) == BARE
+
+
+def test_a_part_that_is_missing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "PART_BYTES", 1)
+    frames = list(frames_of(drawn()))
+    assert len(frames) == 22
+    for missing in range(len(frames) - 1):
+        with pytest.raises(MalformedMessage, match="part"):
+            heard(frames[:missing] + frames[missing + 1 :])

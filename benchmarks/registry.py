@@ -18,6 +18,7 @@ from benchmarks import (
     simulator,
     tpcc,
     tpcc_simulation,
+    turns,
     versions,
 )
 from benchmarks.result import Benchmark
@@ -38,6 +39,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         live,
         live_tpcc,
         counting,
+        turns,
         simulator,
         tpcc_simulation,
         fuzzer,

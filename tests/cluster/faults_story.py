@@ -16,8 +16,8 @@ from creek.checkers import Ok, check_all
 from creek.client import Database
 from creek.evaluation import datatype_of
 from creek.history import History, gather
-from creek.load.links import Links
 from creek.load.ports import free_port
+from tests.cluster.faults_links import Links
 from tests.cluster.faults_load import Load
 from tests.cluster.house import is_settled
 from tests.cluster.processes import Processes

@@ -14,7 +14,7 @@ import msgspec
 
 from creek import tpcc
 from creek.history import History, gather
-from creek.load.links import Links
+from creek.load.cuts import Cuts
 from creek.load.local import LocalCluster
 from creek.load.loops import Plan, drive
 from creek.load.meter import Meter
@@ -97,42 +97,41 @@ async def _story(
     asked: Asked, datatype: str, cluster: LocalCluster, onlooker: Onlooker
 ) -> tuple[Meter, float, list[Fault]]:
     stream = tpcc_stream(datatype, asked.replicas, None, asked.seed)
-    async with Links(cluster.members) as links:
-        cluster.way = links.way
-        onlooker.stage("starting them")
-        cluster.start()
-        await cluster.until_ready()
-        onlooker.stage("warming up")
-        tried = await drive(
-            Plan(
-                cluster.addresses,
-                stream,
-                warm_up_s=TRIED_S / 3,
-                duration_s=TRIED_S * 2 / 3,
-                clients=TRIED_CLIENTS,
-                seed=asked.seed,
-            )
+    cuts = Cuts(cluster)
+    onlooker.stage("starting them")
+    cluster.start()
+    await cluster.until_ready()
+    onlooker.stage("warming up")
+    tried = await drive(
+        Plan(
+            cluster.addresses,
+            stream,
+            warm_up_s=TRIED_S / 3,
+            duration_s=TRIED_S * 2 / 3,
+            clients=TRIED_CLIENTS,
+            seed=asked.seed,
         )
-        load = asked.load or load_for(tried.done / tried.seconds)
-        breaking = Breaking(cluster, links, onlooker.happened)
-        onlooker.stage(f"asking for {load:g} transactions a second")
-        meter = await drive(
-            Plan(
-                cluster.addresses,
-                stream,
-                warm_up_s=WARM_UP_S,
-                duration_s=asked.duration_us / 1e6,
-                load=load,
-                seed=asked.seed,
-                watch=lambda elapsed_s, meter: onlooker.measured(elapsed_s - WARM_UP_S, meter),
-                during=lambda meter: breaking.carry_out(asked.faults, meter.begin_ns),
-                elsewhere=True,
-            )
+    )
+    load = asked.load or load_for(tried.done / tried.seconds)
+    breaking = Breaking(cluster, cuts, onlooker.happened)
+    onlooker.stage(f"asking for {load:g} transactions a second")
+    meter = await drive(
+        Plan(
+            cluster.addresses,
+            stream,
+            warm_up_s=WARM_UP_S,
+            duration_s=asked.duration_us / 1e6,
+            load=load,
+            seed=asked.seed,
+            watch=lambda elapsed_s, meter: onlooker.measured(elapsed_s - WARM_UP_S, meter),
+            during=lambda meter: breaking.carry_out(asked.faults, meter.begin_ns),
+            elsewhere=True,
         )
-        onlooker.stage("letting them come to rest")
-        await cluster.until_ready()
-        await cluster.until_settled()
-        return meter, load, breaking.happened
+    )
+    onlooker.stage("letting them come to rest")
+    await cluster.until_ready()
+    await cluster.until_settled()
+    return meter, load, breaking.happened
 
 
 def load_for(capacity: float) -> float:

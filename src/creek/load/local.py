@@ -42,9 +42,7 @@ class LocalCluster:
         self.folder = folder
         self._datatype = datatype
         self._options = tuple(options)
-        self.members = _addresses(replicas, port and port + PEERS_AFTER)
-        self.way: Callable[[int, int], str] = lambda sender, receiver: self.members[receiver]
-        """Where a replica finds another one."""
+        self._members = _addresses(replicas, port and port + PEERS_AFTER)
         self.addresses = _addresses(replicas, port)
         self.http = _addresses(replicas, port and port + HTTP_AFTER) if http else []
         self.tells: Callable[[int], bytes] = lambda replica: b""
@@ -57,11 +55,10 @@ class LocalCluster:
         return {f"replica {each}": process.pid for each, process in self._running.items()}
 
     def start(self, *replicas: int) -> None:
-        for replica in replicas or range(len(self.members)):
+        for replica in replicas or range(len(self._members)):
             command = [sys.executable, "-m", "creek", "serve", "--replica", str(replica)]
-            for number, address in enumerate(self.members):
-                found = address if number == replica else self.way(replica, number)
-                command += ["--member", f"{number}={found}"]
+            for number, address in enumerate(self._members):
+                command += ["--member", f"{number}={address}"]
             command += ["--clients", self.addresses[replica], "--datatype", self._datatype]
             command += ["--data", str(self.folder / f"data-{replica}"), "--with-parent"]
             command += self._options

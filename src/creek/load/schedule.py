@@ -5,7 +5,7 @@ done to processes of one machine:
 
     crash 2 at 3s             kill -9
     restart 2 at 5s           started again, on what its disk kept
-    partition 0|1,2 at 8s     between two groups, no byte comes through
+    partition 0|1,2 at 8s     between two groups, nothing comes through
     heal at 11s
 
 Whatever still is broken when the last one is over is mended then: who is to be checked for
@@ -20,7 +20,6 @@ from typing import Protocol
 import msgspec
 
 from creek.errors import BadValue
-from creek.load.links import Links
 from creek.simulation.fault_text import duration_text, fault_text, parse_faults
 from creek.simulation.faults import Crash, Fault, Heal, Partition, Restart, check
 
@@ -31,6 +30,14 @@ class Killable(Protocol):
     def kill(self, replica: int) -> None: ...
 
     def start(self, *replicas: int) -> None: ...
+
+
+class Divisible(Protocol):
+    """The links between them."""
+
+    def divide(self, groups: Sequence[Sequence[int]]) -> None: ...
+
+    def mend(self) -> None: ...
 
 
 def schedule(text: str, replicas: int, duration_us: int) -> tuple[Fault, ...]:
@@ -64,7 +71,10 @@ class Breaking:
     """Does it. `tell` hears of each fault when it has happened, with the time at which it was."""
 
     def __init__(
-        self, cluster: Killable, links: Links, tell: Callable[[Fault], None] = lambda fault: None
+        self,
+        cluster: Killable,
+        links: Divisible,
+        tell: Callable[[Fault], None] = lambda fault: None,
     ) -> None:
         self._cluster = cluster
         self._links = links
@@ -95,9 +105,7 @@ class Breaking:
                 self._cluster.start(replica)
                 self._down.remove(replica)
             case Partition(groups=groups):
-                self._links.mend()
-                for group in groups:
-                    self._links.divide(group, silently=True)
+                self._links.divide(groups)
                 self._divided = True
             case Heal():
                 self._links.mend()

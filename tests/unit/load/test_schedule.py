@@ -1,15 +1,17 @@
 """Faults of a live cluster: what can be asked for, and when it is done."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Sequence
+from pathlib import Path
 from time import perf_counter_ns
 
 import pytest
 
 from creek.cli.live_run import REPLICAS, usual
 from creek.errors import UsageError
-from creek.load.links import Links
+from creek.load.cuts import Cuts
 from creek.load.live import LOADS, load_for
+from creek.load.local import LocalCluster
 from creek.load.schedule import Breaking, schedule
 from creek.simulation.fault_text import fault_text
 from creek.simulation.faults import Fault
@@ -29,22 +31,16 @@ class Diary:
     def start(self, *replicas: int) -> None:
         self.lines.append(f"start {replicas}")
 
-
-class Cuts(Links):
-    def __init__(self, diary: Diary) -> None:
-        super().__init__([])
-        self._diary = diary
-
-    def divide(self, some: Iterable[int], silently: bool = False) -> None:
-        self._diary.lines.append(f"divide {tuple(some)} {silently}")
+    def divide(self, groups: Sequence[Sequence[int]]) -> None:
+        self.lines.append(f"divide {groups}")
 
     def mend(self) -> None:
-        self._diary.lines.append("mend")
+        self.lines.append("mend")
 
 
 def done(text: str) -> tuple[list[str], list[Fault]]:
     diary = Diary()
-    breaking = Breaking(diary, Cuts(diary))
+    breaking = Breaking(diary, diary)
     asyncio.run(breaking.carry_out(schedule(text, 3, DURATION_US), perf_counter_ns()))
     return diary.lines, breaking.happened
 
@@ -52,10 +48,7 @@ def done(text: str) -> tuple[list[str], list[Fault]]:
 def test_faults_are_done_by_time_however_they_are_written() -> None:
     lines, happened = done("restart 1 at 4ms; crash 1 at 1ms; heal at 9ms; partition 0|1,2 at 6ms")
 
-    assert lines == [
-        *("kill 1", "start (1,)"),
-        *("mend", "divide (0,) True", "divide (1, 2) True", "mend"),
-    ]
+    assert lines == ["kill 1", "start (1,)", "divide ((0,), (1, 2))", "mend"]
     planned = ("crash 1", "restart 1", "partition 0|1,2", "heal")
     assert tuple(fault_text(each).partition(" at ")[0] for each in happened) == planned
     for fault, at_us in zip(happened, (1_000, 4_000, 6_000, 9_000), strict=True):
@@ -67,6 +60,17 @@ def test_what_nobody_mends_is_mended_in_the_end() -> None:
 
     assert lines[-2:] == ["start (2,)", "mend"]
     assert [type(each).__name__ for each in happened[-2:]] == ["Restart", "Heal"]
+
+
+def test_who_is_divided_reaches_nobody_of_another_group(tmp_path: Path) -> None:
+    cuts = Cuts(LocalCluster(tmp_path, replicas=4))
+    assert [cuts.away(each) for each in range(4)] == [()] * 4
+
+    cuts.divide(((0,), (1, 2)))
+    assert [cuts.away(each) for each in range(4)] == [(1, 2, 3), (0, 3), (0, 3), (0, 1, 2)]
+
+    cuts.mend()
+    assert [cuts.away(each) for each in range(4)] == [()] * 4
 
 
 def test_without_faults_nothing_is_done() -> None:

@@ -53,6 +53,7 @@ def test_every_checker_finds_a_live_run_fine(made: Made) -> None:
     assert live == dict.fromkeys(live, "ok")
     assert len(live) == CHECKERS
     assert f"all {CHECKERS} checkers say ok" in made.shown
+    assert '<th scope="col">Creek, live</th>' in made.shown
 
 
 def test_a_live_run_is_measured_like_the_others_and_beside_its_twin(made: Made) -> None:

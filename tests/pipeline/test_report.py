@@ -78,7 +78,7 @@ def test_a_report_leaves_a_page_and_pictures(tmp_path: Path) -> None:
     written = write_report(write(tables(few() + few("smr")), tmp_path))
 
     assert written.page == tmp_path / "report.html"
-    assert "not measured" in written.summary
+    assert "not measured" in written.summary[0]
     pictures = sorted(path.name for path in (tmp_path / "figures").iterdir())
     assert pictures == [f"figure-1{letter}.{kind}" for letter in "abc" for kind in ("png", "svg")]
     for path in (tmp_path / "figures").glob("*.svg"):

@@ -30,7 +30,7 @@ def report(out: Path, is_opened: bool) -> int:
     with needed_packages():
         from creek.pipeline.report import write_report  # noqa: PLC0415
     written = write_report(out)
-    show([Text(written.summary), Text(str(written.page))])
+    show(map(Text, [*written.summary, str(written.page)]))
     if is_opened:
         webbrowser.open(written.page.resolve().as_uri())
     return FINE

@@ -97,7 +97,8 @@ def run(grid_name: str, out: Path | None, live: tuple[Path, ...], master: str, f
     verdicts = [row.asDict() for row in verified.verdicts]
     tell_verified(verdicts, folder)
     written = _waiting("drawing", lambda: write_report(folder))
-    show([Text(written.summary), Text.assemble("the report is ", (str(written.page), "bold"))])
+    show(map(Text, written.summary))
+    show([Text.assemble("the report is ", (str(written.page), "bold"))])
     illegal = any(each["verdict"] == "illegal" for each in verdicts)
     return ILLEGAL if failures or illegal else FINE
 

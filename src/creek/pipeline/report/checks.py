@@ -1,8 +1,9 @@
 """Verdicts: by checker and scheme, and every one that is not fine."""
 
 from collections import Counter
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
+from creek.history import LIVE
 from creek.pipeline.report import curves, words
 from creek.pipeline.report.evidence import Evidence
 from creek.pipeline.report.paper import Unit
@@ -10,30 +11,47 @@ from creek.pipeline.report.reading import Row
 
 SHOWN_MAX: Final = 50
 """Of each kind; a page that lists thousands is not read."""
+UNKNOWN: Final = (False, "?")
+"""The column of runs that nobody knows."""
 WORST_FIRST: Final = ("illegal", "unknown", "ok")
+
+_Column: TypeAlias = tuple[bool, str]
+"""Is it of live runs, and of which scheme?"""
 
 
 def checks(evidence: Evidence) -> dict[str, Any]:
-    verdicts = evidence.tables.verdicts
-    scheme_of = {row["run"]: row["scheme"] for row in evidence.tables.measures}
-    scheme_of |= {row["run"]: row["scheme"] for row in evidence.tables.runs}
-    schemes = curves.ordered(sorted({scheme_of.get(row["run"], "?") for row in verdicts}))
-    counts: dict[tuple[str, str], Counter[str]] = {}
+    tables = evidence.tables
+    verdicts = tables.verdicts
+    column_of = {row["run"]: _column(row) for row in (*tables.measures, *tables.runs)}
+    columns = _ordered({column_of.get(row["run"], UNKNOWN) for row in verdicts})
+    counts: dict[tuple[str, _Column], Counter[str]] = {}
     for row in verdicts:
-        key = row["checker"], scheme_of.get(row["run"], "?")
+        key = row["checker"], column_of.get(row["run"], UNKNOWN)
         counts.setdefault(key, Counter())[row["verdict"]] += 1
     return {
         "text": _text(evidence),
-        "schemes": [words.name_of(scheme) for scheme in schemes],
+        "schemes": [
+            words.name_of(scheme) + (", live" if is_live else "") for is_live, scheme in columns
+        ],
         "rows": [
             {
                 "checker": checker.replace("_", " "),
-                "cells": [_cell(counts.get((checker, scheme), Counter())) for scheme in schemes],
+                "cells": [_cell(counts.get((checker, column), Counter())) for column in columns],
             }
             for checker in dict.fromkeys(row["checker"] for row in verdicts)
         ],
         "details": _details(evidence),
     }
+
+
+def _column(run: Row) -> _Column:
+    return run["source"] == LIVE, run["scheme"]
+
+
+def _ordered(columns: set[_Column]) -> list[_Column]:
+    """Live ones come last."""
+    schemes = curves.ordered(sorted({scheme for _, scheme in columns}))
+    return sorted(columns, key=lambda each: (each[0], schemes.index(each[1])))
 
 
 def _text(evidence: Evidence) -> str:

@@ -97,6 +97,24 @@ def sentence(evidence: Evidence) -> list[str]:
     ]
 
 
+def summary(evidence: Evidence) -> list[str]:
+    """For a terminal: a line for each run."""
+    lines = []
+    for run in _live(evidence):
+        twin = twin_of(evidence, run)
+        both = [run] if twin is None else [run, twin]
+        rows = {label: cells for label, *cells in _table(evidence, both)["rows"]}
+        told = [
+            f"{name} {rows[f'{label}, median'][0]}"
+            + (f" (simulated {rows[f'{label}, median'][1]})" if twin is not None else "")
+            for name, label in (("weak", WAITED[0][0]), ("strong", WAITED[-1][0]))
+        ]
+        verdict, _ = _judged(evidence, run)
+        line = f"live cluster {run['run']}: answered within, median, {', '.join(told)}; {verdict}"
+        lines.append(line.replace(words.SPACE, " "))
+    return lines
+
+
 def _live(evidence: Evidence) -> list[Row]:
     found = [run for run in evidence.tables.runs if run["source"] == LIVE]
     return sorted(found, key=lambda run: str(run["run"]))[:SHOWN_MAX]

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 import vl_convert
 
 from creek.errors import StorageFault
-from creek.pipeline.report import markdown
+from creek.pipeline.report import live, markdown
 from creek.pipeline.report.evidence import Evidence
 from creek.pipeline.report.figures import FIGURES
 from creek.pipeline.report.page import VEGA_LITE, page
@@ -23,8 +23,8 @@ SHARPNESS: Final = 2
 
 class Report(NamedTuple):
     page: Path
-    summary: str
-    """In one line."""
+    summary: list[str]
+    """A line each."""
 
 
 def write_report(out: Path) -> Report:
@@ -40,7 +40,7 @@ def write_report(out: Path) -> Report:
         beside.replace(target)
     except OSError as error:
         raise StorageFault(f"cannot write to {out}: {error.strerror or error}") from error
-    return Report(target, _summary(judged))
+    return Report(target, [_summary(judged), *live.summary(evidence)])
 
 
 def _summary(judged: list[Judged]) -> str:

@@ -291,8 +291,10 @@ class Broadcasts:
         """Perhaps one that was added while we were away, and all that we know have left: it can
         show by what it knows of the members."""
         match message:
-            case Progress():
-                self.outbox.sends.append(Send((sender,), CatchUp(self.cab.learner.delivered)))
+            case Progress(delivered=delivered):
+                here = self.cab.learner.delivered
+                if delivered > here:
+                    self.outbox.sends.append(Send((sender,), CatchUp(here)))
             case Snapshot(checkpoint=checkpoint):
                 try:
                     configuration = configuration_in(checkpoint.state)

@@ -285,10 +285,8 @@ def _counted(history: History, known: Mapping[str, Any]) -> dict[str, int]:
     samples: Sequence[Mapping[str, int]] = history.config.get("samples", ())
     if not samples:
         return {}
-    for member in history.members:
-        mine = [each for each in samples if each["replica"] == member]
-        if not mine:
-            continue
+    for replica in sorted({each["replica"] for each in samples}):
+        mine = [each for each in samples if each["replica"] == replica]
         executions += mine[-1]["executions"]
         first = next((each for each in reversed(mine) if each["at_us"] <= begin_us), mine[0])
         last = next((each for each in mine if each["at_us"] >= end_us), mine[-1])
@@ -327,16 +325,18 @@ def _speculated(history: History) -> dict[Dot, Speculation]:
 
 def _orders(history: History) -> list[list[tuple[int, Dot]]]:
     """What the logs tell, and the finals; of a measured run the logs are empty. What was done in
-    vain fills holes only: it may have come back inside a checkpoint."""
-    orders: dict[int, list[tuple[int, Dot]]] = {member: [] for member in history.members}
+    vain fills holes only: it may have come back inside a checkpoint. By the numbers of replicas,
+    also of those that joined later."""
+    numbers = {*history.members, *(each.replica for each in (*history.logs, *history.finals))}
+    orders: list[list[tuple[int, Dot]]] = [[] for _ in range(max(numbers) + 1)]
     for log in history.logs:
         orders[log.replica] += _commits(log.known_events)
     for final in history.finals:
         orders[final.replica] += enumerate(final.committed, final.first)
-    known = {index for order in orders.values() for index, _ in order}
+    known = {index for order in orders for index, _ in order}
     for log in history.logs:
         orders[log.replica] += [each for each in _commits(log.vain_events) if each[0] not in known]
-    return [orders[member] for member in sorted(orders)]
+    return orders
 
 
 def _commits(events: Iterable[LoggedEvent]) -> list[tuple[int, Dot]]:

@@ -327,8 +327,8 @@ def _orders(history: History) -> list[list[tuple[int, Dot]]]:
     """What the logs tell, and the finals; of a measured run the logs are empty. What was done in
     vain fills holes only: it may have come back inside a checkpoint. By the numbers of replicas,
     also of those that joined later."""
-    numbers = {*history.members, *(each.replica for each in (*history.logs, *history.finals))}
-    orders: list[list[tuple[int, Dot]]] = [[] for _ in range(max(numbers) + 1)]
+    numbers = {log.replica for log in history.logs} | {each.replica for each in history.finals}
+    orders: list[list[tuple[int, Dot]]] = [[] for _ in range(max({*history.members, *numbers}) + 1)]
     for log in history.logs:
         orders[log.replica] += _commits(log.known_events)
     for final in history.finals:

@@ -16,9 +16,10 @@ from creek.datatypes import DATATYPES, SAMPLES
 from creek.execution.execution import Execution
 from creek.execution.keys import Place
 from creek.protocol.dots import Dot
+from creek.protocol.drafts import Draft
 from creek.protocol.effects import Effects, Task
 from creek.protocol.members import Configuration
-from creek.protocol.messages import Checkpoint, Message, Record, decode_message, encode
+from creek.protocol.messages import Message, Record, decode_message, encode
 from creek.protocol.request import Operation, Request
 from creek.protocol.values import Key
 from creek.schemes.basic import BasicReplica
@@ -134,8 +135,8 @@ class Recorded:
     ) -> Iterator[tuple[Key, object]]:
         return self._replica.committed_items(length, start, stop)
 
-    def checkpoint(self) -> Checkpoint:
-        return self._replica.checkpoint()
+    def draft(self) -> Draft:
+        return self._replica.draft()
 
     def progress(self) -> dict[int, int]:
         return self._replica.progress()

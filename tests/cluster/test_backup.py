@@ -122,7 +122,8 @@ def test_what_is_larger_than_a_frame_comes_in_pieces(
             await back_up(cluster, path, progress=lambda *told: seen.append(told))
             assert len(seen) > 100
             assert seen == sorted(seen)
-            assert seen[-1] == (2 * 51, 2 * 51)  # with what the calls came to
+            done, about = seen[-1]
+            assert done == 2 * 51 <= about  # with what the calls came to
             assert own_state(path)["key 49"] == "x" * 4900
 
     run(story())

@@ -11,13 +11,13 @@ from pyspark.sql import SparkSession
 
 from creek.cli.app import main
 from creek.cluster.backup import Head, encoded
-from creek.cluster.copies import Whole
 from creek.errors import UsageError
 from creek.gateway.values import from_json
 from creek.pipeline.declared import spark_schema
 from creek.pipeline.export import export
 from creek.pipeline.schemas import COMMITTED, REGISTERS, VALUE_KINDS
 from creek.protocol.dots import Dot, Dots
+from creek.protocol.drafts import Collected
 from creek.protocol.messages import Checkpoint
 from creek.protocol.request import Operation, Request
 from tests.cluster.house import house
@@ -59,7 +59,7 @@ def made(path: Path, requests: int = 3, length: int = 5) -> Path:
         timestamp=104,
         first=length - requests,
     )
-    path.write_bytes(b"".join(piece.data for piece in encoded(head, Whole(checkpoint), told)))
+    path.write_bytes(b"".join(piece.data for piece in encoded(head, Collected(checkpoint), told)))
     return path
 
 

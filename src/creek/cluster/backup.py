@@ -16,13 +16,14 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from creek.cluster.calls import SYSTEM
 from creek.errors import StorageFault, UsageError
 from creek.execution.keys import place
+from creek.protocol import drafts
 from creek.protocol.dots import Dots
 from creek.protocol.messages import Checkpoint
 from creek.protocol.request import Request
@@ -94,24 +95,13 @@ _NOT_OURS = (msgspec.DecodeError, ValueError, OverflowError, RecursionError)
 # --- making one -------------------------------------------------------------------------------
 
 
-class State(Protocol):
-    """The registers at one moment, to be gone through in time."""
-
-    def take(self, most: int) -> tuple[list[tuple[Key, Any]], list[Key]] | None:
-        """The next ones, at most so many: what they hold, and which were deleted. Perhaps none of
-        either; None when there are no more."""
-
-    def close(self) -> None:
-        """Nobody takes any more."""
-
-
 class Piece(NamedTuple):
     data: bytes
     done: int
     """Of the registers, those that are in this piece or in one before."""
 
 
-def encoded(head: Head, state: State, requests: Iterable[Request]) -> Iterator[Piece]:
+def encoded(head: Head, state: drafts.Registers, requests: Iterable[Request]) -> Iterator[Piece]:
     """The bytes of a backup, each piece made when it is asked for."""
     hashed = hashlib.sha256()
     done = 0
@@ -122,7 +112,9 @@ def encoded(head: Head, state: State, requests: Iterable[Request]) -> Iterator[P
     yield Piece(hashed.digest(), done)
 
 
-def _pieces(head: Head, state: State, requests: Iterable[Request]) -> Iterator[tuple[bytes, int]]:
+def _pieces(
+    head: Head, state: drafts.Registers, requests: Iterable[Request]
+) -> Iterator[tuple[bytes, int]]:
     yield _START.pack(_MAGIC, SCHEMA_VERSION) + _block(head), 0
     deleted: list[Key] = []
     for items in _portions(_held(state, deleted)):
@@ -134,7 +126,7 @@ def _pieces(head: Head, state: State, requests: Iterable[Request]) -> Iterator[t
     yield _LENGTH.pack(0), 0
 
 
-def _held(state: State, deleted: list[Key]) -> Iterator[tuple[Key, Any]]:
+def _held(state: drafts.Registers, deleted: list[Key]) -> Iterator[tuple[Key, Any]]:
     while (taken := state.take(TAKEN)) is not None:
         held, gone = taken
         deleted += gone

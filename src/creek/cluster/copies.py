@@ -1,20 +1,20 @@
 """Copies of the committed state, for whoever keeps a backup: taken at one moment, told in pieces.
 
 Whoever wants a copy asks for it once, and then for each piece. So nothing is made, or waits to be
-sent, that was not asked for; and what a copy holds on to is the checkpoint it is taken of. There
-is one at a time, and it is given up when nobody asks for more.
+sent, that was not asked for; and what a copy holds on to is what has changed since it was taken.
+There is one at a time, and it is given up when nobody asks for more.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from itertools import islice
+from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple
 
-from creek.cluster.backup import Head, Piece, State, encoded
+from creek.cluster.backup import Head, Piece, encoded
 from creek.cluster.tasks import Spawn
 from creek.cluster.wire import Copied, CopyBegun, CopyRequest, MoreRequest, Refused
 from creek.errors import CreekError
-from creek.protocol.messages import Checkpoint
+from creek.protocol.drafts import Registers
 from creek.protocol.request import Request
 from creek.protocol.values import Key
 
@@ -27,26 +27,25 @@ class Taken(NamedTuple):
     """What a copy is made of."""
 
     head: Head
-    state: State
-    registers: int
-    """How many it has, about."""
+    state: Registers
     requests: tuple[Request, ...]
 
 
-class Whole:
-    """The state of a checkpoint: a `State`."""
+class Gated:
+    """Registers that are taken inside a gate: no other thread uses the replica meanwhile."""
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
-        self._held = iter(checkpoint.state)
-        self._deleted = iter(checkpoint.deleted)
+    def __init__(self, registers: Registers, gate: AbstractContextManager[None]) -> None:
+        self._registers = registers
+        self._gate = gate
+        self.count = registers.count
 
     def take(self, most: int) -> tuple[list[tuple[Key, Any]], list[Key]] | None:
-        held = list(islice(self._held, most))
-        deleted = [] if held else list(islice(self._deleted, most))
-        return (held, deleted) if held or deleted else None
+        with self._gate:
+            return self._registers.take(most)
 
     def close(self) -> None:
-        self._held, self._deleted = iter(()), iter(())
+        with self._gate:
+            self._registers.close()
 
 
 class _Copy:
@@ -57,7 +56,7 @@ class _Copy:
         self.number = number
         self.begun: asyncio.Task[None] | None = None
         self.idle: asyncio.TimerHandle | None = None
-        self.state: State | None = None
+        self.state: Registers | None = None
         self.pieces: Iterator[Piece] | None = None
         self._rest = memoryview(b"")
         self._done = 0
@@ -109,7 +108,7 @@ class Copies:
         copy.state = taken.state
         copy.pieces = encoded(taken.head, taken.state, taken.requests)
         self._wait(copy)
-        say(CopyBegun(asked.number, taken.head.length, taken.registers))
+        say(CopyBegun(asked.number, taken.head.length, taken.state.count))
 
     def more(self, holder: object, asked: MoreRequest) -> Copied | Refused:
         copy = self._copy

@@ -30,9 +30,9 @@ from creek.cluster.recorder import Recorder, steady_us
 from creek.errors import CreekError, StorageFault
 from creek.execution.execution import Execution
 from creek.protocol.dots import Dot
-from creek.protocol.drafts import ImageDraft
+from creek.protocol.drafts import Draft, ImageDraft
 from creek.protocol.effects import Digest, Effects, Event, Kind, Response, Send, Task
-from creek.protocol.messages import Cast, Checkpoint, Message, Record
+from creek.protocol.messages import Cast, Message, Record
 from creek.protocol.request import Operation, Request
 from creek.schemes.contract import Replica
 
@@ -133,9 +133,10 @@ class Driver:
             self._step(self.replica.tick, now_us())
             self._soon()
 
-    def checkpoint(self) -> Checkpoint:
+    def draft(self) -> Draft:
+        """Whoever takes registers of it holds the gate of the executor."""
         with self.executor.gate:
-            return self.replica.checkpoint()
+            return self.replica.draft()
 
     def _completed(self, task: Task, execution: Execution) -> None:
         if not self._halted:

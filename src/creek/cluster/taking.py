@@ -7,7 +7,7 @@ from typing import Final
 
 from creek.cluster.backup import Head
 from creek.cluster.config import ServerConfig
-from creek.cluster.copies import Taken, Whole
+from creek.cluster.copies import Gated, Taken
 from creek.cluster.driver import Driver, now_us
 from creek.cluster.journal import Journal
 from creek.cluster.retelling import told_by
@@ -28,7 +28,8 @@ async def take(
     replica = driver.replica
     if replica.waits_for() is not None:
         raise UsageError("this replica has an empty disk, and does not take part yet: ask another")
-    checkpoint = driver.checkpoint()
+    checkpoint, registers = driver.draft()
+    state = Gated(registers, driver.executor.gate)
     requests: tuple[Request, ...] = ()
     if operations:
         await _until_durable(journal)
@@ -48,7 +49,7 @@ async def take(
         timestamp=checkpoint.timestamp,
         first=checkpoint.length - len(requests),
     )
-    return Taken(head, Whole(checkpoint), len(checkpoint.state), requests)
+    return Taken(head, state, requests)
 
 
 async def _until_durable(journal: Journal) -> None:

@@ -71,6 +71,10 @@ class SettledImage:
         """Those that the state did not have when they were come to."""
         self.is_over = False
 
+    @property
+    def count(self) -> int:
+        return self._end
+
     def keep(self, key: Key, value: Any) -> None:
         """The register is about to change, and held this."""
         self._before.setdefault(key, value)

@@ -18,6 +18,10 @@ from creek.protocol.values import Key
 class Registers(Protocol):
     """Those of a state, as they were at one moment."""
 
+    @property
+    def count(self) -> int:
+        """How many there are, about."""
+
     def take(self, most: int) -> tuple[list[tuple[Key, Any]], list[Key]] | None:
         """The next ones, at most so many: what they hold, and which were deleted. Perhaps none of
         either; None when there are no more."""
@@ -34,6 +38,10 @@ class Collected:
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
         self._at = 0
+
+    @property
+    def count(self) -> int:
+        return len(self._checkpoint.state)
 
     def take(self, most: int) -> tuple[list[tuple[Key, Any]], list[Key]] | None:
         held, deleted = self._checkpoint.state, self._checkpoint.deleted

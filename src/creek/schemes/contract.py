@@ -14,9 +14,10 @@ from typing import Protocol
 from creek.execution.execution import Execution
 from creek.execution.keys import Place
 from creek.protocol.dots import Dot
+from creek.protocol.drafts import Draft
 from creek.protocol.effects import Effects, Task
 from creek.protocol.members import Configuration
-from creek.protocol.messages import Checkpoint, Message, Record
+from creek.protocol.messages import Message, Record
 from creek.protocol.probes import Probes
 from creek.protocol.request import Operation, Request
 from creek.protocol.terms import Terms
@@ -93,8 +94,9 @@ class Replica(Protocol):
         """The registers that hold something after the first `length` requests of `committed`, from
         one place to another, in the order of their keys. To be read before the next input."""
 
-    def checkpoint(self) -> Checkpoint:
-        """The longest executed prefix of `committed` that ends with an instance, summed up."""
+    def draft(self) -> Draft:
+        """The longest executed prefix of `committed` that ends with an instance, summed up; with
+        the registers left for later."""
 
     def progress(self) -> dict[int, int]:
         """The instances that each replica has settled, as far as this one knows."""

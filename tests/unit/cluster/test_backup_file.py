@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from creek.cluster import backup
 from creek.cluster.backup import Head, checkpoint_of, encoded, kept_as, read_head, requests_of
-from creek.cluster.copies import Whole
 from creek.execution.keys import place
+from creek.protocol.drafts import Collected
 from creek.protocol.messages import Checkpoint
 from creek.protocol.request import Request
 from tests.unit.protocol.strategies import checkpoints, keys, request_tuples
@@ -65,7 +65,7 @@ def test_whatever_it_holds(
     with TemporaryDirectory() as folder, patch.object(backup, "BLOCK_BYTES", block_bytes):
         path = Path(folder) / "one.backup"
         with kept_as(path) as file:
-            for piece in encoded(head, Whole(checkpoint), requests):
+            for piece in encoded(head, Collected(checkpoint), requests):
                 file.write(piece.data)
         assert read_head(path) == head
         assert in_order(checkpoint_of(path, head)) == in_order(checkpoint)

@@ -20,6 +20,7 @@ class Counted:
     """Registers, and how many of them were taken between two beats."""
 
     def __init__(self, count: int) -> None:
+        self.count = count
         self._left = count
         self.taken = 0
         self.is_closed = False

@@ -11,9 +11,10 @@ from typing import Any
 from creek.execution.execution import Execution
 from creek.execution.keys import Place
 from creek.protocol.dots import Dot, DotSet
+from creek.protocol.drafts import Draft
 from creek.protocol.effects import Committed, Effects, Kind, Response, Send, Task, Work
 from creek.protocol.members import Configuration
-from creek.protocol.messages import Cast, Checkpoint, Message, Pulled, Received, Record, Summary
+from creek.protocol.messages import Cast, Message, Pulled, Received, Record, Summary
 from creek.protocol.outbox import Outbox
 from creek.protocol.probes import Probes
 from creek.protocol.request import Operation, Outcome, Request
@@ -140,7 +141,7 @@ class ToyReplica:
     ) -> Iterator[tuple[Key, object]]:
         return iter(self.state().items())
 
-    def checkpoint(self) -> Checkpoint:
+    def draft(self) -> Draft:
         raise NotImplementedError("it never forgets")
 
     def progress(self) -> dict[int, int]:

@@ -67,6 +67,18 @@ def _repeat(call: Callable[[DotSet, Dots], object], dots: Dots, count: int) -> T
     return Timed(count, run)
 
 
+def _behind(holes: int, count: int) -> Timed:
+    """One that was away asks for what it lacks of a whole set: it has every second event."""
+    mine = _thawed(_with_holes(holes))
+    theirs = Dots({replica: (1, mine.last(replica) + 1) for replica in REPLICAS})
+
+    def run() -> None:
+        for _ in range(count):
+            mine.some_missing(theirs)
+
+    return Timed(count, run)
+
+
 def _covers(mine: DotSet, theirs: Dots) -> object:
     return mine.covers(theirs)
 
@@ -120,6 +132,18 @@ def measure(scale: Scale) -> Iterator[Result]:
             ),
             bar=BAR,
         )
+    yield Result(
+        what="dots: some_missing, of much",
+        explanation=f"What finding an identifier that is missing costs where "
+        f"{scale.dots_small * HOLES_FACTOR:,} are, against {scale.dots_small:,}.",
+        value=ratio(
+            partial(_behind, scale.dots_small * HOLES_FACTOR, scale.timed),
+            partial(_behind, scale.dots_small, scale.timed),
+            scale.repeats,
+            BAR,
+        ),
+        bar=BAR,
+    )
     few = scale.dots_small
     count = max(1, scale.timed // 100)
     for what, which, prepare in prepares:
@@ -137,4 +161,4 @@ def measure(scale: Scale) -> Iterator[Result]:
         )
 
 
-BENCHMARK = Benchmark("dots", 2 * (1 + len(CALLS)), measure)
+BENCHMARK = Benchmark("dots", 2 * (1 + len(CALLS)) + 1, measure)

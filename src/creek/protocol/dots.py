@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from creek.protocol.dot import Dot as Dot
 from creek.protocol.dot import Dots as Dots
 from creek.protocol.dot import dots_of
-from creek.protocol.runs import count, difference, union
+from creek.protocol.runs import count, difference, last_outside, union
 
 
 class DotSet:
@@ -92,11 +92,9 @@ class DotSet:
                 return Dot(replica, last)
             if mine[0] <= ranges[0] and last < mine[1]:
                 continue  # all of it inside the first run: the common case
-            if bisect_right(mine, last) % 2 == 0:
-                return Dot(replica, last)
-            left = difference(ranges, mine)
-            if left:
-                return Dot(replica, left[-1] - 1)
+            event = last_outside(ranges, mine)
+            if event is not None:
+                return Dot(replica, event)
         return None
 
     def missing(self, other: "Dots | DotSet") -> Dots:

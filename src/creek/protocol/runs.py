@@ -4,7 +4,7 @@ Each pair is a half-open range, with a hole between any two. Nothing here costs 
 ranges.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import ne
 
@@ -61,6 +61,26 @@ def difference(ranges: Sequence[int], removed: Sequence[int]) -> list[int]:
             left += (start, end)
         index += 2
     return left
+
+
+def last_outside(ranges: Sequence[int], others: Sequence[int]) -> int | None:
+    """The last number in `ranges` that is not in `others`, or None. The search begins at the end
+    and ends with the first that is found: however many are missing, it costs no more."""
+    end = len(ranges)
+    alike: int | None = None
+    while end:
+        last = ranges[end - 1] - 1
+        at = bisect_right(others, last)
+        if at % 2 == 0:
+            return last
+        start = others[at - 1]
+        index = bisect_left(ranges, start, 0, end)
+        if index % 2:  # a range that begins before `start` goes on to it at least
+            return start - 1
+        if alike is None:
+            alike = _common(ranges, others)
+        end = index if index > alike else 0
+    return None
 
 
 def _common(left: Sequence[int], right: Sequence[int]) -> int:

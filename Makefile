@@ -78,8 +78,9 @@ docs: $(INSTALLED) ## Build the documentation into build/site
 	@echo 'The documentation is in build/site: open index.html; to search as well, read it through'
 	@echo '$(BIN)/python -m http.server --directory build/site'
 
-screenshots: $(INSTALLED) ## Take the pictures of the page that the README shows, with Chromium
-	CREEK_SCREENSHOTS=docs/images $(BIN)/python -m pytest -q tests/http/test_page_browser.py $(ARGS)
+screenshots: $(INSTALLED) ## Take the pictures that the README shows, with Chromium; of the report, after make reproduce
+	CREEK_SCREENSHOTS=docs/images CREEK_REPORT=$(wildcard runs/paper/report.html) \
+		$(BIN)/python -m pytest -q tests/http/test_page_browser.py tests/pipeline/test_report_browser.py $(ARGS)
 
 install: $(INSTALLED) ## Set up .venv; the other targets do so by themselves
 

@@ -1,5 +1,6 @@
 """The page in a real browser: the charts are drawn, and do what they say."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +17,10 @@ HOSTILE = "</script><img src=x onerror=\"document.title='taken over'\">"
 FIGURES = ("figure-1a", "figure-1b", "figure-1c")
 LOADS = (0.1, 0.5, 0.8, 0.95, 1.1)
 POINTS = ".mark-symbol.role-mark path"
+PICTURES = os.environ.get("CREEK_SCREENSHOTS")
+"""Where pictures for the README go: `make screenshots`."""
+PICTURED = os.environ.get("CREEK_REPORT")
+"""The page that they are of: what the tests make up is nothing to show."""
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -142,6 +147,18 @@ def test_pointing_at_a_mark_tells_its_value_and_interval(reader: Reader) -> None
     assert "95\u00a0%" in told or "95 %" in told
     assert "2 seeds" in told
     assert "throughput" in told
+
+
+def test_the_first_figure_is_as_large_as_a_screen_allows(browser: Browser, report: Path) -> None:
+    shown = Path(PICTURED).resolve() if PICTURED else report
+    for reader in opened(browser, shown, 1280, 900, "light"):
+        box = reader.chart("figure-1a").bounding_box()
+        assert box is not None
+        assert 600 <= box["width"] <= 1280
+        assert 300 <= box["height"] <= 900
+        if PICTURES and PICTURED:
+            figure = reader.page.locator("#figure-1a")
+            figure.screenshot(path=Path(PICTURES, "report.png"), animations="disabled")
 
 
 def test_a_line_that_is_switched_off_is_gone_until_it_is_switched_on_again(reader: Reader) -> None:

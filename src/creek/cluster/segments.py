@@ -256,9 +256,12 @@ def _read(segments: list[tuple[Path, Segment]], useless: list[Path]) -> Chain:
 
 
 def _end_before(segment: Segment, following: Segment) -> int:
-    """Where a segment ends if this one follows: images in between may be missing."""
+    """Where a segment ends if this one follows: images in between may be missing. One that failed
+    when it was begun behind such an image holds nothing: the next one begins where it did."""
     skipped = following.first - following.skipped
-    return segment.first + 1 if segment.image and segment.first >= skipped else skipped
+    if segment.image and segment.first >= skipped:
+        return segment.first + 1
+    return max(segment.first, skipped)
 
 
 def _read_until(path: Path, segment: Segment, until: int, records: list[Record]) -> None:

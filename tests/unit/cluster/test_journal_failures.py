@@ -7,6 +7,7 @@ import pytest
 
 from creek.cluster.journal import Journal
 from creek.errors import DiskFailed, DiskFull, StorageFault
+from creek.protocol.messages import encode
 from tests.unit.cluster.faulty import FaultyCalls
 from tests.unit.cluster.samples import found, image, record, records, segments
 
@@ -121,3 +122,31 @@ def test_a_journal_that_is_closed_with_a_full_disk_says_what_it_lost(tmp_path: P
     assert len(log) == 1
     assert log[0].startswith("3 records were never written: no space left")
     assert found(tmp_path) == []
+
+
+@pytest.mark.parametrize("drawn", [False, True])
+@pytest.mark.parametrize("call", ["fdatasync", "rename", "sync_directory"])
+def test_a_segment_behind_an_image_that_failed_when_it_was_begun_is_read_past(
+    tmp_path: Path, call: str, drawn: bool
+) -> None:
+    calls = FaultyCalls()
+    journal = Journal(tmp_path, calls=calls)
+    journal.open()
+    journal.append(records(0, 2))
+    journal.flush()
+    room = journal.leave_room()
+    journal.flush()
+    calls.errors = {call: errno.EIO}
+    journal.append(records(3, 2))
+    with pytest.raises(DiskFailed):
+        journal.flush()
+    calls.errors = {}
+    journal.retry()
+    journal.flush()
+    if drawn:
+        journal.put_image(room, [encode(image(2))])
+    journal.append(records(5, 1))
+    journal.close()
+
+    begin = [image(2)] if drawn else records(0, 2)
+    assert found(tmp_path) == [*begin, *records(3, 3)]

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple, cast
 import msgspec
 
 from creek.cluster.drawing import DrawnSnapshot
+from creek.cluster.messages import frames_of_message
 from creek.cluster.parts import Assembly, frames_of
 from creek.cluster.security import problem_of
 from creek.cluster.tasks import Spawn
@@ -125,15 +126,15 @@ class Peers:
             listener.close()
 
     def send(self, to: Iterable[int], message: FromPeer) -> None:
-        frame = frame_of(message)
-        for replica in to:
-            self.sent_bytes += len(frame)
-            self.sent_messages += 1
-            link = self.links.get(replica)
-            if link is None:
-                self.count("sent to a peer that is not known")
-            else:
-                link.send(frame)
+        for frame in frames_of_message(message):
+            for replica in to:
+                self.sent_bytes += len(frame)
+                self.sent_messages += 1
+                link = self.links.get(replica)
+                if link is None:
+                    self.count("sent to a peer that is not known")
+                else:
+                    link.send(frame)
 
     def send_snapshot(self, drawn: DrawnSnapshot) -> None:
         if drawn.to in self.links:

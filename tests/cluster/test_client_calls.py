@@ -8,7 +8,7 @@ import pytest
 import creek
 from creek import BadValue, NotDone, OperationFailed, Unknown, UsageError
 from creek.client import Database
-from creek.client.connection import UNDER_WAY_MAX
+from creek.client.exchange import UNDER_WAY_MAX
 from creek.datatypes import named
 from creek.protocol.dots import Dot
 from tests.cluster.house import House, house, run
@@ -17,7 +17,8 @@ KV = named("kv")
 
 
 def nothing_is_left(db: Database) -> bool:
-    return not (db._calls or db._unanswered or db._queue)
+    exchange = db._exchange
+    return not (exchange._calls or exchange._unanswered or exchange._queue)
 
 
 def test_a_typo_is_told_with_the_name_that_was_meant(tmp_path: Path) -> None:
@@ -111,7 +112,7 @@ def test_a_call_after_a_request_that_never_comes_is_refused_in_time(tmp_path: Pa
             desk = cluster.servers[0].desk
             while len(desk.waiting) < 2:
                 await asyncio.sleep(0.01)
-            db._too_late(call)
+            db._exchange._too_late(call)
             while len(desk.waiting) > 1:
                 await asyncio.sleep(0.01)
             await db.strong.noop()

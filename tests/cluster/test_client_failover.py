@@ -24,10 +24,10 @@ def test_a_session_reads_its_writes_at_any_replica_however_many_they_were(tmp_pa
                 for _ in range(100):
                     writes += 1
                     await session.weak.increment("n")
-                assert db._line is not None
-                db._line.abort()
+                assert db._exchange.line is not None
+                db._exchange.line.abort()
                 assert await session.weak.get("n") == writes
-            assert all(len(seen) <= 3 for seen in db._seen.values())
+            assert all(len(seen) <= 3 for seen in db._exchange._seen.values())
 
     run(story())
 

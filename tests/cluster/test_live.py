@@ -57,11 +57,11 @@ def test_a_call_that_is_asked_again_is_executed_once(tmp_path: Path) -> None:
             assert await call == 1
             async with cluster.client(1) as other:
                 other._hello = db._hello  # the same client, at another replica
-                other._number = call.message.number - 1
+                other._exchange._number = call.message.number - 1
             await cluster.until_settled()
             again = cluster.client(2)
             again._hello = db._hello
-            again._number = call.message.number - 1
+            again._exchange._number = call.message.number - 1
             async with again:
                 assert await again.strong.increment("n") == 1
                 assert await again.strong.get("n") == 1

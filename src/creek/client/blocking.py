@@ -63,15 +63,15 @@ class Blocking:
         """The one that one is connected to, or was last."""
         return self._database.replica
 
-    def call(self, how: How, name: str, arguments: tuple[Any, ...]) -> Any:
+    def call(self, how: How, name: str, /, *arguments: Any) -> Any:
         async def answer() -> Any:
-            return await self._database.ask(how, name, arguments)
+            return await self._database.ask(how, name, *arguments)
 
         return self.wait_for(answer())
 
-    def begin(self, how: How, name: str, arguments: tuple[Any, ...]) -> "BlockingCall":
+    def begin(self, how: How, name: str, /, *arguments: Any) -> "BlockingCall":
         async def begun() -> Call:
-            return self._database.ask(how, name, arguments)
+            return self._database.ask(how, name, *arguments)
 
         return BlockingCall(self, self.wait_for(begun()))
 

@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 from creek.protocol.dots import Dot
 
@@ -24,21 +24,25 @@ class How(NamedTuple):
     timeout: float | None = None
 
 
+Ask: TypeAlias = Callable[..., Result]
+"""Takes how to call, the name of the operation, and its arguments."""
+
+
 class Caller(Generic[Result]):
     """`caller.name(…)` calls the operation of that name; `caller("name", …)` is the same, for names
     that are not Python's or that mean something here."""
 
-    def __init__(self, ask: Callable[[How, str, tuple[Any, ...]], Result], how: How) -> None:
+    def __init__(self, ask: Ask[Result], how: How) -> None:
         self._ask = ask
         self._how = how
 
     def __call__(self, name: str, /, *arguments: Any) -> Result:
-        return self._ask(self._how, name, arguments)
+        return self._ask(self._how, name, *arguments)
 
     def __getattr__(self, name: str) -> Callable[..., Result]:
         if name.startswith("__"):
             raise AttributeError(name)
-        return partial(self, name)
+        return partial(self._ask, self._how, name)
 
     def after(self, *calls: Issued | Dot) -> Self:
         """Only where these have been seen (the paper's remark on ESDS in Section 2)."""
@@ -57,7 +61,7 @@ class Caller(Generic[Result]):
 class Session(Generic[Result]):
     """What `db.session()` gives: one user's calls, where one connection serves many."""
 
-    def __init__(self, ask: Callable[[How, str, tuple[Any, ...]], Result], number: int) -> None:
+    def __init__(self, ask: Ask[Result], number: int) -> None:
         self._ask = ask
         self._number = number
 

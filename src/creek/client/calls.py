@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Generator
+from math import inf
 from typing import Any, NamedTuple
 
 from creek.client.errors import CallFailed, NotDone, OperationFailed, Unknown
@@ -27,24 +28,48 @@ class Call:
     stable one. `tentative`, `stable` and `final` wait for just that; iterated over, it gives all
     answers as they come."""
 
+    __slots__ = (
+        "_answers",
+        "_failure",
+        "_waiting",
+        "asked",
+        "id",
+        "is_answered",
+        "is_over",
+        "message",
+        "refusal",
+        "refused_by",
+        "timeout",
+        "until",
+    )
+
     def __init__(self, message: CallMessage, timeout: float | None) -> None:
         self.message = message
         self.id: Dot | None = None
         """Once a replica has issued it: for calls that are to come `after` this one."""
         self.asked = 0
         """At how many replicas it may have been done."""
-        self.refused_by: set[int] = set()
+        self.refused_by: frozenset[int] = frozenset()
         """Replicas that did not want it, and sent it elsewhere."""
         self.refusal: NotDone | None = None
         """What the last of them said."""
-        self.timer: asyncio.TimerHandle | None = None
+        self.timeout = timeout
+        self.until = inf
+        """When it is too late for the answer that was asked for, in the time of the loop."""
+        self.is_answered = False
+        """Is there what was asked for?"""
+        self.is_over = False
+        """Will no more answers come?"""
         self._answers: list[Answer] = []
         self._failure: CallFailed | None = None
         self._waiting: list[asyncio.Future[None]] = []
-        self.timeout = timeout
 
     def __await__(self) -> Generator[Any, None, Any]:
-        return (self.stable if self.message.strong else self.tentative).__await__()
+        while not self.is_answered:
+            if self._failure is not None:
+                raise self._failure
+            yield from self._next()
+        return _value(self._answers[-1 if self.message.strong else 0])
 
     @property
     def tentative(self) -> Coroutine[Any, Any, Any]:
@@ -66,22 +91,6 @@ class Call:
         """Did it only read, weakly? Then there is one answer and no more."""
         return self.id is not None and self.id.event < 0
 
-    @property
-    def is_answered(self) -> bool:
-        """Is there what was asked for?"""
-        return bool(self._answers) and (
-            not self.message.strong or self._answers[-1].kind in (STABLE, FINAL)
-        )
-
-    @property
-    def is_over(self) -> bool:
-        """Will no more answers come?"""
-        if self._failure is not None:
-            return True
-        if not self._answers:
-            return False
-        return self.was_local or self._answers[-1].kind in (STABLE, FINAL)
-
     async def __aiter__(self) -> AsyncIterator[Answer]:
         told = 0
         while True:
@@ -92,36 +101,34 @@ class Call:
                 raise self._failure
             if self.is_over:
                 return
-            await self._more()
+            await self._next()
 
     # --- what the connection tells it -----------------------------------------------------------
 
     def answered(self, answer: Answer) -> None:
         self._answers.append(answer)
-        if self.timer is not None and self.is_answered:
-            self.timer.cancel()
-        self._wake()
+        is_last = answer.kind != TENTATIVE
+        if is_last or not self.message.strong:
+            self.is_answered = True
+        if is_last or self.was_local:
+            self.is_over = True
+        if self._waiting:
+            self._wake()
 
     def failed(self, failure: CallFailed) -> None:
         if not self.is_over:
             self._failure = failure
-            if self.timer is not None:
-                self.timer.cancel()
+            self.is_over = True
             self._wake()
 
     # --- inside ---------------------------------------------------------------------------------
 
     async def _value_of(self, *kinds: str) -> Any:
-        answer = await self._first(kinds)
-        if answer.error is not None:
-            raise OperationFailed(answer.error)
-        return answer.value
+        return _value(await self._first(kinds))
 
     async def _final(self) -> Final:
         answer = await self._first((STABLE, FINAL))
-        if answer.error is not None:
-            raise OperationFailed(answer.error)
-        return Final(answer.value, answer.changed)
+        return Final(_value(answer), answer.changed)
 
     async def _first(self, kinds: tuple[str, ...]) -> Answer:
         """For the answer that was asked for, the connection decides when it is too late. Whoever
@@ -140,18 +147,25 @@ class Call:
                             f"{self.message.operation} only reads: called weakly it has one "
                             f"answer, and none that is {kinds[0]}; call it strongly for that"
                         )
-                    await self._more()
+                    await self._next()
         except TimeoutError:
             what = f"{self.message.operation} had no {kinds[0]} answer in {self.timeout:g} s"
             raise Unknown(what) from None
 
-    async def _more(self) -> None:
-        waiting = asyncio.get_running_loop().create_future()
+    def _next(self) -> "asyncio.Future[None]":
+        """Until there is more."""
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
-        await waiting
+        return waiting
 
     def _wake(self) -> None:
         waiting, self._waiting = self._waiting, []
         for future in waiting:
             if not future.done():
                 future.set_result(None)
+
+
+def _value(answer: Answer) -> Any:
+    if answer.error is not None:
+        raise OperationFailed(answer.error)
+    return answer.value

@@ -1,10 +1,17 @@
-"""A connection to a replica that asks much and keeps little."""
+"""A connection to a replica that asks much and keeps little.
+
+It shares the machine with those whom it asks, and costs as little as it can: what is asked in one
+turn leaves in one piece, and of what is heard only that is read which is measured.
+"""
 
 import asyncio
+import struct
 import uuid
 from collections.abc import Awaitable, Callable
 from time import perf_counter_ns
 from typing import Final, Protocol, TypeAlias, cast
+
+import msgspec
 
 from creek.cluster import wire
 from creek.cluster.wire import address_of
@@ -38,6 +45,26 @@ class Asker(Protocol):
 Done: TypeAlias = Callable[[Asker, int], None]
 Dial: TypeAlias = Callable[[str, Meter, Done], Awaitable[Asker]]
 
+_CALL: Final = wire.Call.__struct_config__.tag
+_ISSUED: Final = wire.Issued.__struct_config__.tag
+
+
+class _Answer(
+    msgspec.Struct, array_like=True, tag=wire.Answer.__struct_config__.tag, frozen=True, gc=False
+):
+    """As in `wire`, but for the value: nobody looks at that."""
+
+    number: int
+    kind: str
+    value: msgspec.Raw = msgspec.Raw()
+    error: str | None = None
+
+
+_Heard: TypeAlias = _Answer | wire.Refused | wire.Welcome | wire.Denied
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(_Heard).decode
+_length: Final = struct.Struct(">I").pack
+
 
 class Line(asyncio.Protocol):
     """`done` is called when a call has what it asked for, or will not get it."""
@@ -49,6 +76,8 @@ class Line(asyncio.Protocol):
         self._frames = wire.Frames(wire.CLIENT_FRAME_MAX)
         self._transport: asyncio.Transport | None = None
         self._out: list[bytes] = []
+        self._is_hearing = False
+        """Then what is asked leaves when all is heard."""
         self._number = 0
         self._calls: dict[int, tuple[int, bool, int]] = {}
         """When it was asked, whether it is strong, and by whom."""
@@ -77,26 +106,33 @@ class Line(asyncio.Protocol):
             self._done(self, who)
 
     def ask(self, asked: Asked, who: int) -> None:
-        self._number += 1
-        call = wire.Call(self._number, asked.operation, asked.arguments, asked.strong, who)
-        self._calls[self._number] = perf_counter_ns(), asked.strong, who
-        if not self._out:
+        operation, arguments, strong = asked
+        self._number = number = self._number + 1
+        self._calls[number] = perf_counter_ns(), strong, who
+        out = self._out
+        if not out and not self._is_hearing:
             self._loop.call_soon(self._flush)
-        self._out.append(wire.frame_of(call))
+        payload = _encode((_CALL, number, operation, arguments, strong, who))
+        out.append(_length(len(payload)))
+        out.append(payload)
 
     def _flush(self) -> None:
         out, self._out = self._out, []
-        if self._transport is not None and not self._transport.is_closing():
+        if out and self._transport is not None and not self._transport.is_closing():
             self._transport.write(b"".join(out))
 
     def data_received(self, data: bytes) -> None:
         now_ns = perf_counter_ns()
+        self._is_hearing = True
         for payload in self._frames.feed(data):
-            self._hear(wire.to_client(payload), now_ns)
+            if payload[1] != _ISSUED:  # which is not measured
+                self._hear(_decode(payload), now_ns)
+        self._is_hearing = False
+        self._flush()
 
-    def _hear(self, message: wire.ToClient, now_ns: int) -> None:
+    def _hear(self, message: _Heard, now_ns: int) -> None:
         match message:
-            case wire.Answer(number=number, kind=kind):
+            case _Answer(number=number, kind=kind):
                 self._answered(number, kind, message.error, now_ns)
             case wire.Refused(number=number, reason=reason):
                 self._first.pop(number, None)
@@ -108,8 +144,6 @@ class Line(asyncio.Protocol):
                 self.welcome.set_result(message)
             case wire.Denied(message=text):
                 self.welcome.set_exception(UsageError(f"a replica refuses: {text}"))
-            case _:
-                pass
 
     def _answered(self, number: int, kind: str, error: str | None, now_ns: int) -> None:
         meter = self._meter
@@ -146,7 +180,7 @@ async def dial(address: str, meter: Meter, done: Done) -> Line:
         try:
             _, line = await loop.create_connection(lambda: Line(meter, done), host, port)
             await asyncio.wait_for(line.welcome, PATIENCE_S)
-        except (OSError, TimeoutError, MalformedMessage) as error:
+        except (OSError, TimeoutError, MalformedMessage, msgspec.DecodeError) as error:
             if loop.time() > until:
                 raise UsageError(f"no replica can be reached at {address}: {error}") from error
             await asyncio.sleep(PAUSE_S)

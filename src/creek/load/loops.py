@@ -14,6 +14,7 @@ from time import perf_counter_ns
 from typing import Final
 
 from creek.errors import UsageError
+from creek.evaluation.garbage import seldom_collecting
 from creek.load.line import Asker, Dial, dial
 from creek.load.local import CpuClock
 from creek.load.meter import Meter
@@ -73,8 +74,9 @@ async def drive(plan: Plan) -> Meter:
     watching = asyncio.create_task(_watched(plan, meter))
     beside = asyncio.create_task(_beside(plan, meter))
     try:
-        await driven.run()
-        await beside
+        with seldom_collecting():
+            await driven.run()
+            await beside
     finally:
         watching.cancel()
         beside.cancel()
@@ -166,14 +168,13 @@ class _Closed(_Loop):
         await self._settled()
 
     def _ask(self, who: int) -> None:
-        each = who % len(self._lines)
-        line = self._lines[each]
-        if perf_counter_ns() < self._meter.end_ns and not line.closed.done():
-            self._meter.asked += 1
-            line.ask(self._stream(self._places[each]), who)
+        self._done(self._lines[who % len(self._lines)], who)
 
     def _done(self, line: Asker, who: int) -> None:
-        self._ask(who)
+        meter = self._meter
+        if perf_counter_ns() < meter.end_ns and not line.closed.done():
+            meter.asked += 1
+            line.ask(self._stream(self._places[who % len(self._places)]), who)
 
     def _connected(self, each: int) -> None:
         for who in range(each, self._plan.clients, len(self._lines)):

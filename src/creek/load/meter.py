@@ -42,13 +42,15 @@ class Meter:
         """Of a load that does not wait for answers: how late calls were made."""
 
     def answered(self, kind: int, asked_ns: int, now_ns: int) -> None:
-        if self.begin_ns <= asked_ns and now_ns <= self.end_ns:
+        begin_ns = self.begin_ns
+        if not begin_ns <= now_ns <= self.end_ns:
+            return
+        if begin_ns <= asked_ns:
             self.latencies_ns[kind].append(now_ns - asked_ns)
-        if self.begin_ns <= now_ns <= self.end_ns:
-            if kind == WEAK_TENTATIVE:
-                self.weak_done += 1
-            elif kind == STRONG_STABLE:
-                self.strong_done += 1
+        if kind == WEAK_TENTATIVE:
+            self.weak_done += 1
+        elif kind == STRONG_STABLE:
+            self.strong_done += 1
 
     def failed(self, reason: str, now_ns: int) -> None:
         if self.begin_ns <= now_ns <= self.end_ns:

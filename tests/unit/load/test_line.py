@@ -1,0 +1,151 @@
+"""What a load asks of a replica, and what of the answers it measures."""
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+
+import pytest
+
+from creek.cluster import wire
+from creek.errors import UsageError
+from creek.load.line import Asker, Line
+from creek.load.meter import (
+    STRONG_STABLE,
+    STRONG_TENTATIVE,
+    WEAK_FINAL,
+    WEAK_TENTATIVE,
+    Meter,
+)
+from creek.load.streams import Asked
+from creek.protocol.dots import Dot
+
+
+class Transport:
+    def __init__(self) -> None:
+        self.writes: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self.writes.append(data)
+
+    def is_closing(self) -> bool:
+        return False
+
+    @property
+    def calls(self) -> list[wire.Call]:
+        """What was written but for the hello."""
+        frames = wire.Frames(wire.CLIENT_FRAME_MAX)
+        said = [wire.from_client(each) for each in frames.feed(b"".join(self.writes))]
+        return [each for each in said if isinstance(each, wire.Call)]
+
+
+def said(*messages: wire.ToClient) -> bytes:
+    return b"".join(wire.frame_of(each) for each in messages)
+
+
+def talk(story: Callable[[Line, Transport, Meter, list[int]], None], again: bool = False) -> None:
+    """With a line on which nothing was asked yet, what counts, and who were done. `again`: each of
+    them asks again at once."""
+
+    async def on_a_loop() -> None:
+        meter, transport, done = Meter(0, 2**62), Transport(), list[int]()
+
+        def note(line: Asker, who: int) -> None:
+            done.append(who)
+            if again:
+                line.ask(Asked("get", ("a",), False), who)
+
+        line = Line(meter, note)
+        line.connection_made(cast(asyncio.Transport, transport))
+        line.data_received(said(wire.Welcome(1, "creek", 0, "kv", ())))
+        assert line.welcome.done()
+        story(line, transport, meter, done)
+
+    asyncio.run(on_a_loop())
+
+
+def counts(meter: Meter) -> list[int]:
+    return [len(each) for each in meter.latencies_ns]
+
+
+def test_a_weak_call_is_done_with_its_first_answer_and_measured_to_the_last() -> None:
+    def story(line: Line, transport: Transport, meter: Meter, done: list[int]) -> None:
+        line.ask(Asked("put", ("a", b"value"), False), 5)
+        line.data_received(said(wire.Issued(1, Dot(0, 1))))
+        assert (line.under_way, done) == (1, [])
+        line.data_received(said(wire.Answer(1, "tentative", {"any": (1, None)})))
+        assert (line.under_way, done, meter.weak_done) == (0, [5], 1)
+        line.data_received(said(wire.Answer(1, "final", None, "ValueError: no", True)))
+        assert (done, meter.done, meter.raised) == ([5], 1, 0)
+        assert [each for each, count in enumerate(counts(meter)) if count] == [
+            WEAK_TENTATIVE,
+            WEAK_FINAL,
+        ]
+        assert transport.calls == [wire.Call(1, "put", ("a", b"value"), False, 5)]
+
+    talk(story)
+
+
+def test_a_strong_call_is_done_when_it_is_stable() -> None:
+    def story(line: Line, transport: Transport, meter: Meter, done: list[int]) -> None:
+        line.ask(Asked("put", ("a", 1), True), 7)
+        line.data_received(said(wire.Issued(1, Dot(0, 1)), wire.Answer(1, "tentative", None)))
+        assert (line.under_way, done) == (1, [])
+        line.data_received(said(wire.Answer(1, "stable", None, "KeyError: 'a'")))
+        assert (line.under_way, done, meter.strong_done, meter.raised) == (0, [7], 1, 1)
+        assert [each for each, count in enumerate(counts(meter)) if count] == [
+            STRONG_TENTATIVE,
+            STRONG_STABLE,
+        ]
+
+    talk(story)
+
+
+def test_all_that_is_asked_for_answers_that_came_together_leaves_in_one_piece() -> None:
+    def story(line: Line, transport: Transport, meter: Meter, done: list[int]) -> None:
+        for who in range(4):
+            line.ask(Asked("put", ("a", who), False), who)
+        line.data_received(b"")
+        before = len(transport.writes)
+        answers = said(*[wire.Answer(number, "tentative", None) for number in range(1, 5)])
+        line.data_received(answers[:-3])
+        line.data_received(answers[-3:])
+        assert len(transport.writes) == before + 2
+        assert [each.number for each in transport.calls] == list(range(1, 9))
+        assert [each.session for each in transport.calls[4:]] == done == [0, 1, 2, 3]
+
+    talk(story, again=True)
+
+
+def test_who_is_refused_is_done_as_well() -> None:
+    def story(line: Line, transport: Transport, meter: Meter, done: list[int]) -> None:
+        line.ask(Asked("put", ("a", 1), True), 1)
+        line.ask(Asked("put", ("a", 1), False), 2)
+        line.data_received(said(wire.Answer(2, "tentative", None)))
+        line.data_received(said(wire.Refused(1, "busy", "later"), wire.Refused(2, "busy", "told")))
+        assert (line.under_way, done, meter.errors) == (0, [2, 1], {"busy": 1})
+        line.data_received(said(wire.Answer(2, "final", None)))
+        assert not meter.latencies_ns[WEAK_FINAL]
+
+    talk(story)
+
+
+def test_who_waits_when_the_connection_is_lost_is_told() -> None:
+    def story(line: Line, transport: Transport, meter: Meter, done: list[int]) -> None:
+        for who in range(3):
+            line.ask(Asked("put", ("a", 1), False), who)
+        line.connection_lost(None)
+        assert (line.under_way, done, meter.errors) == (0, [0, 1, 2], {"connection lost": 3})
+        assert line.closed.done()
+
+    talk(story)
+
+
+def test_a_replica_that_refuses_a_load_says_why() -> None:
+    async def on_a_loop() -> None:
+        line = Line(Meter(0, 1), lambda line, who: None)
+        line.connection_made(cast(asyncio.Transport, Transport()))
+        line.data_received(said(wire.Denied("token", "the token is missing")))
+        with pytest.raises(UsageError, match="the token is missing"):
+            await line.welcome
+
+    asyncio.run(on_a_loop())

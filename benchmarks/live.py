@@ -15,6 +15,7 @@ from typing import NamedTuple
 from benchmarks.result import Benchmark, Result
 from benchmarks.rivals import etcd, pysyncobj
 from benchmarks.scale import Scale
+from creek.cluster.loop import run
 from creek.load.line import Dial, dial
 from creek.load.local import CpuClock, LocalCluster
 from creek.load.loops import Plan, drive
@@ -75,7 +76,7 @@ def _turn(system: System, scale: Scale, seed: int, load: float = 0.0) -> tuple[M
         cpu=cpu,
         dial=system.dial,
     )
-    return asyncio.run(drive(plan)), cpu
+    return run(drive(plan)), cpu
 
 
 def measure(scale: Scale) -> Iterator[Result]:
@@ -87,7 +88,7 @@ def measure(scale: Scale) -> Iterator[Result]:
         cluster = LocalCluster(folder, replicas=3)
         stack.callback(cluster.stop)
         cluster.start()
-        asyncio.run(cluster.until_ready())
+        run(cluster.until_ready())
         systems = [
             System("weak", cluster.addresses, cluster.processes, dial, 0.0),
             System("strong", cluster.addresses, cluster.processes, dial, 1.0),
@@ -101,7 +102,7 @@ def measure(scale: Scale) -> Iterator[Result]:
         full = _in_turns(systems, scale)
         yield from _throughputs(full)
         yield _latencies(_in_turns(systems, scale, MODEST))
-        yield asyncio.run(_catching_up(cluster, scale))
+        yield run(_catching_up(cluster, scale))
     yield from _pysyncobj(scale, full["strong"].per_second)
 
 

@@ -1,12 +1,12 @@
 """TPC-C on a live cluster: how fast weak transactions are answered at half of what it can do."""
 
-import asyncio
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
+from creek.cluster.loop import run
 from creek.load.local import CpuClock, LocalCluster
 from creek.load.loops import Plan, drive
 from creek.load.meter import STRONG_STABLE, WEAK_TENTATIVE, Meter
@@ -22,7 +22,7 @@ def measure(scale: Scale) -> Iterator[Result]:
         cluster = LocalCluster(Path(folder), replicas=3, datatype=DATATYPE)
         cluster.start()
         try:
-            yield asyncio.run(_measured(cluster, scale))
+            yield run(_measured(cluster, scale))
         finally:
             cluster.stop()
 
@@ -31,7 +31,7 @@ async def _measured(cluster: LocalCluster, scale: Scale) -> Result:
     await cluster.until_ready()
     cpu = CpuClock(cluster.processes)
 
-    async def run(clients: int, load: float) -> Meter:
+    async def driven(clients: int, load: float) -> Meter:
         return await drive(
             Plan(
                 cluster.addresses,
@@ -44,11 +44,11 @@ async def _measured(cluster: LocalCluster, scale: Scale) -> Result:
             )
         )
 
-    full = await run(CLIENTS, 0.0)
+    full = await driven(CLIENTS, 0.0)
     saturated = full.done / full.seconds
     cpu_us = sum(cpu.used_s.values()) * 1e6 / max(1, full.done)
     await cluster.until_settled()
-    half = await run(0, max(1.0, saturated / 2))
+    half = await driven(0, max(1.0, saturated / 2))
     weak, stable = half.latency(WEAK_TENTATIVE), half.latency(STRONG_STABLE)
     return Result(
         what="TPC-C: median time of a weak transaction",

@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.live_tpcc import DATATYPE
+from creek.cluster.loop import run
 from creek.load.local import CpuClock, LocalCluster
 from creek.load.loops import Plan, drive
 from creek.load.meter import Meter
@@ -55,7 +56,7 @@ def main(
         )
         cluster.start()
         try:
-            meter, cpu, raw = asyncio.run(
+            meter, cpu, raw = run(
                 _profiled(spy, cluster, stream, clients, seconds, replica, Path(folder))
             )
         finally:

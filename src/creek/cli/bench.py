@@ -1,6 +1,5 @@
 """`creek bench`: what a live cluster can do, and what it is like to use it."""
 
-import asyncio
 import shutil
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.latencies import show_latencies
 from creek.cli.options import Duration
 from creek.cli.output import complaints, program, show_json
+from creek.cluster.loop import run
 from creek.errors import UsageError
 from creek.history import gather, save
 from creek.load.local import CpuClock, LocalCluster
@@ -190,7 +190,7 @@ def _bench(
     if asked.out is not None and asked.out.exists():
         raise UsageError(f"{asked.out} exists already, and a run is never written over")
     if asked.addresses:
-        result, _ = asyncio.run(_measured(asked, asked.addresses, stream, {}))
+        result, _ = run(_measured(asked, asked.addresses, stream, {}))
     else:
         result = _in_a_cluster(asked, datatype, stream, strong)
     if asked.as_json:
@@ -222,7 +222,7 @@ def _in_a_cluster(
     try:
         cluster.start()
         try:
-            result, meter = asyncio.run(story())
+            result, meter = run(story())
         finally:
             cluster.stop()
         if asked.out is not None:

@@ -1,14 +1,16 @@
-"""The event loop of a server: uvloop's where it is installed, else Python's own."""
+"""The event loop of a server, and of a load: uvloop's where it is installed, else Python's own."""
 
 import asyncio
 from collections.abc import Coroutine
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, TypeVar
+
+_Given = TypeVar("_Given")
 
 
-def run(work: Coroutine[Any, Any, None]) -> None:
+def run(work: Coroutine[Any, Any, _Given]) -> _Given:
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(work)
+        return runner.run(work)
 
 
 def new_loop() -> asyncio.AbstractEventLoop:

@@ -5,7 +5,6 @@ A load that the machine can hardly carry would show the machine. So it is first 
 warms up, what it can do; a small part of that is asked for.
 """
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
@@ -13,6 +12,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 
 from creek import tpcc
+from creek.cluster.loop import run
 from creek.history import History, gather
 from creek.load.cuts import Cuts
 from creek.load.local import LocalCluster
@@ -74,7 +74,7 @@ def live(asked: Asked, folder: Path, onlooker: Onlooker) -> Lived:
         options=["--record", str(recorded), "--record-orders"],
     )
     try:
-        measured = asyncio.run(_story(asked, datatype, cluster, onlooker))
+        measured = run(_story(asked, datatype, cluster, onlooker))
         onlooker.stage("stopping them")
     finally:
         cluster.stop()

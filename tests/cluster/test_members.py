@@ -12,6 +12,7 @@ from creek.cluster.ticket import make_folder, read_ticket, ticket_of, write_tick
 from creek.errors import BadValue, StorageFault
 from creek.protocol.members import Configuration
 from tests.cluster.faults_story import Cluster, tell
+from tests.cluster.house import house, run
 
 THREE = Configuration(0, ((0, "a:1"), (1, "b:1"), (2, "c:1")))
 
@@ -78,6 +79,8 @@ def test_what_a_member_is_asked_for_is_refused_with_the_reason() -> None:
     assert "takes the address" in refused(ADD)
     assert "write HOST:PORT" in refused(ADD, "nowhere")
     assert "is where replica 1 is found" in refused(ADD, "b:1")
+    assert "is not where others find a replica" in refused(ADD, "d:0")
+    assert "is not where others find a replica" in refused(ADD, "0.0.0.0:7203")
     assert "takes the number" in refused(REMOVE, "two")
     assert "replica 7 is no member" in refused(REMOVE, 7)
     without = refused(REMOVE, 1, reached=(0, 1))
@@ -109,3 +112,29 @@ def test_a_new_replica_needs_a_folder_of_its_own(
     assert "is not empty: a new replica needs a folder of its own" in capsys.readouterr().err
     assert main(["serve", "--join", "127.0.0.1:1"]) == 2
     assert "--join needs --listen" in capsys.readouterr().err
+
+
+def test_a_replica_that_could_not_start_does_not_become_a_member(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def story() -> None:
+        async with house(tmp_path / "there", 1) as built:
+            (at,) = built.addresses(0)
+
+            async def refused(*options: str, listen: str = "127.0.0.1:7203") -> str:
+                words = ["serve", "--join", at, "--listen", listen]
+                words += ["--data", str(tmp_path / "here"), *options]
+                assert await asyncio.to_thread(main, words) == 2
+                assert built.servers[0].status()["members"] == [0]
+                return capsys.readouterr().err
+
+            assert "the cluster there is 'creek'" in await refused("--cluster", "shop")
+            assert "the datatype there is 'kv'" in await refused("--datatype", "bank")
+            assert "the scheme there is 'creek'" in await refused("--scheme", "basic")
+            assert "no module 'nothing'" in await refused("--datatype", "nothing:here")
+            assert "'nowhere' is not an address" in await refused("--http", "nowhere")
+            assert "nothing is encrypted" in await refused("--clients", "10.0.0.4:7100")
+            assert "nothing is encrypted" in await refused(listen="10.0.0.4:7203")
+            assert "is not where others find" in await refused(listen="127.0.0.1:0")
+
+    run(story())

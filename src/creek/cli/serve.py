@@ -1,7 +1,6 @@
 """`creek serve`: one replica, in this process."""
 
 import asyncio
-import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -10,24 +9,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from creek.cli.exits import FINE
-from creek.cli.member import added
+from creek.cli.joining import join as become_member
 from creek.cli.options import import_from_here
-from creek.client import connect
-from creek.client.errors import CallFailed
 from creek.cluster import logs
 from creek.cluster import loop as event_loop
 from creek.cluster.config import ServerConfig, read_config
 from creek.cluster.server import Server
-from creek.cluster.ticket import make_folder, read_ticket
 from creek.cluster.trial import Parent
 from creek.errors import UsageError
 from creek.evaluation import seldom_collecting
 
 if TYPE_CHECKING:
     from creek.gateway import Gateway
-
-
-JOIN_S = 30.0
 
 
 @click.command(short_help="Run one replica of a live cluster.")
@@ -134,42 +127,16 @@ def serve(
     is started again without --join, or with it. To join, the token and the authority for clients
     are taken from CREEK_TOKEN and CREEK_AUTHORITY.
     """
-    if join:
-        _join(join, listen, given["data"])
     if members:
         given["members"] = dict(_member(each) for each in members)
+    import_from_here()
+    if join:
+        become_member(join, listen, path, given)
     config = read_config(path, given)
     logs.set_up(config.log, config.log_level)
-    import_from_here()
     with seldom_collecting():
         event_loop.run(_serve(config, with_parent, lambda: read_config(path, given)))
     return FINE
-
-
-def _join(at: tuple[str, ...], listen: str | None, data: str | None) -> None:
-    """Become a member, unless it is one already."""
-    if listen is None or data is None:
-        raise click.UsageError("--join needs --listen, where the others find it, and --data")
-    folder = Path(data)
-    if read_ticket(folder) is not None:
-        return
-    make_folder(folder)
-
-    async def ask() -> None:
-        async with connect(
-            at,
-            token=os.environ.get("CREEK_TOKEN", ""),
-            authority=os.environ.get("CREEK_AUTHORITY"),
-            timeout=JOIN_S,
-            patience=JOIN_S,
-        ) as db:
-            told = await added(db, listen, folder)
-        click.echo(f"replica {told['added']} was added")
-
-    try:
-        asyncio.run(ask())
-    except CallFailed as error:
-        raise UsageError(f"cannot join the cluster at {', '.join(at)}: {error}") from error
 
 
 def _member(text: str) -> tuple[str, str]:

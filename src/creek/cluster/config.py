@@ -32,6 +32,8 @@ from creek.execution.datatype import DataType
 DATA: Final = "creek-data"
 PREFIX: Final = "CREEK_"
 """Of environment variables: CREEK_DATA is `data`."""
+EVERYWHERE: Final = ("0.0.0.0", "::")
+"""Where one can listen, and nobody can be found."""
 
 
 class Security(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -140,7 +142,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         host, port = address_of(address)
         if not port:
             return ""
-        if host in ("0.0.0.0", "::"):
+        if host in EVERYWHERE:
             host, _ = self.peers[self.replica]
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 

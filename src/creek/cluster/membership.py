@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from creek.cluster.config import ServerConfig
+from creek.cluster.config import EVERYWHERE, ServerConfig
 from creek.cluster.ticket import read_ticket
 from creek.cluster.wire import address_of
 from creek.errors import BadValue
@@ -35,7 +35,9 @@ def change_asked(
     if name == ADD:
         if len(arguments) != 1 or not isinstance(arguments[0], str):
             raise BadValue(f"{ADD} takes the address of the new replica, as HOST:PORT")
-        address_of(arguments[0])
+        host, port = address_of(arguments[0])
+        if not port or host in EVERYWHERE:
+            raise BadValue(f"{arguments[0]} is not where others find a replica: write HOST:PORT")
         for number, address in configuration.members:
             if address == arguments[0]:
                 raise BadValue(

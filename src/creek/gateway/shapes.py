@@ -5,7 +5,8 @@ understood promises nothing, and then the operation itself has to look.
 """
 
 import types
-from typing import Any, Final, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
+import typing
+from typing import Any, Final, Literal, TypeAlias, Union, get_args, get_origin
 
 from creek.execution.carriable import INT_MAX, INT_MIN
 from creek.gateway.values import BYTES
@@ -32,6 +33,8 @@ _PLAIN: Final[dict[Any, Schema]] = {
     list: {"type": "array"},
     dict: {"type": "object"},
 }
+_UNNAMED: Final = (typing.List, typing.Dict, typing.Tuple)  # noqa: UP006 - others may write so
+"""Without saying of what."""
 _NAMES: Final = {
     types.NoneType: "null",
     bool: "a boolean",
@@ -55,6 +58,8 @@ def schema_of(annotation: Any) -> Schema:
     if plain is not None:
         return plain
     origin, inside = get_origin(annotation), get_args(annotation)
+    if not inside and annotation in _UNNAMED:
+        return _PLAIN[origin]
     if origin is Union or origin is types.UnionType:
         return _union(inside)
     if origin is Literal:
@@ -71,7 +76,7 @@ def schema_of(annotation: Any) -> Schema:
 
 
 def _union(inside: tuple[Any, ...]) -> Schema:
-    parts = [schema_of(each) for each in inside if not isinstance(each, TypeVar)]
+    parts = [schema_of(each) for each in inside]
     return ANYTHING if ANYTHING in parts else {"anyOf": parts}
 
 

@@ -1,7 +1,8 @@
 """Annotations as JSON Schema, and what fits them."""
 
+import typing
 from collections.abc import Callable
-from typing import Any, Literal, Optional
+from typing import Any, Literal, Optional, TypeVar
 
 import jsonschema
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from creek.gateway.shapes import BYTES_SCHEMA, Misfit, fitted, schema_of
 from creek.protocol.values import Key
 
+Something = TypeVar("Something")
 INTEGER = {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1}
 STRING = {"type": "string"}
 
@@ -38,6 +40,12 @@ STRING = {"type": "string"}
         (Literal["a", 1], {"enum": ["a", 1]}),
         (Callable[[], None], {}),
         (object, {}),
+        (typing.List, {"type": "array"}),  # noqa: UP006
+        (typing.Tuple, {"type": "array"}),  # noqa: UP006
+        (typing.Dict, {"type": "object"}),  # noqa: UP006
+        (typing.Dict[str, int], {"type": "object", "additionalProperties": INTEGER}),  # noqa: UP006
+        (Something, {}),
+        (Something | None, {}),
     ],
 )
 def test_an_annotation_has_a_schema(annotation: Any, schema: Any) -> None:

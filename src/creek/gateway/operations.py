@@ -28,7 +28,7 @@ class Described:
         self.readonly = datatype.is_readonly(name)
         self.signature = datatype.signature(name)
         self.documentation = inspect.getdoc(function) or ""
-        self.line = inspect.unwrap(function).__code__.co_firstlineno
+        self.line = _line(function)
         hints = _hints(function)
         self.answer = schema_of(hints["return"]) if "return" in hints else ANYTHING
         parameters = list(inspect.signature(function).parameters.values())[1:]
@@ -45,15 +45,18 @@ class Described:
         missing = [each.name for each in self.parameters if each.required and each.name not in body]
         if missing:
             raise BadValue(f"{self.signature} needs the argument '{missing[0]}'")
+        last = max(
+            (place for place, each in enumerate(self.parameters, 1) if each.name in body), default=0
+        )
         arguments: list[Any] = []
-        for each in self.parameters:
+        for each in self.parameters[:last]:
             arguments += self._taken(each, body)
         return tuple(arguments)
 
     def _taken(self, parameter: Parameter, body: dict[str, Any]) -> tuple[Any, ...]:
         name = parameter.name
         if name not in body:
-            return () if parameter.is_rest else (parameter.default,)
+            return (parameter.default,)
         where = f"argument '{name}' of {self.signature}"
         try:
             value = from_json(fitted(body[name], parameter.schema, where))
@@ -88,6 +91,12 @@ def _parameter(parameter: inspect.Parameter, hints: dict[str, Any]) -> Parameter
     required = parameter.default is inspect.Parameter.empty and not is_rest
     default = None if required or is_rest else parameter.default
     return Parameter(parameter.name, schema, required, default, is_rest)
+
+
+def _line(function: Any) -> int:
+    """Where it begins in its file; 0 for what is no plain function."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return 0 if code is None else int(code.co_firstlineno)
 
 
 def _hints(function: Any) -> dict[str, Any]:

@@ -2,26 +2,31 @@
 
 import asyncio
 import os
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from creek.cli.app import main
 from creek.client import NotDone, connect, copying
 from creek.client.line import dial
-from creek.cluster import clients, copies, wire
+from creek.cluster import clients, copies, taking, wire
 from creek.cluster.backup import (
     kept_as,
     read_head,
     requests_of,
 )
 from creek.cluster.config import Security, read_config
+from creek.cluster.driver import Driver
 from creek.cluster.server import Server
 from creek.datatypes.kv import KV
-from creek.errors import UsageError
+from creek.errors import StorageFault, UsageError
 from creek.load.ports import free_port
 from creek.protocol.dots import Dot
+from creek.protocol.drafts import Draft
 from creek.protocol.effects import Committed, Event
+from creek.protocol.request import Request
 from tests.cluster.house import PATIENCE_S, House, house, run
 from tests.cluster.keeping import back_up, own_state
 
@@ -151,6 +156,51 @@ def test_one_copy_at_a_time_and_none_for_who_is_gone(tmp_path: Path) -> None:
                     await asyncio.sleep(0.01)
             await back_up(cluster, path)
             assert read_head(path).length == 0
+
+    run(story())
+
+
+def test_a_copy_that_is_never_begun_holds_on_to_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its journal cannot be read; or nobody is there any more when it has been."""
+    reading = threading.Event()
+
+    def unreadable(*_: object) -> tuple[Request, ...]:
+        raise StorageFault("no journal")
+
+    def slow(*_: object) -> tuple[Request, ...]:
+        reading.wait(PATIENCE_S)
+        return ()
+
+    async def story() -> None:
+        async with house(tmp_path / "data", replicas=1) as cluster:
+            driver = cluster.servers[0].driver
+            taken: list[Any] = []
+
+            def draft() -> Draft:
+                made = Driver.draft(driver)
+                taken.append(made.registers)
+                return made
+
+            monkeypatch.setattr(driver, "draft", draft)
+            monkeypatch.setattr(taking, "_told", unreadable)
+            with pytest.raises(NotDone, match="no journal"):
+                await back_up(cluster, tmp_path / "first.backup", operations=True)
+
+            monkeypatch.setattr(taking, "_told", slow)
+            asking = asyncio.ensure_future(
+                back_up(cluster, tmp_path / "second.backup", operations=True)
+            )
+            async with asyncio.timeout(PATIENCE_S):
+                while len(taken) < 2:
+                    await asyncio.sleep(0.01)
+                asking.cancel()
+                while cluster.servers[0].desk.connections:
+                    await asyncio.sleep(0.01)
+                reading.set()
+                while not all(each.is_over for each in taken):
+                    await asyncio.sleep(0.01)
 
     run(story())
 

@@ -32,8 +32,12 @@ async def take(
     state = Gated(registers, driver.executor.gate)
     requests: tuple[Request, ...] = ()
     if operations:
-        await _until_durable(journal)
-        requests = await asyncio.to_thread(_told, Path(config.data), checkpoint)
+        try:
+            await _until_durable(journal)
+            requests = await asyncio.to_thread(_told, Path(config.data), checkpoint)
+        except BaseException:
+            state.close()
+            raise
     head = Head(
         cluster=config.cluster,
         replica=config.replica,

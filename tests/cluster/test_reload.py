@@ -3,13 +3,21 @@
 import asyncio
 import os
 import signal
+import ssl
 from pathlib import Path
 
 import pytest
 
+from creek.cluster import server
+from creek.cluster.certificates import Pair, issue, new_authority
+from creek.cluster.config import Security
+from creek.cluster.server import Server
+from creek.cluster.wire import address_of
 from creek.errors import UsageError
-from tests.cluster.house import PATIENCE_S, run
+from tests.cluster.house import PATIENCE_S, house, run
 from tests.cluster.processes import Processes
+
+HERE = ("127.0.0.1",)
 
 
 def test_tokens_are_taken_over_and_mistakes_are_told(tmp_path: Path) -> None:
@@ -46,5 +54,78 @@ def test_tokens_are_taken_over_and_mistakes_are_told(tmp_path: Path) -> None:
 
             config.write_text('strong_max = 7\n[security]\ntokens = {ann = "two"}\n')
             await reloaded(processes, "takes effect when the replica is started again: strong_max")
+
+            config.write_text('log = "json"\n')
+            await reloaded(processes, '"event":"configuration.reloaded"')
+            await put(processes, "")
+            config.write_text('log = "json"\nlog_level = "warning"\nstrong_max = 8\n')
+            before = processes.said(0).count("configuration.reloaded")
+            await reloaded(processes, '"event":"configuration.waits"')
+            assert processes.said(0).count("configuration.reloaded") == before
+
+    run(story())
+
+
+def test_certificates_and_whom_to_trust_are_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when an authority is replaced: first all trust the next one as well, and then they show
+    certificates of it."""
+    monkeypatch.setattr(server, "set_up_logs", lambda *_: None)  # those of the tests
+    old, new = new_authority("old", 1), new_authority("new", 1)
+    ours, next_ours = issue(old, "ours", HERE, 1), issue(new, "ours", HERE, 1)
+
+    def kept(name: str, data: bytes) -> str:
+        (tmp_path / name).write_bytes(data)
+        return str(tmp_path / name)
+
+    def security(authorities: tuple[Pair, ...], shown: Pair) -> Security:
+        return Security(
+            authority=kept(
+                "authority.pem", b"".join(each.certificate_pem() for each in authorities)
+            ),
+            certificate=kept("ours.pem", shown.certificate_pem()),
+            key=kept("ours-key.pem", shown.key_pem()),
+        )
+
+    def peer(shows: Pair, trusts: Pair) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=kept("trusted.pem", trusts.certificate_pem()))
+        context.load_cert_chain(
+            kept("peer.pem", shows.certificate_pem()), kept("peer-key.pem", shows.key_pem())
+        )
+        return context
+
+    async def is_heard(replica: Server, context: ssl.SSLContext) -> bool:
+        """Does the replica talk to another one that shows and trusts this?"""
+        host, port = address_of(replica.config.members[0])
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                reader, writer = await asyncio.open_connection(host, port, ssl=context)
+                heard = await reader.read(1)
+                writer.close()
+        except ssl.SSLError:
+            return False
+        return bool(heard)
+
+    async def story() -> None:
+        async with house(tmp_path / "data", 1, security=security((old,), ours)) as cluster:
+            replica = cluster.servers[0]
+
+            def reload(with_security: Security) -> None:
+                replica.reload(cluster.config(0, security=with_security))
+
+            assert await is_heard(replica, peer(ours, trusts=old))
+            assert not await is_heard(replica, peer(next_ours, trusts=old))
+            reload(security((old, new), ours))
+            assert await is_heard(replica, peer(next_ours, trusts=old))
+            assert not await is_heard(replica, peer(next_ours, trusts=new))
+            reload(security((old, new), next_ours))
+            assert await is_heard(replica, peer(ours, trusts=new))
+
+            with pytest.raises(UsageError, match="switched on or off"):
+                reload(Security())
+            with pytest.raises(UsageError, match="would be refused by the other replicas"):
+                reload(security((old,), next_ours))
+            assert await is_heard(replica, peer(ours, trusts=new))
 
     run(story())

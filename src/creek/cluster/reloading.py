@@ -18,13 +18,14 @@ def reload_certificates(
     before: ServerConfig, after: ServerConfig, contexts: Iterable[ssl.SSLContext]
 ) -> float | None:
     """For connections to come; answers when they expire, if there are any. Raises `UsageError`, and
-    then all stays as it was."""
+    then all stays as it was. Authorities are added to those that are trusted already."""
     if after.is_secured != before.is_secured:
         raise UsageError("encryption is switched on or off when the replica is started again")
     if not after.is_secured:
         return None
     expires = valid_until(after.security)
     for context in contexts:
+        context.load_verify_locations(after.security.authority)
         context.load_cert_chain(after.security.certificate, after.security.key)
     return expires
 

@@ -13,7 +13,7 @@ from creek.cluster.certificates import Pair, issue, new_authority
 from creek.cluster.config import Security
 from creek.cluster.server import Server
 from creek.cluster.wire import address_of
-from creek.errors import UsageError
+from creek.errors import CreekError, UsageError
 from tests.cluster.house import PATIENCE_S, house, run
 from tests.cluster.processes import Processes
 
@@ -42,8 +42,12 @@ def test_tokens_are_taken_over_and_mistakes_are_told(tmp_path: Path) -> None:
         with Processes(tmp_path, 1, configs={0: config}) as processes:
             await put(processes, "one")
 
-            configure('tokens = {ann = "two"}')
-            await reloaded(processes, "tokens, certificates and logging are taken over")
+            async with processes.client(0, token="one") as db:
+                await db.weak.get("lamp")
+                configure('tokens = {ann = "two"}')
+                await reloaded(processes, "tokens, certificates and logging are taken over")
+                with pytest.raises(CreekError, match="the token is missing, or none"):
+                    await db.weak.get("lamp")
             await put(processes, "two")
             with pytest.raises(UsageError, match="the token is missing, or none"):
                 await put(processes, "one")

@@ -64,6 +64,7 @@ class Connection(asyncio.Protocol):
         """Of those that were issued, and to which more may be said."""
         self._sessions: dict[int, int] = {}
         self.client = ""
+        self._token = ""
         self._silence = self._loop.call_later(HELLO_S, self._deny_silence)
 
     # --- asyncio ------------------------------------------------------------------------------
@@ -137,7 +138,7 @@ class Connection(asyncio.Protocol):
         elif not 0 < len(hello.client) <= CLIENT_LENGTH_MAX:
             raise MalformedMessage("a client has a name")
         else:
-            self.client = hello.client
+            self.client, self._token = hello.client, hello.token
             self._silence.cancel()
             names = desk.datatype.operations
             operations = tuple((name, desk.datatype.is_readonly(name)) for name in names)
@@ -208,6 +209,11 @@ class Connection(asyncio.Protocol):
             self._over(number)
             message = "too many calls wait to hear how they ended: this one will not"
             self._say(Refused(number, "busy", message, certain=False))
+
+    def look_at_token(self) -> None:
+        """Perhaps it is none any more."""
+        if self.client and not self._desk.allows(self._token):
+            self._deny("token", "the token is none any more that this replica knows")
 
     def close(self) -> None:
         if self._transport is not None:

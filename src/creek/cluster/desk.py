@@ -147,6 +147,12 @@ class Desk:
         for id in filter(self.knows, self.waiting.missing()):
             self.waiting.arrived(id)
 
+    def change_tokens(self, tokens: Mapping[str, str] | None) -> None:
+        """Those who may call with none of them are let go."""
+        self.tokens = tokens
+        for connection in tuple(self.connections):
+            connection.look_at_token()
+
     def allows(self, token: str) -> bool:
         return self.tokens is None or _is_known(token, self.tokens)
 

@@ -239,7 +239,7 @@ class Server:
         kept = {name: getattr(config, name) for name in RELOADED}
         self.config = msgspec.structs.replace(self.config, **kept)
         tokens = config.security.tokens
-        self.desk.tokens = _by_token(tokens) if tokens else None
+        self.desk.change_tokens(_by_token(tokens) if tokens else None)
         set_up_logs(config.log, config.log_level)
         self.events.info(
             "configuration.reloaded", "tokens, certificates and logging are taken over"

@@ -123,7 +123,7 @@ class Paths:
             raise Problem("origin", f"this machine is asked for as {request.host}: say localhost")
         if request.method == "OPTIONS" or request.path in OPEN or self._page.is_open(request):
             return
-        if not self._behind.allows(_token(request)):
+        if not self._behind.allows(asking.token_of(request)):
             raise Problem("token", "send 'Authorization: Bearer …' with a token of this cluster")
 
     # --- operations ---------------------------------------------------------------------------
@@ -290,11 +290,6 @@ def _is_this_machine(request: web.Request) -> bool:
     except ValueError:
         return False
     return host is not None and is_loopback(host)
-
-
-def _token(request: web.Request) -> str:
-    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" and token.isascii() else ""
 
 
 def _json(

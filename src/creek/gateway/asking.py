@@ -51,6 +51,12 @@ class Reading(NamedTuple):
     at: int | None
 
 
+def token_of(request: web.Request) -> str:
+    """Empty where there is none."""
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" and token.isascii() else ""
+
+
 async def body_of(request: web.Request, limits: Limits) -> Any:
     """What the JSON of a body says; nothing at all stands for an empty object."""
     try:

@@ -7,7 +7,7 @@ pages are reloaded, and then it stops and forgets.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import Any, Final
 
@@ -62,7 +62,7 @@ class Feed:
         self._looking: asyncio.Task[None] | None = None
         self._stopped = False
 
-    async def follow(self) -> AsyncIterator[tuple[str, Any] | None]:
+    async def follow(self) -> AsyncGenerator[tuple[str, Any] | None, None]:
         """`about` the replica, first and when that changes; how it is `now`; None when nothing has
         happened for a while."""
         self.pages += 1

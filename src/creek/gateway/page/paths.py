@@ -5,6 +5,7 @@ others do. Pages that another replica of the same cluster has served may follow 
 """
 
 import mimetypes
+from contextlib import aclosing
 from importlib.resources import files
 from typing import Final
 
@@ -89,8 +90,12 @@ class PagePaths:
             raise Problem("busy", f"{most} pages are open already: close one")
         stream = web.StreamResponse(headers={"Content-Type": EVENTS})
         await stream.prepare(request)
-        async for told in self._feed.follow():
-            await stream.write(b": still there\n\n" if told is None else event(*told))
+        token, allows = asking.token_of(request), self._server.desk.allows
+        async with aclosing(self._feed.follow()) as following:
+            async for told in following:
+                if not allows(token):
+                    break  # it was taken away meanwhile
+                await stream.write(b": still there\n\n" if told is None else event(*told))
         return stream
 
 

@@ -48,6 +48,16 @@ def test_the_same_grid_goes_on_in_its_folder(tmp_path: Path) -> None:
     assert not any((tmp_path / ".attempts").iterdir())
 
 
+def test_more_cells_go_on_in_the_same_folder_and_fewer_do_not(tmp_path: Path) -> None:
+    more = Grid("more", (*GRID.cells, *OTHER.cells))
+    output.prepare(tmp_path, GRID)
+    (tmp_path / "runs" / "one").mkdir()
+    output.prepare(tmp_path, more)
+    assert (tmp_path / "runs" / "one").exists()
+    with pytest.raises(UsageError, match=r"holds another grid \(more\)"):
+        output.prepare(tmp_path, GRID)
+
+
 def test_another_grid_is_refused_and_replaces_the_first_only_by_force(tmp_path: Path) -> None:
     output.prepare(tmp_path, GRID)
     (tmp_path / "runs" / "one").mkdir()

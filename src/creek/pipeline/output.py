@@ -4,9 +4,9 @@
     runs/CELL/       a run folder for each cell that is done
     failed/CELL.txt  what went wrong, and the command to replay, for each cell that failed
 
-A folder belongs to one grid. Whoever comes with the same grid goes on with it; another grid,
-another version of the code, or files that are not ours are refused, never mixed. Other stages put
-what they make beside these.
+A folder belongs to one grid. Whoever comes with the same grid, or with more cells, goes on with it;
+another grid, another version of the code, or files that are not ours are refused, never mixed.
+Other stages put what they make beside these.
 """
 
 import hashlib
@@ -100,6 +100,8 @@ def _foreign(out: Path, mark: dict[str, Any]) -> str | None:
         return f"{out} holds files that are not of a pipeline: name another folder"
     try:
         found = json.loads((out / MARK).read_bytes())
+        cells = {name: mark["cells"].get(name) for name in found["cells"]}
+        mark = {**mark, "cells": cells}  # there may be more
         differing = [key for key in ("schema_version", "cells", "code") if found[key] != mark[key]]
     except (ValueError, KeyError, TypeError):
         return f"{out / MARK} is damaged: name another folder, or replace it with --force"

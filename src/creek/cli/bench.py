@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from creek import tpcc
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.latencies import show_latencies
-from creek.cli.options import Duration
+from creek.cli.options import Duration, warehouses_option
 from creek.cli.output import complaints, program, show_json
 from creek.cluster.loop import run
 from creek.errors import UsageError
@@ -144,13 +144,7 @@ def kv(strong: float, reads: float, value_bytes: int, keys: int, **shared: Any) 
 
 
 @bench.command("tpcc", short_help="TPC-C's transactions.")
-@click.option(
-    "--warehouses",
-    default=5,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="How many TPC-C has.",
-)
+@warehouses_option
 @click.option(
     "--strong",
     type=click.FloatRange(0, 1),

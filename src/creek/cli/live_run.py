@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.latencies import show_latencies
-from creek.cli.options import Duration
+from creek.cli.options import Duration, warehouses_option
 from creek.cli.output import complaints, program
 from creek.cli.words import counted
 from creek.errors import CreekError, UsageError
@@ -22,7 +22,7 @@ from creek.history import LIVE, load_config, save
 from creek.load.live import WARM_UP_S, Asked, live
 from creek.load.meter import STRONG_STABLE, WEAK_TENTATIVE, Meter
 from creek.load.schedule import schedule
-from creek.simulation.fault_text import duration_text, fault_text
+from creek.simulation.fault_text import duration_text, fault_phrase
 from creek.simulation.faults import Crash, Fault, Heal, Partition, Restart
 
 REPLICAS: Final = 3
@@ -45,13 +45,7 @@ RECENT: Final = 1000
     type=click.FloatRange(min=0, min_open=True),
     help="Transactions in a second.  [default: a part of what this machine can do]",
 )
-@click.option(
-    "--warehouses",
-    default=5,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="How many TPC-C has.",
-)
+@warehouses_option
 @click.option(
     "--seed",
     type=click.IntRange(min=0),
@@ -170,7 +164,7 @@ class _Shown:
             self._say(f"{text} ...")
 
     def happened(self, fault: Fault) -> None:
-        self._say(f"{fault.at_us / 1e6:5.1f} s  {_words(fault)}")
+        self._say(f"{fault.at_us / 1e6:5.1f} s  {fault_phrase(fault)}")
 
     def measured(self, elapsed_s: float, meter: Meter) -> None:
         told = f"{max(0.0, elapsed_s):.0f} s"
@@ -182,18 +176,3 @@ class _Shown:
 
     def _say(self, line: str) -> None:
         self._console.print(line, soft_wrap=True)
-
-
-def _words(fault: Fault) -> str:
-    match fault:
-        case Crash(replica=replica):
-            return f"replica {replica} is killed (kill -9)"
-        case Restart(replica=replica):
-            return f"replica {replica} is started again"
-        case Partition(groups=groups):
-            sides = " | ".join(", ".join(map(str, group)) for group in groups)
-            return f"the network is cut: {sides}"
-        case Heal():
-            return "the network heals"
-        case _:
-            return fault_text(fault)

@@ -1,4 +1,5 @@
-"""The kinds of option values: durations, faults and scripted calls, read into the real thing.
+"""Options that several commands have, and the kinds of their values: durations, faults and scripted
+calls, read into the real thing.
 
 A value that cannot be meant raises `UsageError`, whose message says what is allowed; the command
 prints it and exits with code 2.
@@ -17,6 +18,14 @@ from creek.execution.datatype import DataType
 from creek.simulation.fault_text import UNITS_US, duration_text, parse_duration_us, parse_faults
 from creek.simulation.faults import Fault, check
 from creek.simulation.workload import Invocation
+
+warehouses_option = click.option(
+    "--warehouses",
+    default=5,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="How many TPC-C has.",
+)
 
 CALL_FORM = "'[strong] NAME [ARGUMENT ...] on REPLICA at TIME'"
 

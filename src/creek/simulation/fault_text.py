@@ -246,6 +246,22 @@ def rough_fault_text(fault: Fault) -> str:
     return f"{_body(fault, rough_duration_text, _rough)} at {rough_duration_text(fault.at_us)}"
 
 
+def fault_phrase(fault: Fault) -> str:
+    """What happens to real replicas, for people; without when."""
+    match fault:
+        case Crash(replica=replica):
+            return f"replica {replica} is killed (kill -9)"
+        case Restart(replica=replica):
+            return f"replica {replica} is started again"
+        case Partition(groups=groups):
+            sides = " | ".join(", ".join(map(str, group)) for group in groups)
+            return f"the network is cut: {sides}"
+        case Heal():
+            return "the network heals"
+        case _:
+            return _body(fault, duration_text, str)
+
+
 def rough_duration_text(duration_us: int) -> str:
     """A duration to three digits."""
     rounded_us = round(duration_us, min(0, 3 - len(str(abs(duration_us)))))

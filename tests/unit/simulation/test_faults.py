@@ -11,6 +11,7 @@ from creek.errors import BadValue, UnknownName
 from creek.simulation.fault_mix import fault_mix
 from creek.simulation.fault_text import (
     FORMS,
+    fault_phrase,
     fault_text,
     parse_duration_us,
     parse_fault,
@@ -207,3 +208,17 @@ def test_random_mixes_have_every_kind_of_fault_and_sometimes_none() -> None:
         type(each) for each in WRITTEN.values()
     } - {Die, Sever}
     assert () in mixes
+
+
+@pytest.mark.parametrize(
+    ("text", "phrase"),
+    [
+        ("crash 2 at 1s", "replica 2 is killed (kill -9)"),
+        ("restart 2 at 1s", "replica 2 is started again"),
+        ("partition 0|1,2 at 1s", "the network is cut: 0 | 1, 2"),
+        ("heal at 1s", "the network heals"),
+        ("loss 0.1 at 1s", "loss 0.1"),
+    ],
+)
+def test_a_fault_is_told_to_who_looks_on(text: str, phrase: str) -> None:
+    assert fault_phrase(parse_fault(text)) == phrase

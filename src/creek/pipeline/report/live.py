@@ -18,7 +18,7 @@ from creek.pipeline.report.partitions import by_run, faults_of
 from creek.pipeline.report.reading import Row
 from creek.pipeline.report.theme import Palette
 from creek.pipeline.schemas import ALL_KINDS
-from creek.simulation.fault_text import fault_text
+from creek.simulation.fault_text import fault_phrase, fault_text
 from creek.simulation.faults import Crash, Fault, Heal, Partition, Restart
 
 SHOWN_MAX: Final = 3
@@ -151,7 +151,7 @@ def _drawn(evidence: Evidence, palette: Palette, run: Row) -> LiveRun:
         text=f"{seconds:.0f} seconds of TPC-C with {run['warehouses'] or 'no'} warehouses on "
         f"{run['cores']} cores that everybody shares, the clients too.",
         faults=[
-            (f"{(each.at_us - run['begin_us']) / US_PER_S:.1f}{words.SPACE}s", _phrase(each))
+            (f"{(each.at_us - run['begin_us']) / US_PER_S:.1f}{words.SPACE}s", fault_phrase(each))
             for each in faults_of(run["faults"])
         ],
         groups=colours,
@@ -314,21 +314,6 @@ def _name(fault: Fault) -> str:
             return "cut " + "|".join(",".join(map(str, group)) for group in groups)
         case _:
             return fault_text(fault).partition(" at ")[0]
-
-
-def _phrase(fault: Fault) -> str:
-    match fault:
-        case Crash(replica=replica):
-            return f"replica {replica} is killed (kill -9)"
-        case Restart(replica=replica):
-            return f"replica {replica} is started again"
-        case Partition(groups=groups):
-            sides = " and ".join(", ".join(map(str, group)) for group in groups)
-            return f"the network is cut between {sides}"
-        case Heal():
-            return "the network heals"
-        case _:
-            return fault_text(fault)
 
 
 # --- in numbers ---------------------------------------------------------------------------------

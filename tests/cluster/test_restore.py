@@ -291,3 +291,23 @@ def test_a_replica_that_is_set_up_is_restored_where_its_file_says(
     assert any((tmp_path / "data").glob("*.journal"))
     assert main(["restore", str(backup), "--config", str(config)]) == 2
     assert "holds something" in capsys.readouterr().err
+
+
+def test_replicas_that_would_share_a_folder_are_not_restored(
+    backup: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    members = '[members]\n0 = "localhost:1"\n1 = "localhost:2"\n'
+    words = ["restore", str(backup)]
+    for replica in range(2):
+        Path(f"{replica}.toml").write_text(f'cluster = "b"\nreplica = {replica}\n{members}')
+        words += ["--config", f"{replica}.toml"]
+    assert main(words) == 2
+    assert "share a folder: name one for each" in capsys.readouterr().err
+    Path("0.toml").write_text(f'cluster = "b"\ndata = "."\n{members}')
+    assert main(words[:4]) == 2
+    assert "data is '.', where you are" in capsys.readouterr().err
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["0.toml", "1.toml"]

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from creek import tpcc
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.latencies import show_latencies
-from creek.cli.options import Duration, warehouses_option
+from creek.cli.options import Duration, NewFolder, warehouses_option
 from creek.cli.output import complaints, program, show_json
 from creek.cluster.loop import run
 from creek.errors import UsageError
@@ -95,7 +95,7 @@ def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
             click.option(
                 "--out",
-                type=click.Path(path_type=Path),
+                type=NewFolder(),
                 help="Keep the run there, recorded in full, for 'check' and the pipeline.",
             ),
         )

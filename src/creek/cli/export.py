@@ -10,6 +10,7 @@ from click.core import ParameterSource
 from creek.cli.backup import fetch
 from creek.cli.call import addresses_option, authority_option, token_option
 from creek.cli.exits import FINE, ILLEGAL
+from creek.cli.options import NewFolder
 from creek.cli.output import show_json
 from creek.client import NotDone
 from creek.errors import UsageError
@@ -17,7 +18,7 @@ from creek.errors import UsageError
 
 @click.command(short_help="Write what a cluster has committed as Parquet, for Spark.")
 @click.argument("backup", required=False, type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="The new folder.")
+@click.option("--out", type=NewFolder(), required=True, help="The new folder.")
 @click.option(
     "--recording",
     "recordings",

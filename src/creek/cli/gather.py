@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from creek.cli.exits import FINE
+from creek.cli.options import NewFolder
 from creek.cli.output import program
 from creek.history import gather as gathered
 from creek.history import save
@@ -12,7 +13,7 @@ from creek.history import save
 
 @click.command(short_help="Make a run of what live replicas recorded.")
 @click.argument("recordings", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="The new run folder.")
+@click.option("--out", type=NewFolder(), required=True, help="The new run folder.")
 def gather(recordings: Path, out: Path) -> int:
     """Make one run of what the replicas of a live cluster recorded into the folder RECORDINGS, or
     into folders inside it. Let them come to rest and stop them before.

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.latencies import show_latencies
-from creek.cli.options import Duration, warehouses_option
+from creek.cli.options import Duration, NewFolder, warehouses_option
 from creek.cli.output import complaints, program
 from creek.cli.words import counted
 from creek.errors import CreekError, UsageError
@@ -33,7 +33,7 @@ RECENT: Final = 1000
 
 
 @click.command("live-run", short_help="Drive a live cluster, break it meanwhile, and keep the run.")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="The new run folder.")
+@click.option("--out", type=NewFolder(), required=True, help="The new run folder.")
 @click.option("--duration", type=Duration(), default="15s", show_default=True, help="For how long.")
 @click.option(
     "--faults",

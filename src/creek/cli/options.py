@@ -49,6 +49,25 @@ class Duration(click.ParamType[int]):
         return duration_us
 
 
+class NewFolder(click.ParamType[Path]):
+    """A folder that is to be made."""
+
+    name = "path"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = Path(value)
+        refuse_here(path, param.opts[0] if param is not None else "a folder")
+        return path
+
+
+def refuse_here(path: Path, what: str) -> None:
+    """Whatever is written aside first, and moved into place when it is whole, cannot be put where
+    somebody stands."""
+    here = Path.cwd()
+    if path.resolve() in (here, *here.parents):
+        raise UsageError(f"{what} is '{path}', where you are: name a folder that is to be made")
+
+
 def read_faults(
     path: Path | None, entries: tuple[str, ...], replicas: int, duration_us: int
 ) -> tuple[Fault, ...]:

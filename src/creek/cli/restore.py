@@ -9,7 +9,7 @@ import click
 from creek.cli.backup import described
 from creek.cli.config_text import config_text
 from creek.cli.exits import FINE
-from creek.cli.options import import_from_here
+from creek.cli.options import import_from_here, refuse_here
 from creek.cli.output import program
 from creek.cli.words import counted
 from creek.cluster.backup import Head, read_head
@@ -113,11 +113,16 @@ def _as_configured(paths: tuple[Path, ...]) -> _Plan:
         _refuse_other(first, other)
     if len({each.replica for each in configs.values()}) < len(configs):
         raise UsageError("two of the configuration files are of the same replica")
+    folders = {each.replica: Path(each.data) for each in configs.values()}
+    for folder in folders.values():
+        refuse_here(folder, "data")
+    if len({each.resolve() for each in folders.values()}) < len(folders):
+        raise UsageError("two of the configuration files share a folder: name one for each")
     return _Plan(
         first.cluster,
         first.datatype,
         tuple(sorted(first.members)),
-        {each.replica: Path(each.data) for each in configs.values()},
+        folders,
         {each.replica: path for path, each in configs.items()},
     )
 

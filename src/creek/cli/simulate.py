@@ -21,7 +21,7 @@ from creek.cli.choosing import (
 )
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.fault_help import fault_help
-from creek.cli.options import CALL_FORM, Duration
+from creek.cli.options import CALL_FORM, Duration, NewFolder
 from creek.cli.output import program, show, show_json, show_table
 from creek.cli.peak import peak_table
 from creek.cli.pipeline import loaded
@@ -187,9 +187,7 @@ def _help_faults(context: click.Context, parameter: click.Parameter, asked: bool
     help="Execute every operation twice, and all again in another process, and compare.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="Keep the run in this folder, for creek check."
-)
+@click.option("--out", type=NewFolder(), help="Keep the run in this folder, for creek check.")
 @click.option(
     "--help-faults",
     is_flag=True,

@@ -137,7 +137,8 @@ class Calls:
         self._grow(call.size)
 
     def drop(self, call: Call) -> None:
-        del self._calls[call.id]
+        if self._calls.pop(call.id, None) is None:
+            return  # it was the oldest meanwhile
         self.size -= call.size
         call.grew = lambda size: None
 

@@ -58,7 +58,8 @@ class PagePaths:
             return False
         if trial is not None and numeric(origin) in trial.pages.values():
             return True
-        return request.path == WATCH and origin in self._server.peers.http.values()
+        fellows = map(numeric, self._server.peers.http.values())
+        return request.path == WATCH and numeric(origin) in fellows
 
     async def welcome(self, request: web.Request, response: web.StreamResponse) -> None:
         if self.is_visited(request):

@@ -70,7 +70,7 @@ def test_what_breaks_behind_a_page_is_heard_of_too(
         async with asyncio.timeout(PATIENCE_S):
             await found.over.wait()
         assert isinstance(found.failure, Bug)
-        await pages.aclose()  # type: ignore[attr-defined]
+        await pages.aclose()
         await gateway.stop()
         await cluster.stop()
 

@@ -5,7 +5,7 @@ import { drawLife } from "./life.js";
 import { Column } from "./lists.js";
 import { badge, made, say } from "./made.js";
 import { Map_ } from "./map.js";
-import { follow, useToken } from "./streams.js";
+import { follow, hasToken, useToken } from "./streams.js";
 import { Trial } from "./trial.js";
 import { duration, headline, listed } from "./words.js";
 
@@ -78,13 +78,18 @@ function hearing(which) {
       soon();
     },
     lost(status) {
-      if (status === 401) byId("token").hidden = false;
+      if (status === 401) askForToken();
       const known = cluster.replicas.get(which());
       if (known?.live) history.note("bad", `replica ${which()} does not answer`);
       if (known) known.live = false;
       soon();
     },
   };
+}
+
+function askForToken() {
+  byId("token").hidden = false;
+  say(byId("token").querySelector("label"), hasToken() ? "The cluster does not know this token: try another." : "This cluster asks for a token.");
 }
 
 function learn(about) {

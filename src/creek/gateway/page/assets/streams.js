@@ -11,6 +11,8 @@ export function useToken(text) {
   try { sessionStorage.setItem("creek-token", text); } catch { /* a private window */ }
 }
 
+export const hasToken = () => Boolean(token);
+
 export const credentials = () => (token ? { Authorization: `Bearer ${token}` } : {});
 
 /** `hears.about(data)`, `hears.now(data)`, `hears.lost(status)`; `status` is 0 when nobody is there. */

@@ -14,7 +14,8 @@ from creek.cluster.tasks import Tasks
 from creek.cluster.watch import Watch
 from creek.gateway import Gateway
 from creek.gateway.page.feed import Feed
-from tests.cluster.house import PATIENCE_S, House, run
+from creek.schemes.creek import CreekReplica
+from tests.cluster.house import PATIENCE_S, House, house, run
 
 
 class Bug(Exception):
@@ -87,5 +88,24 @@ def test_tasks_are_stopped_without_a_word() -> None:
         await tasks.stop()
         assert waiting.cancelled()
         assert not heard
+
+    run(story())
+
+
+@pytest.mark.parametrize("execution", ["inline", "threads"])
+def test_a_replica_stops_when_it_cannot_execute(
+    execution: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CreekReplica, "run", breaks)
+
+    async def story() -> None:
+        async with (
+            house(tmp_path, 1, execution=execution) as cluster,
+            cluster.client(0) as db,
+            asyncio.timeout(PATIENCE_S),
+        ):
+            db.weak.put("a", 1)
+            await cluster.servers[0].over.wait()
+            assert isinstance(cluster.servers[0].failure, Bug)
 
     run(story())

@@ -46,11 +46,14 @@ class Executor(Protocol):
 
 
 class Inline:
-    def __init__(self, watchdog: Watchdog) -> None:
+    """`broke` is called when a task cannot be carried out, and then no other is."""
+
+    def __init__(self, watchdog: Watchdog, broke: Callable[[Exception], None]) -> None:
         self.gate: AbstractContextManager[None] = nullcontext()
         self.executions = 0
         self.executing_s = 0.0
         self._watchdog = watchdog
+        self._broke = broke
         self._loop = asyncio.get_running_loop()
         self._tasks: deque[Task] = deque()
         self._working = False
@@ -72,7 +75,13 @@ class Inline:
         self._tasks.clear()
 
     def _work(self) -> None:
-        """A turn."""
+        try:
+            self._take_turn()
+        except Exception as error:
+            self._broke(error)
+            raise
+
+    def _take_turn(self) -> None:
         tasks, watchdog = self._tasks, self._watchdog
         begun = now = time.monotonic()
         while tasks:

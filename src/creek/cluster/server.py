@@ -269,7 +269,7 @@ class Server:
         self.watchdog = Watchdog(self.config.operation_limit, self.events)
         self.watchdog.start()
         if self.config.execution == "inline":
-            return Inline(self.watchdog), datatype
+            return Inline(self.watchdog, self._broke), datatype
         gate = Gate()
         return Threaded(gate, self.watchdog, self._broke), Guarded(datatype, gate)
 

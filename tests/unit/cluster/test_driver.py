@@ -67,7 +67,7 @@ def driven(
     return Driver(
         cast(Replica, replica),
         disk,
-        Inline(Watchdog(1.0, EventLog(0))),
+        Inline(Watchdog(1.0, EventLog(0)), _raise),
         send=lambda *_: None,
         send_snapshot=lambda drawn: None if snapshots is None else snapshots.append(drawn),
         respond=lambda response: left.append(response.kind),

@@ -19,12 +19,15 @@ from creek.execution.datatype import DataType, StandIn
 from creek.execution.execution import Execution
 from creek.execution.keys import place, prefix_range
 from creek.execution.transaction import ABSENT, View
+from creek.protocol.members import MEMBERS
 from creek.protocol.request import Operation, Outcome, Request
 from creek.protocol.values import Key
 
 ONCE: Final = "creek.once"
 FORGET: Final = "creek.forget"
 CLIENTS: Final = "creek.client"
+OURS: Final = (CLIENTS, MEMBERS)
+"""With what the keys of registers begin that no operation of a client may write."""
 
 CALLS_KEPT: Final = 1024
 """Of each client: of those that it may ask for again, the numbers differ by less."""
@@ -77,7 +80,18 @@ class Once(StandIn):
             return self._run_once(request, view, client, number, Operation(called, rest))
         if name == FORGET and tuple(map(type, arguments)) == (int, str, int):
             return self._forget(view, *arguments)
-        return self._called.run(request, view)
+        return self._run(request, view)
+
+    def _run(self, request: Request, view: View) -> Execution:
+        """What a client called; it leaves alone what is not its own."""
+        execution = self._called.run(request, view)
+        if request.operation.name != MEMBERS:
+            for written in (execution.writes, execution.adds):
+                for key in written:
+                    if type(key) is tuple and key and key[0] in OURS:
+                        what = f"BadValue: register {key!r} belongs to Creek: choose another name"
+                        return Execution(Outcome(None, what), reads=execution.reads)
+        return execution
 
     def _run_once(
         self, request: Request, view: View, client: str, number: int, operation: Operation
@@ -90,7 +104,7 @@ class Once(StandIn):
                 value, error = None, f"NumberUsed: call {number} of {client} was another operation"
             return Execution(Outcome(value, error), reads=1)
         inner = msgspec.structs.replace(request, operation=operation)
-        execution = self._called.run(inner, view)
+        execution = self._run(inner, view)
         outcome = execution.outcome
         value, error = outcome.value, outcome.error
         if len(_encode(value)) > ANSWER_KEPT_MAX:

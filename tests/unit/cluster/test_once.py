@@ -1,0 +1,66 @@
+"""A data type whose calls are executed once, and what of the state is Creek's and not its own."""
+
+from typing import Any
+
+import pytest
+
+from creek import DataType
+from creek.cluster.once import CLIENTS, Once, call_once, forget_calls
+from creek.execution.transaction import ABSENT, Transaction
+from creek.execution.undo import StateObject
+from creek.protocol.dots import Dot
+from creek.protocol.members import MEMBERS
+from creek.protocol.request import Operation, Request
+from creek.protocol.values import Key
+
+ANYTHING = DataType("anything")
+
+
+@ANYTHING.operation
+def put(tx: Transaction, key: Any, value: Any) -> None:
+    tx.put(key, value)
+
+
+@ANYTHING.operation
+def add(tx: Transaction, key: Any) -> None:
+    tx.add(key, 1)
+
+
+@ANYTHING.operation
+def delete(tx: Transaction, key: Any) -> None:
+    tx.delete(key)
+
+
+class Machine:
+    def __init__(self) -> None:
+        self.state = StateObject(Once(ANYTHING))
+        self._calls = 0
+
+    def call(self, operation: Operation) -> Any:
+        """What it answers, or the error."""
+        self._calls += 1
+        request = Request(self._calls, Dot(0, self._calls), operation, False)
+        outcome = self.state.execute(request)
+        return outcome.error or outcome.value
+
+
+@pytest.mark.parametrize("by", ["ann", ""])
+@pytest.mark.parametrize("key", [(CLIENTS, "ann", 1), (CLIENTS,), (MEMBERS,), (MEMBERS, 7)])
+@pytest.mark.parametrize(("name", "rest"), [("put", (5,)), ("add", ()), ("delete", ())])
+def test_registers_of_creek_are_written_by_no_operation(
+    name: str, rest: tuple[int, ...], key: Key, by: str
+) -> None:
+    machine = Machine()
+    operation = Operation(name, (key, *rest))
+    answer = machine.call(call_once(by, 7, operation) if by else operation)
+
+    assert "belongs to Creek: choose another name" in answer
+    assert machine.state.read(key) is ABSENT
+    assert machine.call(forget_calls(10)) == (1 if by else 0,), "nothing else is there"
+
+
+def test_other_registers_are_written_by_any_name() -> None:
+    machine = Machine()
+    for key in ("creek.client", (), ("creek",), ("ann", CLIENTS), 3):
+        machine.call(Operation("put", (key, 5)))
+        assert machine.state.read(key) == 5

@@ -10,8 +10,8 @@ from creek.cluster.backup import (
     read_head,
     registers_of,
 )
-from creek.cluster.once import CLIENTS
 from creek.cluster.restore import restore
+from creek.execution.keys import CLIENTS
 from tests.cluster.house import House
 
 

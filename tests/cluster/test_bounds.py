@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from creek.client import NotDone
-from creek.cluster.once import CLIENTS, LOOKED_AT_ONCE, Once, call_once, forget_calls
+from creek.cluster.once import LOOKED_AT_ONCE, Once, call_once, forget_calls
 from creek.datatypes.kv import KV
 from creek.errors import BadValue
+from creek.execution.keys import CLIENTS
 from creek.execution.undo import StateObject
 from creek.protocol.dots import Dot
 from creek.protocol.request import Operation, Request

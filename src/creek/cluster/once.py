@@ -17,7 +17,7 @@ import msgspec
 
 from creek.execution.datatype import DataType, StandIn
 from creek.execution.execution import Execution
-from creek.execution.keys import place, prefix_range
+from creek.execution.keys import CLIENTS, OURS, place, prefix_range
 from creek.execution.transaction import ABSENT, View
 from creek.protocol.members import MEMBERS
 from creek.protocol.request import Operation, Outcome, Request
@@ -25,9 +25,6 @@ from creek.protocol.values import Key
 
 ONCE: Final = "creek.once"
 FORGET: Final = "creek.forget"
-CLIENTS: Final = "creek.client"
-OURS: Final = (CLIENTS, MEMBERS)
-"""With what the keys of registers begin that no operation of a client may write."""
 
 CALLS_KEPT: Final = 1024
 """Of each client: of those that it may ask for again, the numbers differ by less."""

@@ -4,12 +4,15 @@ Integers come first, then strings by code point, then tuples, component by compo
 rule; a tuple comes right before its extensions. A key's *place* is a flat tuple that Python
 compares in that order. A range of keys is a half-open range of places, so that it can end where no
 key is: after every key that starts with a prefix, for instance. Must not know what is stored.
+
+Registers that Creek keeps for itself stand behind all others, where no operation looks.
 """
 
 from typing import Any, Final, TypeAlias
 
 from creek.errors import BadValue
 from creek.execution.carriable import INT_MAX, INT_MIN, problem
+from creek.protocol.members import MEMBERS
 from creek.protocol.values import Key
 
 Place: TypeAlias = tuple[Any, ...]
@@ -18,8 +21,13 @@ _INT: Final = 0
 _STR: Final = 1
 _TUPLE: Final = 2
 _END: Final = 3
+_BEHIND: Final = 4
 FIRST_PLACE: Final[Place] = ()
 LAST_PLACE: Final[Place] = (_END,)
+
+CLIENTS: Final = "creek.client"
+OURS: Final = frozenset((CLIENTS, MEMBERS))
+"""With what the keys of registers begin that Creek keeps for itself."""
 
 
 def check_key(key: Any) -> None:
@@ -41,7 +49,7 @@ def check_key(key: Any) -> None:
 def place(key: Key) -> Place:
     """Where `key` stands among all keys."""
     if isinstance(key, tuple):
-        flat: list[str | int] = [_TUPLE]
+        flat: list[str | int] = [_BEHIND if key and key[0] in OURS else _TUPLE]
         for each in key:
             flat += (_STR, each) if type(each) is str else (_INT, each)
         return tuple(flat)

@@ -287,6 +287,7 @@ def _scan_range(prefix: Any, start: Any, stop: Any) -> tuple[Place, Place]:
             raise BadValue(f"a prefix is a str or a tuple, not a {type(prefix).__name__}")
         check_key(prefix)
         low, high = prefix_range(prefix)
+        high = min(high, LAST_PLACE)
     if start is not None:
         check_key(start)
         low = max(low, place(start))

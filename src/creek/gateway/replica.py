@@ -7,10 +7,9 @@ from creek.cluster.config import is_loopback
 from creek.cluster.desk import Desk
 from creek.cluster.exposition import families, lag
 from creek.cluster.metrics import text_of
-from creek.cluster.once import CLIENTS
 from creek.cluster.server import Server
 from creek.cluster.wire import Answer, Call, Issued, Refused, address_of
-from creek.execution.keys import Place, prefix_range
+from creek.execution.keys import LAST_PLACE, Place
 from creek.gateway.behind import Asked, Items, Said
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Kind, Response
@@ -66,13 +65,10 @@ class LiveReplica:
 
     def committed_items(self, length: int, start: Place, stop: Place) -> Items:
         driver = self._server.driver
-        ours, behind_ours = prefix_range((CLIENTS,))
-        items = driver.replica.committed_items
-        with driver.executor.gate:
-            if start < ours:
-                yield from items(length, start, min(stop, ours))
-            if stop > behind_ours:
-                yield from items(length, max(start, behind_ours), stop)
+        stop = min(stop, LAST_PLACE)
+        if start < stop:
+            with driver.executor.gate:
+                yield from driver.replica.committed_items(length, start, stop)
 
     def metrics(self) -> str:
         return text_of(families(self._server))

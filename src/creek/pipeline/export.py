@@ -23,8 +23,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from creek.cluster.backup import Deleted, Head, contents, read_head, registers_of, requests_of
-from creek.cluster.once import CLIENTS, ONCE, called
+from creek.cluster.once import ONCE, called
 from creek.errors import StorageFault, UsageError
+from creek.execution.keys import CLIENTS
 from creek.gateway.values import to_json
 from creek.history import gather
 from creek.history.recording import Started, frames

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from creek import DataType
-from creek.cluster.once import CLIENTS, Once, call_once, forget_calls
+from creek.cluster.once import Once, call_once, forget_calls
+from creek.execution.keys import CLIENTS
 from creek.execution.transaction import ABSENT, Transaction
 from creek.execution.undo import StateObject
 from creek.protocol.dots import Dot
@@ -29,6 +30,11 @@ def add(tx: Transaction, key: Any) -> None:
 @ANYTHING.operation
 def delete(tx: Transaction, key: Any) -> None:
     tx.delete(key)
+
+
+@ANYTHING.operation(readonly=True)
+def everything(tx: Transaction, prefix: Any = None) -> Any:
+    return tuple(key for key, _ in tx.scan(prefix))
 
 
 class Machine:
@@ -64,3 +70,14 @@ def test_other_registers_are_written_by_any_name() -> None:
     for key in ("creek.client", (), ("creek",), ("ann", CLIENTS), 3):
         machine.call(Operation("put", (key, 5)))
         assert machine.state.read(key) == 5
+
+
+def test_a_scan_of_everything_shows_nothing_of_creek() -> None:
+    machine = Machine()
+    for number, key in enumerate([3, "a", ("creek",), ("zebra", 1)]):
+        machine.call(call_once("ann", number, Operation("put", (key, number))))
+
+    assert machine.call(Operation("everything")) == (3, "a", ("creek",), ("zebra", 1))
+    assert machine.call(Operation("everything", ((),))) == (("creek",), ("zebra", 1))
+    assert machine.call(Operation("everything", ((CLIENTS,),))) == ()
+    assert len([key for key, _ in machine.state.items()]) == 8

@@ -19,6 +19,7 @@ from creek.cluster.backup import (
 )
 from creek.cluster.config import Security, read_config
 from creek.cluster.driver import Driver
+from creek.cluster.membership import ADD, REMOVE
 from creek.cluster.server import Server
 from creek.datatypes.kv import KV
 from creek.errors import StorageFault, UsageError
@@ -254,6 +255,28 @@ def test_a_token_is_asked_for(tmp_path: Path) -> None:
             with pytest.raises(UsageError, match="token"):
                 await back_up(cluster, tmp_path / "one.backup")
             await back_up(cluster, tmp_path / "one.backup", token="secret")
+
+    run(story())
+
+
+def test_who_may_call_may_not_have_everything_where_there_are_admins(tmp_path: Path) -> None:
+    async def story() -> None:
+        security = Security(tokens={"till": "one", "ann": "two"}, admins=("ann",))
+        path = tmp_path / "one.backup"
+        async with house(tmp_path / "data", replicas=1, security=security) as cluster:
+            with pytest.raises(NotDone, match="this token may call operations, and not take"):
+                await back_up(cluster, path, token="one")
+            await back_up(cluster, path, token="two")
+            async with (
+                cluster.client(token="one") as till,
+                cluster.client(token="two") as ann,
+            ):
+                await till.strong.put("lamp", 3)
+                for change in ((ADD, "127.0.0.1:1"), (REMOVE, 0)):
+                    with pytest.raises(NotDone, match="and not change the members"):
+                        await till.strong(*change)
+                with pytest.raises(NotDone, match="replica 0 is the last one"):
+                    await ann.strong(REMOVE, 0)
 
     run(story())
 

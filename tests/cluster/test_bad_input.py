@@ -211,6 +211,9 @@ def test_a_peer_that_is_none_is_left_alone(said: bytes, reason: str, tmp_path: P
         ("clients = 'here'", "'here' is not an address: write HOST:PORT"),
         ("clients = '0.0.0.0:7100'", "nothing is encrypted: set security.authority"),
         ("[security]\nkey = 'x'", "security needs all of authority, certificate and key"),
+        ("[security]\ntokens = {ann = ''}", "that of ann is empty, and everybody could call"),
+        ("[security]\ntokens = {ann = 'x', bob = 'x'}", "ann and bob have the same"),
+        ("[security]\nadmins = ['ann']", "security.admins: ann has no token"),
         ("data = ", "Invalid value"),
     ],
 )

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from creek.cluster.config import Security
+from creek.cluster.tokens import Tokens
 from creek.cluster.trial import Trial
 from creek.gateway.limits import Limits
 from creek.gateway.page import feed
@@ -52,7 +53,7 @@ def test_everybody_may_have_the_page_and_who_has_a_token_what_it_shows(tmp_path:
             known = {"Authorization": "Bearer s3cret"}
             following = watched(http, headers=known)
             assert (await anext(following)).name == "about"
-            http.cluster.servers[0].desk.change_tokens({"another": "till"})
+            http.cluster.servers[0].desk.change_tokens(Tokens(Security(tokens={"till": "new"})))
             async for _ in following:  # until it ends
                 pass
             assert (await http.get("/watch", headers=known)).problem == "token"

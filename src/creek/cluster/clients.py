@@ -64,7 +64,7 @@ class Connection(asyncio.Protocol):
         """Of those that were issued, and to which more may be said."""
         self._sessions: dict[int, int] = {}
         self.client = ""
-        self._token = ""
+        self.token = ""
         self._silence = self._loop.call_later(HELLO_S, self._deny_silence)
 
     # --- asyncio ------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ class Connection(asyncio.Protocol):
             case StatusRequest(number=number):
                 self._say(Status(number, self._desk.status()))
             case CopyRequest():
-                self._desk.copies.begin(self, message, self._say)
+                self._copy(message)
             case MoreRequest():
                 self._say(self._desk.copies.more(self, message))
                 self._flush()  # a piece is large: whoever does not read it gets no more
@@ -131,14 +131,14 @@ class Connection(asyncio.Protocol):
         if version is None:
             spoken = f"{WIRE_OLDEST} to {WIRE_VERSION}"
             self._deny("version", f"this replica speaks version {spoken}, not {hello.version}")
-        elif not desk.allows(hello.token):
+        elif not desk.tokens.allow(hello.token):
             self._deny("token", "the token is missing, or none that this replica knows")
         elif hello.datatype not in ("", desk.datatype.name):
             self._deny("datatype", f"'{desk.datatype.name}' is replicated, not '{hello.datatype}'")
         elif not 0 < len(hello.client) <= CLIENT_LENGTH_MAX:
             raise MalformedMessage("a client has a name")
         else:
-            self.client, self._token = hello.client, hello.token
+            self.client, self.token = hello.client, hello.token
             self._silence.cancel()
             names = desk.datatype.operations
             operations = tuple((name, desk.datatype.is_readonly(name)) for name in names)
@@ -153,6 +153,14 @@ class Connection(asyncio.Protocol):
         self._calls[call.number] = call
         self._desk.under_way += 1
         self._desk.call(self, call)
+
+    def _copy(self, asked: CopyRequest) -> None:
+        if self._desk.tokens.allow_all(self.token):
+            self._desk.copies.begin(self, asked, self._say)
+        else:
+            self._desk.count("token")
+            message = "this token may call operations, and not take a copy of all there is"
+            self._say(Refused(asked.number, "token", message))
 
     def again(self, number: int) -> None:
         """What the call waited for is here."""
@@ -212,7 +220,7 @@ class Connection(asyncio.Protocol):
 
     def look_at_token(self) -> None:
         """Perhaps it is none any more."""
-        if self.client and not self._desk.allows(self._token):
+        if self.client and not self._desk.tokens.allow(self.token):
             self._deny("token", "the token is none any more that this replica knows")
 
     def close(self) -> None:

@@ -47,6 +47,8 @@ class Security(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The private key that belongs to it."""
     tokens: dict[str, str] = {}
     """Who may call: token by name."""
+    admins: tuple[str, ...] = ()
+    """Whose of these tokens may also change the members and take backups; without any: all."""
     plain: bool = False
     """Let others than this machine connect without any of it."""
 
@@ -114,6 +116,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         secured = (self.security.authority, self.security.certificate, self.security.key)
         if any(secured) and not all(secured):
             raise BadValue("security needs all of authority, certificate and key, or none")
+        _check_tokens(self.security)
         for address in filter(None, (*self.members.values(), self.clients, self.http)):
             host, _ = address_of(address)
             if not (all(secured) or self.security.plain or is_loopback(host)):
@@ -149,6 +152,19 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     @property
     def peers(self) -> dict[int, tuple[str, int]]:
         return {replica: address_of(text) for replica, text in sorted(self.members.items())}
+
+
+def _check_tokens(security: Security) -> None:
+    whose: dict[str, str] = {}
+    for name, token in security.tokens.items():
+        if not token:
+            raise BadValue(f"security.tokens: that of {name} is empty, and everybody could call")
+        if token in whose:
+            raise BadValue(f"security.tokens: {whose[token]} and {name} have the same")
+        whose[token] = name
+    for name in security.admins:
+        if name not in security.tokens:
+            raise BadValue(f"security.admins: {name} has no token")
 
 
 def is_loopback(host: str) -> bool:

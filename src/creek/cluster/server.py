@@ -34,6 +34,7 @@ from creek.cluster.security import valid_until
 from creek.cluster.status import status_of
 from creek.cluster.taking import take
 from creek.cluster.tasks import Tasks
+from creek.cluster.tokens import Tokens
 from creek.cluster.trial import Trial
 from creek.cluster.upkeep import (
     compare_digests,
@@ -156,7 +157,7 @@ class Server:
             status=self.status,
             count=self._count,
             copies=Copies(self._take, self.tasks.spawn),
-            tokens=_by_token(config.security.tokens) if config.security.tokens else None,
+            tokens=Tokens(config.security),
         )
         self.driver = Driver(
             replica,
@@ -238,8 +239,7 @@ class Server:
         waiting = waiting_keys(self.config, config)
         kept = {name: getattr(config, name) for name in RELOADED}
         self.config = msgspec.structs.replace(self.config, **kept)
-        tokens = config.security.tokens
-        self.desk.change_tokens(_by_token(tokens) if tokens else None)
+        self.desk.change_tokens(Tokens(config.security))
         set_up_logs(config.log, config.log_level)
         self.events.info(
             "configuration.reloaded", "tokens, certificates and logging are taken over"
@@ -468,7 +468,3 @@ class Server:
             await asyncio.sleep(WATCH_S)
             leader = self.driver.replica.leader()
             watch.look(leader, self.peers.connected(), self.refused_by_reason())
-
-
-def _by_token(tokens: dict[str, str]) -> dict[str, str]:
-    return {token: name for name, token in tokens.items()}

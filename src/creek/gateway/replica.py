@@ -31,11 +31,11 @@ class LiveReplica:
         return caller.enough
 
     def allows(self, token: str) -> bool:
-        return self._server.desk.allows(token)
+        return self._server.desk.tokens.allow(token)
 
     def trusts_this_machine(self) -> bool:
         host, _ = address_of(self._server.config.http)
-        return self._server.desk.tokens is None and is_loopback(host)
+        return not self._server.desk.tokens.are_needed and is_loopback(host)
 
     def count(self, reason: str) -> None:
         self._server.desk.count(reason)
@@ -81,6 +81,7 @@ class _Caller:
         self._desk = desk
         self._hear = hear
         self.client = asked.client
+        self.token = ""  # members are not changed over HTTP
         self._call = Call(
             asked.number,
             asked.operation,

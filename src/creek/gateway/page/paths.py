@@ -91,10 +91,10 @@ class PagePaths:
             raise Problem("busy", f"{most} pages are open already: close one")
         stream = web.StreamResponse(headers={"Content-Type": EVENTS})
         await stream.prepare(request)
-        token, allows = asking.token_of(request), self._server.desk.allows
+        token, desk = asking.token_of(request), self._server.desk
         async with aclosing(self._feed.follow()) as following:
             async for told in following:
-                if not allows(token):
+                if not desk.tokens.allow(token):
                     break  # it was taken away meanwhile
                 await stream.write(b": still there\n\n" if told is None else event(*told))
         return stream

@@ -161,9 +161,10 @@ class Database:
         if message.operation not in self._operations:
             what = f"operation of {self.welcome.datatype}"
             raise UnknownName(what, message.operation, tuple(self._operations))
+        if is_row(message.arguments):
+            return  # as almost always
         for position, argument in enumerate(message.arguments, 1):
-            if not is_row(argument):
-                refuse_uncarriable(argument, f"argument {position} of {message.operation}")
+            refuse_uncarriable(argument, f"argument {position} of {message.operation}")
 
     # --- keeping a replica at hand ----------------------------------------------------------------
 

@@ -160,28 +160,30 @@ class Exchange:
     # --- what is heard ----------------------------------------------------------------------------
 
     def heard(self, message: wire.ToClient) -> None:
-        match message:
-            case wire.Answer(number=number):
-                call = self._calls.get(number)
-                if call is not None:
-                    self._answered(call, message)
-            case wire.Issued(number=number, id=id):
-                call = self._calls.get(number)
-                if call is not None:
-                    call.id = id
-            case wire.Refused(number=number):
-                call = self._calls.get(number)
-                if call is not None:
-                    self._refused(call, message)
-            case _:
-                raise MalformedMessage(f"unexpected: {type(message).__name__}")
+        if isinstance(message, wire.Answer):
+            call = self._calls.get(message.number)
+            if call is not None:
+                self._answered(call, message)
+        elif isinstance(message, wire.Issued):
+            call = self._calls.get(message.number)
+            if call is not None:
+                call.id = message.id
+        elif isinstance(message, wire.Refused):
+            call = self._calls.get(message.number)
+            if call is not None:
+                self._refused(call, message)
+        else:
+            raise MalformedMessage(f"unexpected: {type(message).__name__}")
 
     def _answered(self, call: Call, answer: wire.Answer) -> None:
+        was_answered = call.is_answered
         call.answered(answer)
-        if call.id is not None:
-            self._note(call.message.session, call.id)
         if call.is_over:
             del self._calls[answer.number]
+        if was_answered:
+            return  # this is how it ended
+        if call.id is not None:
+            self._note(call.message.session, call.id)
         if call.is_answered:
             self._done(answer.number)
 

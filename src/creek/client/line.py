@@ -3,11 +3,13 @@
 import asyncio
 import ssl
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from creek.client.errors import NotDone
 from creek.cluster import wire
 from creek.errors import MalformedMessage, UsageError
+
+_ABOUT_CALLS: Final[frozenset[type]] = frozenset((wire.Issued, wire.Answer, wire.Refused))
 
 
 class Line(asyncio.Protocol):
@@ -23,6 +25,8 @@ class Line(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._out: list[bytes] = []
         self._asked: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._usual: frozenset[type] = frozenset()
+        """What is passed on without a look."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
@@ -42,7 +46,11 @@ class Line(asyncio.Protocol):
         self.pieces += 1
         try:
             for payload in self._frames.feed(data):
-                self._hear(wire.to_client(payload))
+                message = wire.to_client(payload)
+                if type(message) in self._usual:
+                    self._heard(message)
+                else:
+                    self._hear(message)
         except MalformedMessage as error:
             if not self.first.done():
                 self.first.set_exception(error)
@@ -79,6 +87,7 @@ class Line(asyncio.Protocol):
             if not isinstance(message, wire.Welcome | wire.Denied):
                 raise MalformedMessage("a replica says first who it is")
             self.first.set_result(message)
+            self._usual = _ABOUT_CALLS
         elif isinstance(message, wire.Status):
             asked = self._asked.get(message.number)
             if asked is not None and not asked.done():

@@ -113,9 +113,10 @@ class DataType:
         """The operation to send, or `UnknownName` or `BadValue` if it could not work anywhere."""
         declaration = self._find(name)
         declaration.check_arity(len(arguments))
-        for index, argument in enumerate(arguments):
-            what = f"argument '{declaration.parameter(index)}' of {declaration.signature}"
-            refuse_uncarriable(argument, what)
+        if not is_row(arguments):
+            for index, argument in enumerate(arguments):
+                what = f"argument '{declaration.parameter(index)}' of {declaration.signature}"
+                refuse_uncarriable(argument, what)
         return Operation(name, arguments)
 
     def run(self, request: Request, view: View) -> Execution:

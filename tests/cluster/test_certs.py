@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
+from cryptography.x509 import SubjectAlternativeName
 
 import creek
 from creek import NotDone, UsageError
 from creek.cli import main
 from creek.cluster import server as serving
-from creek.cluster.certificates import Pair, issue, new_authority
+from creek.cluster.certificates import Pair, issue, new_authority, read_pair
 from creek.cluster.config import Security, read_config
 from creek.cluster.security import answering, valid_until
 from creek.cluster.server import Server
@@ -302,6 +303,45 @@ def test_the_command_makes_a_set_that_works(
             await server.stop()
 
     run(story())
+
+
+def test_the_command_adds_to_a_set_and_renews_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "trial"
+    assert main(["certs", str(folder), "--hosts", "127.0.0.1,localhost", "--days", "9"]) == 0
+    before = read_config(folder / "replica-1.toml", {}, {})
+    old = valid_until(before.security)
+    shown = read_pair(folder / "replica-1.pem", folder / "replica-1-key.pem")
+
+    assert main(["certs", str(folder), "--more", "127.0.0.1"]) == 0
+    told = capsys.readouterr().out
+    assert f"{folder / 'replica-2.toml'} --join 127.0.0.1:7100 --listen 127.0.0.1:7202" in told
+    joining = read_config(folder / "replica-2.toml", {"members": {0: "127.0.0.1:7202"}}, {})
+    assert (joining.cluster, joining.security.tokens) == ("creek", before.security.tokens)
+    valid_until(joining.security)
+
+    assert main(["certs", str(folder), "--renew", "--days", "99"]) == 0
+    assert "3 certificates" in capsys.readouterr().out
+    assert valid_until(before.security) > old + 80 * 86_400
+    renewed = read_pair(folder / "replica-1.pem", folder / "replica-1-key.pem")
+    assert renewed.key.private_numbers() != shown.key.private_numbers()
+    assert _names(renewed) == _names(shown)
+
+    for words in (
+        ["--renew", "--days", "3650"],
+        ["--renew", "--more", "a"],
+        ["--renew", "--hosts", "a"],
+    ):
+        assert main(["certs", str(folder), *words]) == 2
+    (folder / "authority-key.pem").unlink()
+    assert main(["certs", str(folder), "--renew"]) == 2
+    assert "authority-key.pem: No such file" in capsys.readouterr().err
+
+
+def _names(pair: Pair) -> Any:
+    found = pair.certificate.extensions.get_extension_for_class(SubjectAlternativeName)
+    return pair.certificate.subject, found.value
 
 
 def test_the_command_refuses_what_it_would_overwrite_or_cannot_write(

@@ -4,14 +4,22 @@ import re
 import secrets
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Final
 
 import click
 
-from creek.cli.config_text import FIRST_CLIENT_PORT, address, config_text, quoted
+from creek.cli.config_text import client_address, config_text, quoted
 from creek.cli.exits import FINE
+from creek.cli.options import is_given
 from creek.cli.output import program
 from creek.cli.words import counted
+from creek.cluster.config import Security
 from creek.errors import UsageError
+
+HOST_FORM: Final = r"[A-Za-z0-9._:-]+"
+NAME_FORM: Final = r"[A-Za-z0-9_-]+"
+AUTHORITY_DAYS: Final = 3650
+"""It is to outlive what it vouches for."""
 
 
 @click.command(short_help="Make certificates, tokens and configuration files for a trial.")
@@ -40,7 +48,24 @@ from creek.errors import UsageError
     show_default=True,
     help="How long the certificates are valid.",
 )
-def certs(folder: Path, hosts: str, names: str, cluster: str, datatype: str, days: int) -> int:
+@click.option(
+    "--more",
+    metavar="HOST,HOST,…",
+    help="To the set in FOLDER, add what further replicas need to join.",
+)
+@click.option("--renew", is_flag=True, help="Issue all certificates in FOLDER again.")
+@click.pass_context
+def certs(
+    context: click.Context,
+    folder: Path,
+    hosts: str,
+    names: str,
+    cluster: str,
+    datatype: str,
+    days: int,
+    more: str | None,
+    renew: bool,
+) -> int:
     """Make a working set for a trial in FOLDER: an authority, a certificate and a configuration
     file for each replica, and tokens for clients. Replicas show each other their certificates;
     clients trust the authority and show a token.
@@ -49,11 +74,22 @@ def certs(folder: Path, hosts: str, names: str, cluster: str, datatype: str, day
     Examples:
       creek certs trial
       creek certs trial --hosts 10.0.0.1,10.0.0.2,10.0.0.3 --clients ann,bob --days 30
+      creek certs trial --more 10.0.0.4
+      creek certs trial --renew
     """
-    where = _words(hosts, r"[A-Za-z0-9._:-]+", "--hosts")
-    who = _words(names, r"[A-Za-z0-9_-]+", "--clients")
+    where = _words(hosts, HOST_FORM, "--hosts")
+    who = _words(names, NAME_FORM, "--clients")
     if find_spec("cryptography") is None:
         raise UsageError("creek certs needs another package: pip install 'creek[certs]'")
+    if more is not None or renew:
+        _refuse_together(context, more, renew)
+        from creek.cli.more_certs import add, again  # noqa: PLC0415 - if it is there
+
+        if more is None:
+            again(folder, days)
+        else:
+            add(folder, _words(more, HOST_FORM, "--more"), days)
+        return FINE
     if folder.is_dir() and any(folder.iterdir()):
         raise UsageError(f"{folder} is not empty: name a folder that is, or does not exist")
     folder.mkdir(parents=True, exist_ok=True)
@@ -62,9 +98,17 @@ def certs(folder: Path, hosts: str, names: str, cluster: str, datatype: str, day
     tokens = {name: secrets.token_urlsafe(24) for name in who}
     for replica in range(len(where)):
         text = _config(base, cluster, datatype, replica, where, tokens)
-        _private(base / f"replica-{replica}.toml", text.encode())
+        private(base / f"replica-{replica}.toml", text.encode())
     _explain(folder, where, tokens)
     return FINE
+
+
+def _refuse_together(context: click.Context, more: str | None, renew: bool) -> None:
+    given = ("hosts", "names", "cluster", "datatype")
+    if (more is not None and renew) or any(is_given(context, each) for each in given):
+        raise UsageError(
+            "--more and --renew are each for a set that is there: leave out all else but --days"
+        )
 
 
 def _words(text: str, form: str, option: str) -> list[str]:
@@ -78,16 +122,20 @@ def _words(text: str, form: str, option: str) -> list[str]:
 def _certify(base: Path, cluster: str, hosts: list[str], days: int) -> None:
     from creek.cluster.certificates import issue, new_authority  # noqa: PLC0415 - if it is there
 
-    authority = new_authority(f"{cluster}, for a trial", days)
+    authority = new_authority(f"{cluster}, for a trial", max(days, AUTHORITY_DAYS))
     (base / "authority.pem").write_bytes(authority.certificate_pem())
-    _private(base / "authority-key.pem", authority.key_pem())
+    private(base / "authority-key.pem", authority.key_pem())
     for number, host in enumerate(hosts):
         pair = issue(authority, f"replica {number} of {cluster}", (host,), days)
-        (base / f"replica-{number}.pem").write_bytes(pair.certificate_pem())
-        _private(base / f"replica-{number}-key.pem", pair.key_pem())
+        keep(base, number, pair.certificate_pem(), pair.key_pem())
 
 
-def _private(path: Path, data: bytes) -> None:
+def keep(base: Path, replica: int, certificate: bytes, key: bytes) -> None:
+    (base / f"replica-{replica}.pem").write_bytes(certificate)
+    private(base / f"replica-{replica}-key.pem", key)
+
+
+def private(path: Path, data: bytes) -> None:
     path.touch(mode=0o600)
     path.write_bytes(data)
 
@@ -100,32 +148,41 @@ def _config(
     hosts: list[str],
     tokens: dict[str, str],
 ) -> str:
-    def file(name: str) -> str:
-        return quoted(str(base / name))
-
     return config_text(
         base / f"replica-{replica}.toml",
         cluster=cluster,
         datatype=datatype,
         replica=replica,
         data=base / f"data-{replica}",
-        hosts=hosts,
-        more=(
-            "[security]",
-            f"authority = {file('authority.pem')}",
-            f"certificate = {file(f'replica-{replica}.pem')}",
-            f"key = {file(f'replica-{replica}-key.pem')}",
-            "",
-            "[security.tokens]",
-            *(f'{name} = "{token}"' for name, token in tokens.items()),
-            "",
-        ),
+        host=hosts[replica],
+        members=hosts,
+        more=security_text(base, replica, Security(tokens=tokens)),
     )
+
+
+def security_text(base: Path, replica: int, known: Security) -> tuple[str, ...]:
+    """What the file of a replica says of it. `known`: tokens, and whose may do more."""
+    admins = f"admins = [{', '.join(map(quoted, known.admins))}]"
+    return (
+        "[security]",
+        f"authority = {quoted(str(base / 'authority.pem'))}",
+        f"certificate = {quoted(str(base / f'replica-{replica}.pem'))}",
+        f"key = {quoted(str(base / f'replica-{replica}-key.pem'))}",
+        *((admins,) if known.admins else ()),
+        "",
+        "[security.tokens]",
+        *(f"{_key(name)} = {quoted(token)}" for name, token in known.tokens.items()),
+        "",
+    )
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(NAME_FORM, name) else quoted(name)
 
 
 def _explain(folder: Path, hosts: list[str], tokens: dict[str, str]) -> None:
     name, token = next(iter(tokens.items()))
-    at = address(hosts[0], FIRST_CLIENT_PORT)
+    at = client_address(hosts[0], 0)
     click.echo(
         f"{folder} holds an authority, and for {counted(len(hosts), 'replica')} a certificate,"
     )
@@ -146,4 +203,5 @@ def _explain(folder: Path, hosts: list[str], tokens: dict[str, str]) -> None:
     click.echo(f"  {program()} call --at {at} put lamp 3")
     click.echo()
     click.echo("To another machine go authority.pem and that replica's three files; adapt the")
-    click.echo("paths in its configuration. authority-key.pem makes further certificates: keep it.")
+    click.echo("paths in its configuration. authority-key.pem makes further certificates, with")
+    click.echo("--more and --renew: keep it.")

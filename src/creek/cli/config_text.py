@@ -16,30 +16,42 @@ def config_text(
     datatype: str,
     replica: int,
     data: Path,
-    hosts: Sequence[str],
+    host: str,
+    members: Sequence[str] = (),
     more: Iterable[str] = (),
 ) -> str:
-    """The file at `path`, of one of the replicas on these hosts."""
+    """The file at `path`, of a replica on this host. `members`: the hosts of all, by number; none
+    for one that is to join, and will be told."""
+    number = [f"replica = {replica}"]
+    others = [f'{each} = "{peer_address(at, each)}"' for each, at in enumerate(members)]
     return "\n".join(
         (
             f"# creek serve --config {path}",
             f"cluster = {quoted(cluster)}",
-            f"replica = {replica}",
+            *(number if members else ()),
             f"datatype = {quoted(datatype)}",
             f"data = {quoted(str(data))}",
-            f'clients = "{address(hosts[replica], FIRST_CLIENT_PORT + replica)}"',
+            f'clients = "{client_address(host, replica)}"',
             "",
-            "[members]",
-            *(f'{each} = "{address(at, FIRST_PEER_PORT + each)}"' for each, at in enumerate(hosts)),
-            "",
+            *(("[members]", *others, "") if members else ()),
             *more,
         )
     )
+
+
+def client_address(host: str, replica: int) -> str:
+    """Where clients find a replica."""
+    return _address(host, FIRST_CLIENT_PORT + replica)
+
+
+def peer_address(host: str, replica: int) -> str:
+    """Where the others find it."""
+    return _address(host, FIRST_PEER_PORT + replica)
 
 
 def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def address(host: str, port: int) -> str:
+def _address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -5,12 +5,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import click
-from click.core import ParameterSource
 
 from creek.cli.backup import fetch
 from creek.cli.call import addresses_option, authority_option, token_option
 from creek.cli.exits import FINE, ILLEGAL
-from creek.cli.options import NewFolder
+from creek.cli.options import NewFolder, is_given
 from creek.cli.output import show_json
 from creek.client import NotDone
 from creek.errors import UsageError
@@ -52,7 +51,7 @@ def export(
       creek export shop.backup --out shop
       spark.read.parquet("shop/state")         in Spark
     """
-    if backup is not None and _is_given(context, "addresses"):
+    if backup is not None and is_given(context, "addresses"):
         raise UsageError("name a backup, or replicas with --at, but not both")
     if find_spec("pyarrow") is None:
         raise UsageError("creek export needs another package: pip install 'creek[pipeline]'")
@@ -83,7 +82,3 @@ def export(
             f"{exported.operations} operations, complete from index {exported.complete_from} on"
         )
     return FINE
-
-
-def _is_given(context: click.Context, name: str) -> bool:
-    return context.get_parameter_source(name) is not ParameterSource.DEFAULT

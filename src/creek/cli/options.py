@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 import msgspec
+from click.core import ParameterSource
 
 from creek.errors import BadValue, UnknownName, UsageError
 from creek.execution.datatype import DataType
@@ -66,6 +67,11 @@ def refuse_here(path: Path, what: str) -> None:
     here = Path.cwd()
     if path.resolve() in (here, *here.parents):
         raise UsageError(f"{what} is '{path}', where you are: name a folder that is to be made")
+
+
+def is_given(context: click.Context, name: str) -> bool:
+    """Was the option named, and not left to its default?"""
+    return context.get_parameter_source(name) is not ParameterSource.DEFAULT
 
 
 def read_faults(

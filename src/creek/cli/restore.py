@@ -168,6 +168,7 @@ def _write_configs(plan: _Plan) -> None:
             datatype=plan.datatype,
             replica=replica,
             data=plan.folders[replica],
-            hosts=[HOST] * len(plan.members),
+            host=HOST,
+            members=[HOST] * len(plan.members),
         )
         path.write_text(text, encoding="utf-8")

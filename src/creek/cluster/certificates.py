@@ -6,12 +6,15 @@ Whoever has an authority already needs none of this: the files are ordinary PEM.
 import ipaddress
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from creek.errors import UsageError
 
 EARLIER: Final = timedelta(hours=1)
 """So much before now a certificate is valid already: clocks differ."""
@@ -34,6 +37,29 @@ class Pair(NamedTuple):
         )
 
 
+def read_pair(certificate: Path, key: Path) -> Pair:
+    """From files; `UsageError` where they are none."""
+    try:
+        found = x509.load_pem_x509_certificate(certificate.read_bytes())
+        opened = serialization.load_pem_private_key(key.read_bytes(), None)
+    except OSError as error:
+        raise UsageError(f"cannot read {error.filename}: {error.strerror}") from error
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"{certificate} and {key} are no certificate and its key") from error
+    if (
+        not isinstance(opened, ec.EllipticCurvePrivateKey)
+        or opened.public_key() != found.public_key()
+    ):
+        raise UsageError(f"{key} is not the key of {certificate}, as 'creek certs' makes it")
+    return Pair(found, opened)
+
+
+def issue_again(authority: Pair, certificate: x509.Certificate, days: int) -> Pair:
+    """For the same hosts, under the same name, with a new key."""
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return issue(authority, _name(certificate), [str(each.value) for each in names], days)
+
+
 def new_authority(name: str, days: int) -> Pair:
     key = ec.generate_private_key(ec.SECP256R1())
     builder = _builder(name, name, key, datetime.now(UTC) - EARLIER, days)
@@ -47,9 +73,8 @@ def issue(
 ) -> Pair:
     """A certificate for whoever is found at these hosts."""
     key = ec.generate_private_key(ec.SECP256R1())
-    issuer = authority.certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value
     since = since or datetime.now(UTC) - EARLIER
-    builder = _builder(name, str(issuer), key, since, days)
+    builder = _builder(name, _name(authority.certificate), key, since, days)
     for extension, critical in (
         (x509.BasicConstraints(ca=False, path_length=None), True),
         (_usage(signs=False), True),
@@ -80,6 +105,10 @@ def _builder(
         .not_valid_after(since + timedelta(days=days))
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
+
+
+def _name(certificate: x509.Certificate) -> str:
+    return str(certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
 
 
 def _common(name: str) -> x509.Name:

@@ -14,6 +14,7 @@ import msgspec
 
 from creek.cluster.desk import Desk
 from creek.cluster.once import CALLS_KEPT
+from creek.cluster.silence import notice_silence
 from creek.cluster.wire import (
     CLIENT_FRAME_MAX,
     WIRE_OLDEST,
@@ -49,12 +50,13 @@ UNREAD_MAX: Final = 16 * 1024 * 1024
 """Bytes for a client that does not read them."""
 HELLO_S: Final = 10.0
 """How long a connection may be silent before it says hello."""
+HELLO_BYTES_MAX: Final = 64 * 1024
 
 
 class Connection(asyncio.Protocol):
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._frames = Frames(CLIENT_FRAME_MAX)
+        self._frames = Frames(HELLO_BYTES_MAX)
         self._transport: asyncio.Transport | None = None
         self._out: list[bytes] = []
         self._loop = asyncio.get_running_loop()
@@ -71,6 +73,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+        notice_silence(self._transport)
         self._desk.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -140,6 +143,7 @@ class Connection(asyncio.Protocol):
         else:
             self.client, self.token = hello.client, hello.token
             self._silence.cancel()
+            self._frames.most = CLIENT_FRAME_MAX
             names = desk.datatype.operations
             operations = tuple((name, desk.datatype.is_readonly(name)) for name in names)
             self._say(Welcome(version, desk.cluster, desk.replica, desk.datatype.name, operations))

@@ -23,6 +23,7 @@ from creek.cluster.drawing import DrawnSnapshot
 from creek.cluster.messages import frames_of_message
 from creek.cluster.parts import Assembly, frames_of
 from creek.cluster.security import problem_of
+from creek.cluster.silence import notice_silence
 from creek.cluster.tasks import Spawn
 from creek.cluster.wire import (
     PEER_FRAME_MAX,
@@ -46,6 +47,11 @@ WAITING_MAX: Final = 64 * 1024 * 1024
 """Bytes for one peer."""
 PAUSE_MIN_S: Final = 0.05
 PAUSE_MAX_S: Final = 2.0
+DIAL_S: Final = 4.0
+"""Until who is dialled has said hello."""
+HELLO_S: Final = 10.0
+"""How long who dialled here may be silent before it says hello."""
+HELLO_BYTES_MAX: Final = 64 * 1024
 
 
 class Peers:
@@ -266,18 +272,25 @@ class Link:
 
     async def _dial(self) -> "_Talker | None":
         loop = asyncio.get_running_loop()
+        talker = _Talker(self._peers.hello)
         try:
-            _, talker = await loop.create_connection(
-                lambda: _Talker(self._peers.hello), self._host, self._port, ssl=self._secured
-            )
-            hello = await asyncio.wait_for(talker.hello, PAUSE_MAX_S)
+            async with asyncio.timeout(DIAL_S):
+                await loop.create_connection(
+                    lambda: talker, self._host, self._port, ssl=self._secured
+                )
+                hello = await talker.hello
         except ssl.SSLError as error:
+            talker.abort()
             self._tell(Problem(problem_of(error), str(error)))
             return None
-        except (OSError, TimeoutError, MalformedMessage) as error:
-            reason = "could not reach a peer" if isinstance(error, OSError) else "no hello"
+        except (OSError, MalformedMessage):
+            talker.abort()
+            reason = "no hello" if talker.is_connected else "could not reach a peer"
             self._peers.count(reason)
             return None
+        except BaseException:
+            talker.abort()
+            raise
         problem = self._peers.problem(hello)
         if problem is None and hello.replica != self._replica:
             what = f"replica {hello.replica} answers where {self._replica} should"
@@ -313,8 +326,14 @@ class _Talker(asyncio.Protocol):
         self._paused = False
         self._loop = loop
 
+    @property
+    def is_connected(self) -> bool:
+        """Or was it, at least?"""
+        return self._transport is not None
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+        notice_silence(self._transport)
         self._transport.write(frame_of(self._ours))
 
     def data_received(self, data: bytes) -> None:
@@ -386,13 +405,15 @@ class Listener(asyncio.Protocol):
 
     def __init__(self, peers: Peers) -> None:
         self._peers = peers
-        self._frames = Frames(PEER_FRAME_MAX)
+        self._frames = Frames(HELLO_BYTES_MAX)
         self._assembly = Assembly()
         self._transport: asyncio.Transport | None = None
+        self._silence = asyncio.get_running_loop().call_later(HELLO_S, self._leave_silent)
         self.sender: int | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+        notice_silence(self._transport)
         self._peers.heard.add(self)
         self._transport.write(frame_of(self._peers.hello))
 
@@ -411,6 +432,7 @@ class Listener(asyncio.Protocol):
             self.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._silence.cancel()
         self._peers.heard.discard(self)
 
     def close(self) -> None:
@@ -425,6 +447,10 @@ class Listener(asyncio.Protocol):
         else:
             self._peers.receive(message, sender)
 
+    def _leave_silent(self) -> None:
+        self._peers.count("malformed")
+        self.close()
+
     def _greet(self, hello: PeerHello) -> None:
         problem = self._peers.problem(hello)
         if problem is None:
@@ -433,6 +459,8 @@ class Listener(asyncio.Protocol):
                 if other.sender == hello.replica:
                     other.close()
             self.sender = hello.replica
+            self._silence.cancel()
+            self._frames.most = PEER_FRAME_MAX
             self._peers.greet(hello)
         else:
             self._peers.count(problem.reason)

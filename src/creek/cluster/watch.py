@@ -6,7 +6,7 @@ from typing import Final
 
 from creek.cluster.logs import EventLog
 
-QUIET: Final = frozenset(("sent to a peer that is away", "could not reach a peer"))
+QUIET: Final = frozenset(("sent to a peer that is away", "could not reach a peer", "no hello"))
 """Counted, but known from elsewhere."""
 PAUSE_LOOKS: Final = 40
 """Looks between two events about refusals: however many there are, they fill no disk."""

@@ -51,11 +51,12 @@ def framed(payload: bytes) -> bytes:
 class Frames:
     """Bytes in, whole payloads out, wherever the bytes were cut."""
 
-    __slots__ = ("_buffer", "_most")
+    __slots__ = ("_buffer", "most")
 
     def __init__(self, most: int) -> None:
         self._buffer = bytearray()
-        self._most = most
+        self.most = most
+        """Bytes of a payload, at most; can be changed between two of them."""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """The payloads that are complete now. Raises `FrameTooLong`; then nothing more is read."""
@@ -65,8 +66,8 @@ class Frames:
         try:
             while end - at >= _LENGTH.size:
                 (length,) = _LENGTH.unpack_from(buffer, at)
-                if length > self._most:
-                    raise FrameTooLong(f"a frame of {length} bytes: at most {self._most} are read")
+                if length > self.most:
+                    raise FrameTooLong(f"a frame of {length} bytes: at most {self.most} are read")
                 begin = at + _LENGTH.size
                 if end - begin < length:
                     return

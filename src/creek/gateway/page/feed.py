@@ -27,7 +27,7 @@ BEAT_S: Final = 2.0
 """Between two signs of life, when nothing happens."""
 SHOWN: Final = 50
 """Operations of each list."""
-NETWORK: Final = QUIET | {"cut", "could not reach a peer", "no hello"}
+NETWORK: Final = QUIET | {"cut"}
 """Counted like inputs that are refused; the page shows it as links that are down."""
 
 

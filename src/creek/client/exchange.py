@@ -33,8 +33,6 @@ more than that of a connection."""
 WAIT_SHARE: Final = 0.9
 """Of the time that a call has, what it may wait for others at the replica: then there is time left
 to tell that it was not done."""
-NEVER_DONE: Final = ("unknown_operation", "bad_arguments", "too_large")
-"""Reasons that hold at every replica."""
 ELSEWHERE: Final = ("disk", "stopping", "no_majority")
 """Reasons that hold at one replica, while others may be well."""
 
@@ -208,7 +206,7 @@ class Exchange:
         if refused.reason in ELSEWHERE and refused.certain and self._goes_on(call, refused):
             return
         del self._calls[refused.number]
-        certain = refused.certain and (call.asked == 1 or refused.reason in NEVER_DONE)
+        certain = refused.certain and call.asked == 1
         text = refused.message
         call.failed(NotDone(refused.reason, text) if certain else Unknown(text))
         self._done(refused.number)

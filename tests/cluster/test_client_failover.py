@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from creek import NotDone, Unknown
+from creek.client.exchange import UNDER_WAY_MAX
 from creek.cluster import wire
+from creek.cluster.once import CALLS_KEPT
 from creek.protocol.dots import Dot
-from tests.cluster.house import house, run
+from tests.cluster.house import PATIENCE_S, house, run
 
 
 def test_a_session_reads_its_writes_at_any_replica_however_many_they_were(tmp_path: Path) -> None:
@@ -60,6 +62,7 @@ class Stub:
         self._say = say
         self._replica = replica
         self.heard: list[wire.Call] = []
+        self.names: list[str] = []
         self._server: asyncio.Server | None = None
         self._serving: set[asyncio.Task[None]] = set()
         self._writer: asyncio.StreamWriter | None = None
@@ -104,6 +107,7 @@ class Stub:
             for payload in frames.feed(data):
                 message = wire.from_client(payload)
                 if isinstance(message, wire.Hello):
+                    self.names.append(message.client)
                     self.say(wire.Welcome(1, "creek", self._replica, "kv", (("put", False),)))
                 else:
                     if isinstance(message, wire.Call):
@@ -269,5 +273,85 @@ def test_a_server_that_speaks_another_language_is_named(said: bytes) -> None:
             async with connect(address, patience=0.1):
                 pass
         server.close()
+
+    asyncio.run(story())
+
+
+def test_a_call_is_done_once_however_many_follow_before_its_first_replica_is_back(
+    tmp_path: Path,
+) -> None:
+    async def story() -> None:
+        async with house(tmp_path) as cluster, cluster.client() as db:
+            first = cluster.servers[0]
+            assert db.replica == 0
+            first.peers.cut_off((1, 2))
+            first.desk.respond = lambda response: None  # type: ignore[method-assign]
+            call = db.weak.increment("n")
+            async with asyncio.timeout(PATIENCE_S):
+                while not first.driver.executions or first.driver.backlog:
+                    await asyncio.sleep(0.01)
+            await cluster.stop(0)  # it has the call on disk, and nobody knows
+            assert await call == 1
+            for _ in range(3):
+                await asyncio.gather(*(_answer(db.weak.put("m", each)) for each in range(500)))
+            await db.strong.put("m", 0)  # so all of them are committed
+            await cluster.start(0)
+            await cluster.until_connected()
+            await cluster.until_settled()
+            assert await db.strong.get("n") == 1
+
+    run(story())
+
+
+async def _answer(call: Any) -> Any:
+    return await call
+
+
+def test_no_call_takes_the_place_of_one_that_was_asked_for_again() -> None:
+    from creek import connect  # noqa: PLC0415
+
+    together = 600  # more than are sent at once
+
+    def first_silent(stub: Stub, message: wire.FromClient) -> None:
+        if len(stub.heard) == UNDER_WAY_MAX:
+            stub.hang_up()
+
+    async def story() -> None:
+        async with Stub(first_silent) as one, Stub(answering, 1) as other:
+            async with connect((one.address, other.address)) as db:
+                calls = [db.weak.put("a", each) for each in range(together)]
+                assert [await call for call in calls] == ["done"] * together
+                for each in range(2 * CALLS_KEPT):
+                    assert await db.weak.put("b", each) == "done"
+            again, more = other.heard[:UNDER_WAY_MAX], other.heard[UNDER_WAY_MAX:]
+            assert again == one.heard
+            assert len(more) == together - UNDER_WAY_MAX + 2 * CALLS_KEPT
+            assert [call.arguments[1] for call in more[: together - UNDER_WAY_MAX]] == list(
+                range(UNDER_WAY_MAX, together)
+            )
+            numbers = [call.number for call in more]
+            assert numbers == sorted(set(numbers))
+            places = {call.number % CALLS_KEPT for call in again}
+            assert places.isdisjoint(number % CALLS_KEPT for number in numbers)
+
+    asyncio.run(story())
+
+
+def test_a_client_that_owes_nothing_takes_another_name_when_it_moves_on() -> None:
+    from creek import connect  # noqa: PLC0415
+
+    def answering_once(stub: Stub, message: wire.FromClient) -> None:
+        answering(stub, message)
+        stub.hang_up()
+
+    async def story() -> None:
+        async with Stub(hang_up) as one, Stub(answering_once, 1) as other:
+            async with connect((one.address, other.address)) as db:
+                assert await db.weak.put("a", 1) == "done"
+                async with asyncio.timeout(PATIENCE_S):
+                    while len(one.names) < 2:  # it goes round
+                        await asyncio.sleep(0.01)
+            assert one.names[0] == other.names[0], "what is asked for again has its name"
+            assert one.names[1] != one.names[0]
 
     asyncio.run(story())

@@ -9,6 +9,8 @@ import uuid
 from collections.abc import Iterable
 from typing import Any, Final
 
+import msgspec
+
 from creek.client.blocking import Blocking
 from creek.client.callers import Caller, How, Issued, Session
 from creek.client.calls import Call
@@ -201,6 +203,9 @@ class Database:
     async def _reach(self) -> Line:
         """The next replica that answers."""
         exchange, before = self._exchange, self.welcome
+        if exchange.may_be_renamed():
+            self._hello = msgspec.structs.replace(self._hello, client=uuid.uuid4().hex)
+            exchange.renamed()
         line, welcome = await self._finder.find(self._hello, exchange.heard)
         if before is not None and before.cluster != welcome.cluster:
             exchange.forget_seen()  # restored from a backup

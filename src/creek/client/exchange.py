@@ -3,7 +3,9 @@
 Rules it keeps:
 
 - A call that was sent and not answered is asked for again at the next replica, under its number: it
-  is executed once. Numbers of such calls stay close together, since replicas remember so many.
+  is executed once. Numbers of such calls stay close together, since replicas remember so many; and
+  no later call makes them forget one that was asked for twice, since the first replica may come
+  back with it much later.
 - A call that a replica refuses because of what is wrong with that replica goes on at the next one.
   When all have refused it, or its time is over, the last reason is told.
 - A session goes on at another replica only when that has seen all that the session did elsewhere.
@@ -13,7 +15,7 @@ Rules it keeps:
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Final
 
@@ -24,6 +26,7 @@ from creek.client.deadlines import Deadlines
 from creek.client.errors import NotDone, Unknown
 from creek.client.line import Line
 from creek.cluster import wire
+from creek.cluster.once import CALLS_KEPT
 from creek.errors import MalformedMessage
 from creek.protocol.dots import Dot
 
@@ -33,6 +36,8 @@ more than that of a connection."""
 WAIT_SHARE: Final = 0.9
 """Of the time that a call has, what it may wait for others at the replica: then there is time left
 to tell that it was not done."""
+SPARED_MAX: Final = CALLS_KEPT * 3 // 4
+"""Calls that were asked for again, and are to be remembered."""
 ELSEWHERE: Final = ("disk", "stopping", "no_majority")
 """Reasons that hold at one replica, while others may be well."""
 
@@ -55,10 +60,15 @@ class Exchange:
         self._seen: dict[int, dict[int, int]] = {}
         """By session and replica: the last request that was answered there. Whoever has that one
         has those before it, for requests of a replica are delivered in order."""
+        self._spared: dict[int, None] = {}
+        """Where calls are remembered that were asked for again; the oldest first."""
         self._deadlines = Deadlines(self._waiting, self._too_late)
 
     def next_number(self) -> int:
         self._number += 1
+        if self._spared:
+            while self._number % CALLS_KEPT in self._spared:
+                self._number += 1
         return self._number
 
     def is_waited_for(self) -> bool:
@@ -118,9 +128,31 @@ class Exchange:
             if call.is_answered:
                 del self._calls[number]
                 call.failed(Unknown("the replica that would have told how it ended is gone"))
+        if self._unanswered:
+            self._spare(self._unanswered)
         self._queue.extendleft(reversed(self._unanswered.values()))
         self._unanswered.clear()
         self.send()
+
+    def _spare(self, numbers: Iterable[int]) -> None:
+        """From now on no call takes the place of these; of the oldest ones, perhaps."""
+        self._spared.update(dict.fromkeys([number % CALLS_KEPT for number in numbers]))
+        for oldest in list(self._spared)[:-SPARED_MAX]:
+            del self._spared[oldest]
+        for call in self._queue:
+            if not call.asked and self._calls.pop(call.message.number, None) is not None:
+                number = self.next_number()
+                call.message = msgspec.structs.replace(call.message, number=number)
+                self._calls[number] = call
+
+    def may_be_renamed(self) -> bool:
+        """Is there anything to be gained by another name of the client, and nothing to be asked for
+        again under the one that it has?"""
+        return bool(self._spared) and not any(call.asked for call in self._waiting())
+
+    def renamed(self) -> None:
+        """The client has another name, under which nothing was asked for."""
+        self._spared.clear()
 
     def forget_seen(self) -> None:
         """It is another cluster, where requests have numbers of their own."""

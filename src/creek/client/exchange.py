@@ -38,6 +38,8 @@ WAIT_SHARE: Final = 0.9
 to tell that it was not done."""
 SPARED_MAX: Final = CALLS_KEPT * 3 // 4
 """Calls that were asked for again, and are to be remembered."""
+SESSIONS_MAX: Final = 16_384
+"""Of which it is known, each for itself, what they did; of as many more for a while."""
 ELSEWHERE: Final = ("disk", "stopping", "no_majority")
 """Reasons that hold at one replica, while others may be well."""
 
@@ -60,6 +62,8 @@ class Exchange:
         self._seen: dict[int, dict[int, int]] = {}
         """By session and replica: the last request that was answered there. Whoever has that one
         has those before it, for requests of a replica are delivered in order."""
+        self._seen_by_any: dict[int, int] = {}
+        """The same for all sessions that are not there."""
         self._spared: dict[int, None] = {}
         """Where calls are remembered that were asked for again; the oldest first."""
         self._deadlines = Deadlines(self._waiting, self._too_late)
@@ -109,8 +113,8 @@ class Exchange:
     def _as_it_is_now(self, call: Call) -> wire.Call:
         """Only when this replica has what the session did at others, and while somebody waits."""
         message = call.message
-        seen = self._seen.get(message.session)
-        if seen is None or (len(seen) == 1 and self.replica in seen):
+        seen = self._seen.get(message.session, self._seen_by_any)
+        if not seen or (len(seen) == 1 and self.replica in seen):
             if not message.after:
                 return message
             seen = {}
@@ -157,6 +161,7 @@ class Exchange:
     def forget_seen(self) -> None:
         """It is another cluster, where requests have numbers of their own."""
         self._seen.clear()
+        self._seen_by_any.clear()
 
     # --- when it takes too long -------------------------------------------------------------------
 
@@ -225,9 +230,20 @@ class Exchange:
         if event <= 0:
             pass
         elif seen is None:
-            self._seen[session] = {replica: event}
+            known = self._seen_by_any
+            self._seen[session] = {**known, replica: max(event, known.get(replica, 0))}
+            if len(self._seen) > 2 * SESSIONS_MAX:
+                self._sum_up()
         elif event > seen.get(replica, 0):
             seen[replica] = event
+
+    def _sum_up(self) -> None:
+        """Let the sessions that began first wait for what any of them did."""
+        seen, known = list(self._seen.items()), self._seen_by_any
+        for _, events in seen[:-SESSIONS_MAX]:
+            for replica, event in events.items():
+                known[replica] = max(event, known.get(replica, 0))
+        self._seen = dict(seen[-SESSIONS_MAX:])
 
     def _done(self, number: int) -> None:
         """There is room for another one."""

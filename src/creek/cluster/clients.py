@@ -46,6 +46,9 @@ from creek.protocol.effects import Kind, Response
 TOLD_MAX: Final = 16_384
 """Weak calls of a client that were answered and are to be told how they ended."""
 CLIENT_LENGTH_MAX: Final = 64
+SESSION_BITS: Final = 32
+SESSIONS_MAX: Final = 2**SESSION_BITS - 1
+"""Of one connection."""
 UNREAD_MAX: Final = 16 * 1024 * 1024
 """Bytes for a client that does not read them."""
 HELLO_S: Final = 10.0
@@ -64,7 +67,8 @@ class Connection(asyncio.Protocol):
         """That wait for an answer, by their numbers."""
         self._ids: dict[int, Dot] = {}
         """Of those that were issued, and to which more may be said."""
-        self._sessions: dict[int, int] = {}
+        self._sessions = desk.next_session() << SESSION_BITS
+        """Before the first of them."""
         self.client = ""
         self.token = ""
         self._silence = self._loop.call_later(HELLO_S, self._deny_silence)
@@ -176,10 +180,9 @@ class Connection(asyncio.Protocol):
     # --- what it is told ----------------------------------------------------------------------
 
     def session(self, number: int) -> int:
-        """The replica's own name for a session of this connection."""
-        if number not in self._sessions:
-            self._sessions[number] = self._desk.next_session()
-        return self._sessions[number]
+        """The replica's own name for a session of this connection. There may be any number of
+        them, and nobody says when one is over: so nothing is kept."""
+        return self._sessions | number & SESSIONS_MAX
 
     def issued(self, number: int, id: Dot) -> None:
         self._ids[number] = id

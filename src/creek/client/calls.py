@@ -1,7 +1,7 @@
 """One call: what it asked for, and what was answered so far."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
 from math import inf
 from typing import Any, NamedTuple
 
@@ -10,6 +10,7 @@ from creek.cluster.wire import Answer
 from creek.cluster.wire import Call as CallMessage
 from creek.errors import UsageError
 from creek.protocol.dots import Dot
+from creek.protocol.request import Outcome
 
 TENTATIVE, STABLE, FINAL = "tentative", "stable", "final"
 
@@ -33,6 +34,7 @@ class Call:
         "_failure",
         "_waiting",
         "asked",
+        "elsewhere",
         "id",
         "is_answered",
         "is_over",
@@ -53,6 +55,8 @@ class Call:
         """Replicas that did not want it, and sent it elsewhere."""
         self.refusal: NotDone | None = None
         """What the last of them said."""
+        self.elsewhere: Callable[[], Awaitable[Any]] | None = None
+        """Once its replica is gone: asks another one how it ended, as (value, error); or None."""
         self.timeout = timeout
         self.until = inf
         """When it is too late for the answer that was asked for, in the time of the loop."""
@@ -98,7 +102,8 @@ class Call:
                 told += 1
                 yield self._answers[told - 1]
             if self._failure is not None:
-                raise self._failure
+                await self._ended(self._failure)
+                continue
             if self.is_over:
                 return
             await self._next()
@@ -141,7 +146,7 @@ class Call:
                         if answer.kind in kinds:
                             return answer
                     if self._failure is not None:
-                        raise self._failure
+                        return await self._ended(self._failure)
                     if self.is_over:
                         raise UsageError(
                             f"{self.message.operation} only reads: called weakly it has one "
@@ -151,6 +156,23 @@ class Call:
         except TimeoutError:
             what = f"{self.message.operation} had no {kinds[0]} answer in {self.timeout:g} s"
             raise Unknown(what) from None
+
+    async def _ended(self, failure: CallFailed) -> Answer:
+        """As another replica knows it; or raise why its own one does not tell."""
+        if self.elsewhere is None:
+            raise failure
+        try:
+            found = await self.elsewhere()
+        except CallFailed:
+            found = None
+        if found is None:
+            raise failure
+        if self._failure is not None:  # nobody else has asked meanwhile
+            ended, first = Outcome(*found), self._answers[0]
+            changed = not ended.same_as(Outcome(first.value, first.error))
+            self._failure = None
+            self.answered(Answer(self.message.number, FINAL, ended.value, ended.error, changed))
+        return self._answers[-1]
 
     def _next(self) -> "asyncio.Future[None]":
         """Until there is more."""

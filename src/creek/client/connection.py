@@ -6,7 +6,8 @@ What becomes of its calls meanwhile is told in `creek.client.exchange`.
 import asyncio
 import ssl
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +20,7 @@ from creek.client.exchange import Exchange
 from creek.client.finding import PAUSE_S, Finder, trusting
 from creek.client.line import Line
 from creek.cluster import wire
+from creek.cluster.once import ENDED
 from creek.errors import BadValue, UnknownName, UsageError
 from creek.execution.carriable import is_row, refuse_uncarriable
 from creek.execution.datatype import DataType
@@ -49,7 +51,7 @@ class Database:
         self._hello = wire.Hello(wire.WIRE_VERSION, uuid.uuid4().hex, token, name)
         self._timeout = timeout
         self._patience = patience
-        self._exchange = Exchange(len(self._finder.addresses))
+        self._exchange = Exchange(len(self._finder.addresses), self._ended)
         self._sessions = 0
         self._keeper: asyncio.Task[None] | None = None
         self._blocking: Blocking | None = None
@@ -140,6 +142,12 @@ class Database:
             call.failed(failure)
         return call
 
+    def _ended(self, call: Call) -> Callable[[], Call]:
+        """How it ended, asked of a replica that has it, when somebody wants to know."""
+        assert call.id is not None
+        how = How(True, self.new_session(), (call.id,), call.timeout)
+        return partial(self.ask, how, ENDED, self._hello.client, call.message.number)
+
     def _failure_of(self, message: wire.Call) -> NotDone | None:
         """Why it cannot work, as far as that can be told from here."""
         if not self._is_open:
@@ -173,7 +181,7 @@ class Database:
     async def _keep_up(self, line: Line) -> None:
         while True:
             await self._until_gone(line)
-            self._exchange.line = None
+            self._exchange.lost()
             line = await self._reach_some_time()
             self._exchange.send_again()
 

@@ -15,9 +15,9 @@ Rules it keeps:
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -45,9 +45,12 @@ ELSEWHERE: Final = ("disk", "stopping", "no_majority")
 
 
 class Exchange:
-    def __init__(self, replicas: int) -> None:
-        """With one of so many."""
+    def __init__(
+        self, replicas: int, ended: Callable[[Call], Callable[[], Awaitable[Any]]]
+    ) -> None:
+        """With one of so many replicas. `ended(call)`: how to ask later how it ended."""
         self._replicas = replicas
+        self._ended = ended
         self.line: Line | None = None
         """To the one that is at hand."""
         self.replica: int | None = None
@@ -125,13 +128,23 @@ class Exchange:
             wait_ms = max(1, int(left * WAIT_SHARE * 1000))
         return msgspec.structs.replace(message, after=(*message.after, *elsewhere), wait_ms=wait_ms)
 
-    def send_again(self) -> None:
-        """At another replica."""
+    def lost(self) -> None:
+        """The replica is gone, and with it what it would have told."""
+        self.line = None
         for number in [each for each in self._calls if each not in self._unanswered]:
             call = self._calls[number]
             if call.is_answered:
                 del self._calls[number]
-                call.failed(Unknown("the replica that would have told how it ended is gone"))
+                self._untold(call, "the replica that would have told how it ended is gone")
+
+    def _untold(self, call: Call, why: str) -> None:
+        """Whoever wants to know how it ended has to ask for it."""
+        if call.id is not None:
+            call.elsewhere = self._ended(call)
+        call.failed(Unknown(why))
+
+    def send_again(self) -> None:
+        """At another replica."""
         if self._unanswered:
             self._spare(self._unanswered)
         self._queue.extendleft(reversed(self._unanswered.values()))
@@ -254,6 +267,9 @@ class Exchange:
         if refused.reason in ELSEWHERE and refused.certain and self._goes_on(call, refused):
             return
         del self._calls[refused.number]
+        if call.is_answered:
+            self._untold(call, refused.message)
+            return
         certain = refused.certain and call.asked == 1
         text = refused.message
         call.failed(NotDone(refused.reason, text) if certain else Unknown(text))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from creek.cluster.copies import Copies
 from creek.cluster.membership import ADD, REMOVE
-from creek.cluster.once import call_once
+from creek.cluster.once import ENDED, call_once
 from creek.cluster.tokens import Tokens
 from creek.cluster.waiting import WaitingRoom
 from creek.cluster.wire import Call
@@ -171,6 +171,8 @@ class Desk:
             if not call.strong:
                 raise BadValue(f"{name} is called strongly")
             return self.change_members(name, call.arguments)
+        if name == ENDED and call.strong:
+            return Operation(ENDED, call.arguments)
         if name.startswith(INTERNAL):
             known = self.datatype.operations
             raise UnknownName(f"operation of {self.datatype.name}", name, known)

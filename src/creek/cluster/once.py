@@ -25,12 +25,16 @@ from creek.protocol.values import Key
 
 ONCE: Final = "creek.once"
 FORGET: Final = "creek.forget"
+ENDED: Final = "creek.ended"
+"""What a client calls, strongly, with its name and the number of a call, where the call is known:
+it answers how that ended, as (value, error), or nothing if that is not kept."""
 
 CALLS_KEPT: Final = 1024
 """Of each client: of those that it may ask for again, the numbers differ by less."""
 ANSWER_KEPT_MAX: Final = 4096
 """Bytes; a longer answer is given once."""
 
+FORGOTTEN: Final = "Forgotten: it was done, and its answer was too long"
 LOOKED_AT_ONCE: Final = 512
 """Calls, when old ones are forgotten: more would hold up other operations."""
 DESCRIBED_MAX: Final = 200
@@ -77,6 +81,8 @@ class Once(StandIn):
             return self._run_once(request, view, client, number, Operation(called, rest))
         if name == FORGET and tuple(map(type, arguments)) == (int, str, int):
             return self._forget(view, *arguments)
+        if name == ENDED and tuple(map(type, arguments)) == (str, int):
+            return _ended(view, *arguments)
         return self._run(request, view)
 
     def _run(self, request: Request, view: View) -> Execution:
@@ -105,7 +111,7 @@ class Once(StandIn):
         outcome = execution.outcome
         value, error = outcome.value, outcome.error
         if len(_encode(value)) > ANSWER_KEPT_MAX:
-            value, error = None, "Forgotten: it was done, and its answer was too long"
+            value, error = None, FORGOTTEN
         kept = request.timestamp, value, error, _mark(operation)
         writes = {**execution.writes, key: kept, (CLIENTS, client, number - CALLS_KEPT): ABSENT}
         return msgspec.structs.replace(execution, writes=writes, reads=execution.reads + 1)
@@ -121,6 +127,14 @@ class Once(StandIn):
         old = [key for key in found if view.read(key)[0] < before_us]
         value = (len(old), *rest)
         return Execution(Outcome(value), dict.fromkeys(old, ABSENT), scanned=len(found))
+
+
+def _ended(view: View, client: str, number: int) -> Execution:
+    kept = view.read((CLIENTS, client, number))
+    if kept is ABSENT or kept[2] == FORGOTTEN:
+        return Execution(Outcome(), reads=1)
+    _, value, error, _ = kept
+    return Execution(Outcome((value, error)), reads=1)
 
 
 def _mark(operation: Operation) -> int:

@@ -42,6 +42,8 @@ SESSIONS_MAX: Final = 16_384
 """Of which it is known, each for itself, what they did; of as many more for a while."""
 ELSEWHERE: Final = ("disk", "stopping", "no_majority")
 """Reasons that hold at one replica, while others may be well."""
+UNTOLD: Final = "untold"
+"""The reason when what came of a call is not known where it was issued."""
 
 
 class Exchange:
@@ -266,6 +268,9 @@ class Exchange:
     def _refused(self, call: Call, refused: wire.Refused) -> None:
         if refused.reason in ELSEWHERE and refused.certain and self._goes_on(call, refused):
             return
+        if refused.reason == UNTOLD and not call.is_answered:
+            self._ask_again(call)
+            return
         del self._calls[refused.number]
         if call.is_answered:
             self._untold(call, refused.message)
@@ -274,6 +279,14 @@ class Exchange:
         text = refused.message
         call.failed(NotDone(refused.reason, text) if certain else Unknown(text))
         self._done(refused.number)
+
+    def _ask_again(self, call: Call) -> None:
+        """It was done, and under its number one learns what came of it."""
+        number = call.message.number
+        if self._unanswered.pop(number, None) is not None:
+            self._spare((number,))
+            self._queue.appendleft(call)
+            self.send()
 
     def _goes_on(self, call: Call, refused: wire.Refused) -> bool:
         """At another replica, unless it has been everywhere and is back."""

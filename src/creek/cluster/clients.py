@@ -206,6 +206,12 @@ class Connection(asyncio.Protocol):
         self._desk.count(reason)
         self._say(Refused(call.number, reason, message))
 
+    def untold(self, number: int) -> None:
+        self._done(number)
+        self._over(number)
+        message = "it was done, and what came of it is not known at this replica"
+        self._say(Refused(number, "untold", message, certain=False))
+
     def _done(self, number: int) -> None:
         """It has what it asked for, or will not get it."""
         if self._calls.pop(number, None) is not None:

@@ -50,6 +50,8 @@ class Caller(Protocol):
 
     def too_late(self, number: int, missing: Dot) -> None: ...
 
+    def untold(self, number: int) -> None: ...
+
 
 class Desk:
     """What all connections of clients share."""
@@ -158,6 +160,19 @@ class Desk:
         if found is not None:
             caller, number = found
             caller.answer(number, response)
+
+    def asked(self) -> tuple[Dot, ...]:
+        """To which more may be answered."""
+        return tuple(self._asked)
+
+    def give_up(self, ids: Iterable[Dot]) -> None:
+        """What came of these is not known here: nobody is to wait for it."""
+        for id in ids:
+            found = self._asked.get(id)
+            if found is not None:
+                caller, number = found
+                self.count("untold")
+                caller.untold(number)
 
     def forget(self, ids: Iterable[Dot]) -> None:
         for id in ids:

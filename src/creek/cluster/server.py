@@ -39,6 +39,7 @@ from creek.cluster.trial import Trial
 from creek.cluster.upkeep import (
     compare_digests,
     forget_old_calls,
+    give_up_untold,
     mend_disk,
     sample,
     take_sample,
@@ -337,6 +338,8 @@ class Server:
             self._observer(events)
         if len(self.undecided):
             self.undecided.observe(events)
+        if any(type(event) is Installed for event in events):
+            asyncio.get_running_loop().call_soon(self._look_for_untold)
         if not self.desk.waiting:
             return
         # Not before the effects that these events come with are carried out: who comes after a
@@ -347,6 +350,13 @@ class Server:
                 loop.call_soon(self.desk.arrived, event.id)
             elif isinstance(event, Installed):
                 loop.call_soon(self.desk.arrived_all)
+
+    def _look_for_untold(self) -> None:
+        """A checkpoint brings answers that clients wait for, but not any number of them."""
+        awaits = self.driver.replica.awaits
+        untold = [id for id in self.desk.asked() if not awaits(id)]
+        if untold:
+            self.tasks.spawn(give_up_untold(untold, self.desk, self.journal))
 
     def _released(self) -> None:
         if self._disk_told:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from creek.cluster.desk import Desk
 from creek.cluster.digests import Digests
 from creek.cluster.driver import Driver, now_us
 from creek.cluster.journal import Journal
@@ -15,6 +16,7 @@ from creek.cluster.logs import EventLog
 from creek.cluster.once import forget_calls
 from creek.cluster.peers import Peers
 from creek.cluster.recorder import Recorder
+from creek.protocol.dots import Dot
 from creek.protocol.request import Operation
 from creek.schemes.contract import Replica
 
@@ -29,6 +31,8 @@ DAY_S: Final = 86_400
 SOON_S: Final = 30 * DAY_S
 SAMPLE_S: Final = 0.25
 """Between two samples of its counters, where they are recorded."""
+UNTOLD_S: Final = 0.05
+"""Between two looks whether all answers have left."""
 FORGET_PARTS: Final = 24
 """Rounds of forgetting in the time after which a call is forgotten."""
 
@@ -64,6 +68,15 @@ async def forget_old_calls(
         while rest is not None and is_leader():
             _, *more = await call(forget_calls(before_us, *rest))
             rest = tuple(more) or None
+
+
+async def give_up_untold(ids: list[Dot], desk: Desk, journal: Journal) -> None:
+    """Once those answers have left that are known: they wait for the disk."""
+    end = journal.end
+    while journal.durable < end:
+        await asyncio.sleep(UNTOLD_S)
+    await asyncio.sleep(UNTOLD_S)
+    desk.give_up(ids)
 
 
 async def wait_for_others(replica: Replica, beat_s: float, events: EventLog) -> None:

@@ -284,6 +284,7 @@ REASONS: Final = (
     "deadline",
     "stopping",
     "no_majority",
+    "untold",
     "token",
     "version",
     "cluster",

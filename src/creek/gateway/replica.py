@@ -131,6 +131,11 @@ class _Caller:
         reason = "not_ready" if missing == self._desk.opening else "deadline"
         self.refuse(self._call, reason, self._desk.why_too_late(missing))
 
+    def untold(self, number: int) -> None:
+        self.enough()
+        message = "it was done, and what came of it is not known at this replica"
+        self._hear(Refused(number, "untold", message, certain=False))
+
     def _done(self) -> None:
         if self._waits:
             self._waits = False

@@ -56,6 +56,9 @@ class Replica(Protocol):
     def has(self, id: Dot) -> bool:
         """Has the request arrived here, and has it taken its place?"""
 
+    def awaits(self, id: Dot) -> bool:
+        """Will there be more answers to this request, which was issued here?"""
+
     def committed_length(self) -> int: ...
 
     def waits_for(self) -> tuple[int, ...] | None:

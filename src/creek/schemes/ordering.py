@@ -523,6 +523,9 @@ class OrderingReplica(ABC):
     def has(self, id: Dot) -> bool:
         return id in self._order.committed_ids or self._order.find_tentative(id) is not None
 
+    def awaits(self, id: Dot) -> bool:
+        return id in self._awaiting or id in self._told
+
     def committed_length(self) -> int:
         return self._order.length
 

@@ -97,6 +97,9 @@ class Recorded:
     def has(self, id: Dot) -> bool:
         return self._replica.has(id)
 
+    def awaits(self, id: Dot) -> bool:
+        return self._replica.awaits(id)
+
     def committed_length(self) -> int:
         return self._replica.committed_length()
 

@@ -100,6 +100,9 @@ class ToyReplica:
     def has(self, id: Dot) -> bool:
         return id in self.committed_ids()
 
+    def awaits(self, id: Dot) -> bool:
+        return False
+
     def committed_length(self) -> int:
         return len(self._received)
 

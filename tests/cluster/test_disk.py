@@ -9,6 +9,7 @@ import pytest
 
 from creek.client import NotDone, Unknown
 from creek.client.calls import Call
+from creek.cluster import server
 from creek.cluster.server import Server
 from creek.errors import DiskFull
 from tests.cluster.house import PATIENCE_S, House, house
@@ -182,5 +183,37 @@ def test_a_new_replica_that_cannot_write_lets_nobody_wait(tmp_path: Path) -> Non
             assert await refused(db.weak.get("a")) == "disk"
             assert await refused(db.strong.put("a", 1)) == "disk"
         await cluster.stop()
+
+    run(story())
+
+
+@pytest.mark.parametrize("bound", ["UNWRITTEN_MAX", "BACKLOG_MAX"])
+def test_a_disk_that_hangs_does_not_fill_the_memory(
+    bound: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, bound, 20_000 if bound == "UNWRITTEN_MAX" else 50)
+
+    async def story() -> None:
+        async with house(tmp_path) as cluster, cluster.client(1, 2) as db:
+            await db.strong.put("a", 1)
+            await cluster.until_settled()
+            first = cluster.servers[0]
+            calls = first.journal._writer._calls = SlowCalls()
+            async with asyncio.timeout(PATIENCE_S):
+                number = 0
+                while not first.refused["dropped for a slow disk"]:
+                    number += 1
+                    await db.strong.put("a", "x" * 1000)
+                most = first.journal.pending_bytes, first.driver.held
+                for _ in range(50):
+                    await db.strong.put("a", "x" * 1000)
+                ticks = first.driver.held
+            assert first.journal.pending_bytes <= most[0] + 5_000
+            assert ticks <= most[1] + 5
+            async with cluster.client(0) as waits:
+                assert await refused(waits.weak.put("a", 2)) == "disk"
+            calls.allowed.release(100_000)
+            await cluster.until_settled()
+            assert await db.strong.get("a") == "x" * 1000
 
     run(story())

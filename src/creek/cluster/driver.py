@@ -177,6 +177,11 @@ class Driver:
         for the disk: with none of them, the replica has done all that it can."""
         return self._due + self.executor.waiting() + len(self._held)
 
+    @property
+    def held(self) -> int:
+        """Batches that wait for the disk."""
+        return len(self._held)
+
     # --- effects ------------------------------------------------------------------------------
 
     def _soon(self) -> None:

@@ -61,6 +61,8 @@ from creek.schemes import registry
 
 BACKLOG_MAX: Final = 20_000
 """Tasks and batches that wait: beyond that, clients are told that it is busy."""
+UNWRITTEN_MAX: Final = 256 * 1024 * 1024
+"""Bytes that wait for the disk: beyond that, it is as if nothing could be heard."""
 WATCH_S: Final = 0.25
 """Between two looks for what its log should tell."""
 
@@ -330,8 +332,14 @@ class Server:
     def _receive(self, message: Heard, sender: int) -> None:
         if isinstance(message, Told):
             self.digests.receive(message, sender)
-        else:
+        elif self._disk_keeps_up():
             self.driver.receive(message, sender)
+        else:
+            self._count("dropped for a slow disk")
+
+    def _disk_keeps_up(self) -> bool:
+        """One that hangs, and does not say so, must not fill the memory."""
+        return self.journal.pending_bytes <= UNWRITTEN_MAX and self.driver.held <= BACKLOG_MAX
 
     def _observe(self, events: tuple[Event, ...]) -> None:
         if self._observer is not None:
@@ -389,6 +397,8 @@ class Server:
         failed = self.journal.failed
         if failed is not None and (not alone or self.driver.may_lose_what_it_issued):
             return "disk", f"this replica cannot write: {failed}"
+        if not self._disk_keeps_up() and not alone:
+            return "disk", "the disk of this replica does not keep up: ask another one"
         if self.driver.backlog > BACKLOG_MAX:
             return "busy", "this replica has more to do than it can: try again later"
         connected, members = len(self.peers.connected()), len(self.configuration.members)
@@ -430,7 +440,8 @@ class Server:
         beat = self.config.tick_ms / 1000
         due = loop.time()
         while True:
-            self.driver.tick()
+            if self._disk_keeps_up():
+                self.driver.tick()
             self._look_at_members()
             due = max(due + beat, loop.time())
             await asyncio.sleep(due - loop.time())

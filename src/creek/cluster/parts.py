@@ -5,14 +5,13 @@ never waits behind more than a part. The receiver puts the parts together; a con
 takes them with it, and what comes on the next one begins anew.
 """
 
-from collections import deque
 from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
 
 from creek.cluster.drawing import DrawnSnapshot
-from creek.cluster.wire import Part, frame_of, framed
+from creek.cluster.wire import PEER_FRAME_MAX, Part, frame_of, framed
 from creek.errors import MalformedMessage
 from creek.protocol.drafts import Array, array_head
 from creek.protocol.messages import Checkpoint, Snapshot
@@ -27,10 +26,18 @@ _PART: Final = _encode(Part(0, 0, (), ()))[:2]
 """Its array of five, and its tag."""
 
 
-def frames_of(drawn: DrawnSnapshot) -> deque[bytes]:
-    frames = deque(_part_frames(drawn.held, drawn.deleted))
-    frames.append(frame_of(drawn.snapshot))
-    return frames
+def frames_of(drawn: DrawnSnapshot) -> Iterator[bytes]:
+    """Each made when it is to leave."""
+    yield from _part_frames(drawn.held, drawn.deleted)
+    frame = frame_of(drawn.snapshot)
+    if len(frame) > PEER_FRAME_MAX:
+        frame = frame_of(_without_outcomes(drawn.snapshot))
+    yield frame
+
+
+def _without_outcomes(snapshot: Snapshot) -> Snapshot:
+    """Who can do without them: clients ask again."""
+    return Snapshot(msgspec.structs.replace(snapshot.checkpoint, outcomes=()))
 
 
 def _part_frames(held: Array, deleted: Array) -> Iterator[bytes]:

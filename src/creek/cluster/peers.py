@@ -11,8 +11,7 @@ survives that, like any loss.
 
 import asyncio
 import ssl
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from random import Random
 from typing import Final, NamedTuple, cast
@@ -237,14 +236,18 @@ class Link:
         elif not self._talker.write(frame):
             self._peers.count("dropped for a slow peer")
 
-    def send_in_turns(self, frames: deque[bytes]) -> None:
+    def send_in_turns(self, frames: Iterator[bytes]) -> None:
         """One after the other, as the connection can take them; unless others are on their way."""
-        self._peers.sent_bytes += sum(map(len, frames))
-        self._peers.sent_messages += len(frames)
         if self._talker is None:
             self._peers.count("sent to a peer that is away")
-        elif not self._talker.write_in_turns(frames):
+        elif not self._talker.write_in_turns(self._counted(frames)):
             self._peers.count("dropped for a slow peer")
+
+    def _counted(self, frames: Iterator[bytes]) -> Iterator[bytes]:
+        for frame in frames:
+            self._peers.sent_bytes += len(frame)
+            self._peers.sent_messages += 1
+            yield frame
 
     def drop(self) -> None:
         """The connection, with what waits to be sent."""
@@ -321,7 +324,7 @@ class _Talker(asyncio.Protocol):
         self._frames = Frames(PEER_FRAME_MAX)
         self._transport: asyncio.Transport | None = None
         self._waiting: list[bytes] = []
-        self._in_turns: deque[bytes] = deque()
+        self._in_turns: Iterator[bytes] | None = None
         """What leaves one by one, with room between for the rest."""
         self._paused = False
         self._loop = loop
@@ -359,18 +362,23 @@ class _Talker(asyncio.Protocol):
         self._paused = False
         self._turn()
 
-    def write_in_turns(self, frames: deque[bytes]) -> bool:
+    def write_in_turns(self, frames: Iterator[bytes]) -> bool:
         """False when there are such already."""
-        if self._in_turns:
+        if self._in_turns is not None:
             return False
         self._in_turns = frames
         self._turn()
         return True
 
     def _turn(self) -> None:
-        if self._in_turns and not self._paused and not self.closed.done():
-            if self.write(self._in_turns[0]):
-                self._in_turns.popleft()
+        """What is not paused has room for a part."""
+        if self._in_turns is None or self._paused or self.closed.done():
+            return
+        frame = next(self._in_turns, None)
+        if frame is None:
+            self._in_turns = None
+        else:
+            self.write(frame)
             self._loop.call_soon(self._turn)
 
     def write(self, frame: bytes) -> bool:

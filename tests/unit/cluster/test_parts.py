@@ -5,11 +5,12 @@ import pytest
 from creek.cluster import parts
 from creek.cluster.drawing import DrawnSnapshot
 from creek.cluster.parts import Assembly, frames_of
-from creek.cluster.wire import PEER_FRAME_MAX, Frames, Part, from_peer
+from creek.cluster.wire import PEER_FRAME_MAX, Frames, Part, framed, from_peer
 from creek.errors import MalformedMessage
-from creek.protocol.dots import Dots
+from creek.protocol.dots import Dot, Dots
 from creek.protocol.drafts import Array
 from creek.protocol.messages import Checkpoint, Snapshot
+from creek.protocol.request import Outcome
 
 BARE = Snapshot(Checkpoint(4, 0, Dots(), 9, (), ()))
 STATE = tuple((("item", each), (each, "x" * 50)) for each in range(1000))
@@ -47,9 +48,9 @@ def test_parts_make_the_whole(part_bytes: int, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_snapshot_of_nothing_has_no_parts() -> None:
-    frames = frames_of(drawn((), ()))
+    frames = list(frames_of(drawn((), ())))
     assert len(frames) == 1
-    assert heard(list(frames)) == BARE
+    assert heard(frames) == BARE
 
 
 def test_a_part_that_is_missing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,3 +60,30 @@ def test_a_part_that_is_missing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> N
     for missing in range(len(frames) - 1):
         with pytest.raises(MalformedMessage, match="part"):
             heard(frames[:missing] + frames[missing + 1 :])
+
+
+def test_answers_that_make_a_snapshot_too_long_are_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(parts, "PEER_FRAME_MAX", 1000)
+    outcomes = tuple((Dot(1, each), Outcome("x" * 100)) for each in range(1, 20))
+    told = Snapshot(Checkpoint(4, 0, Dots(), 9, (), outcomes))
+    frames = list(frames_of(drawn()._replace(snapshot=told)))
+
+    assert len(frames[-1]) <= 1000
+    assert heard(frames) == Snapshot(Checkpoint(4, 0, Dots(), 9, STATE, (), DELETED))
+
+
+def test_frames_are_made_when_they_are_to_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "PART_BYTES", 1)
+    made = list[int]()
+
+    def making(payload: bytes) -> bytes:
+        made.append(len(payload))
+        return framed(payload)
+
+    monkeypatch.setattr(parts, "framed", making)
+    frames = frames_of(drawn())
+    for count in (1, 2, 3):
+        next(frames)
+        assert len(made) == count

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from creek.cli.app import main
 from creek.cluster.backup import Head, encoded
 from creek.errors import UsageError
+from creek.execution.keys import CLIENTS
 from creek.gateway.values import from_json
 from creek.pipeline.declared import spark_schema
 from creek.pipeline.export import export
@@ -32,7 +33,7 @@ STATE: dict[Any, Any] = {
     "bytes": b"\x00\xff",
     ("stock", "lamp", 3): (1, ("two", b"3")),
     ("dict",): {"a": (1, 2)},
-    ("creek.client", "somebody", 1): (1, None, None, 0),
+    (CLIENTS, "somebody", 1): (1, None, None, 0),
 }
 
 

@@ -25,9 +25,10 @@ _BEHIND: Final = 4
 FIRST_PLACE: Final[Place] = ()
 LAST_PLACE: Final[Place] = (_END,)
 
-CLIENTS: Final = "creek.client"
-OURS: Final = frozenset((CLIENTS, MEMBERS))
-"""With what the keys of registers begin that Creek keeps for itself."""
+CLIENTS: Final = "creek.calls"
+OURS: Final = frozenset((CLIENTS, "creek.client", MEMBERS))
+"""With what the keys of registers begin that Creek keeps for itself, or did once: what is kept in
+another form has another name."""
 
 
 def check_key(key: Any) -> None:

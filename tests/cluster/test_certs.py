@@ -18,6 +18,8 @@ from creek.cli import main
 from creek.cluster import server as serving
 from creek.cluster.certificates import Pair, issue, new_authority, read_pair
 from creek.cluster.config import Security, read_config
+from creek.cluster.exposition import families
+from creek.cluster.metrics import text_of
 from creek.cluster.security import answering, valid_until
 from creek.cluster.server import Server
 from creek.load.ports import free_port
@@ -258,6 +260,8 @@ def test_it_is_told_when_a_certificate_expires_soon(
                 async with cluster.client(authority=trust(papers)) as db:
                     await db.status()
                 assert ("its certificate expires on" in caplog.text) == (pair is soon)
+                told = text_of(families(cluster.servers[0]))
+                assert f"creek_certificate_expires_seconds {valid_until(security)}" in told
 
     run(story())
 

@@ -59,6 +59,7 @@ def test_calls_are_counted_by_the_kind_of_their_answers(tmp_path: Path) -> None:
             assert leading.index(1) == leaders[0]
             assert sum(leading) == 1
             assert {of(found, "creek_peer_up", peer=peer) for peer in "12"} == {1}
+            assert of(found, "creek_members") == 3
 
     run(story())
 

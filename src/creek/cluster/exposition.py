@@ -31,6 +31,7 @@ def families(server: Server) -> Iterator[Family]:
     yield from _calls(server)
     yield from _order(server)
     yield from _others(server)
+    yield from _certificate(server)
     yield from _disk(server)
     yield from _process()
 
@@ -90,6 +91,8 @@ def _others(server: Server) -> Iterator[Family]:
         -1 if leader is None else leader,
     )
     yield gauge("creek_leading", "Is it this replica?", leader == own)
+    members = len(server.configuration.members)
+    yield gauge("creek_members", "Members of the cluster, as far as it knows.", members)
     progress = replica.progress()
     yield gauge(
         "creek_lag_instances",
@@ -128,6 +131,15 @@ def _others(server: Server) -> Iterator[Family]:
         "creek_peers_differing",
         "Other replicas that have come to another state than this one.",
         len(server.digests.differing()),
+    )
+
+
+def _certificate(server: Server) -> Iterator[Family]:
+    yield Family(
+        "creek_certificate_expires_seconds",
+        "gauge",
+        "When its certificate expires, since 1970, if it has one.",
+        [] if server.expires is None else [({}, server.expires)],
     )
 
 

@@ -92,8 +92,8 @@ class Server:
         self.digests = Digests(config.replica, configuration.numbers)
         self._datatype = load_datatype(config.datatype)
         self.doors = Doors(lambda: self.config, self._count)
-        self._expires: float | None = None
-        """When they expire, in seconds since 1970."""
+        self.expires: float | None = None
+        """When its certificate does, in seconds since 1970; None: it has none."""
         self.tasks = Tasks(self._broke)
         self.undecided = Undecided(config.strong_max)
         self._onlooker: Onlooker | None = None
@@ -112,7 +112,7 @@ class Server:
     async def start(self) -> None:
         config, datatype = self.config, self._datatype
         if config.is_secured:
-            self._expires = valid_until(config.security)
+            self.expires = valid_until(config.security)
         executor, called = self._executing(Once(datatype))
         replica = registry.named(config.scheme)(config.replica, self._settings, called)
         self.journal = Journal(
@@ -195,8 +195,8 @@ class Server:
             self.tasks.spawn(forget_old_calls(config.forget_after, self._leads, self._call))
         self.tasks.spawn(compare_digests(self.digests, self.peers, self.fail, self.events))
         self.tasks.spawn(self._watch())
-        if self._expires is not None:
-            self.tasks.spawn(tell_of_expiry(lambda: self._expires or 0.0, self.events))
+        if self.expires is not None:
+            self.tasks.spawn(tell_of_expiry(lambda: self.expires or 0.0, self.events))
         where = f"{address_of(config.clients)[0]}:{self.client_port}"
         self.events.info(
             "replica.started",
@@ -238,7 +238,7 @@ class Server:
     def reload(self, config: ServerConfig) -> None:
         """Take over what can change while it runs: tokens, certificates, and what is logged. Or
         raise `UsageError`, and then all stays as it was."""
-        self._expires = reload_certificates(self.config, config, self.doors.contexts)
+        self.expires = reload_certificates(self.config, config, self.doors.contexts)
         waiting = waiting_keys(self.config, config)
         kept = {name: getattr(config, name) for name in RELOADED}
         self.config = msgspec.structs.replace(self.config, **kept)

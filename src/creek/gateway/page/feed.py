@@ -125,7 +125,11 @@ class Feed:
         }
         told = None
         if trial is not None:
-            told = {"control": trial.control, "secret": trial.secret}
+            told = {
+                "control": trial.control,
+                "secret": trial.secret,
+                "replicas": sorted(trial.pages),
+            }
             pages |= {str(replica): at for replica, at in trial.pages.items()}
         return shown | {
             "version": self._version,

@@ -17,7 +17,7 @@ export class Map_ {
 
   draw() {
     const { cluster } = this;
-    const shape = JSON.stringify([cluster.members, Boolean(cluster.trial)]);
+    const shape = JSON.stringify([cluster.members, cluster.trial?.replicas]);
     if (shape !== this.drawn) this.begin(shape);
     for (const [[one, other], group] of this.links) {
       const up = cluster.linked(one, other);
@@ -25,7 +25,7 @@ export class Map_ {
       const path = group.querySelector("path");
       path?.setAttribute("d", cluster.isCut(one, other) ? MEND : SCISSORS);
       const what = cluster.isCut(one, other) ? "Heal" : "Cut";
-      group.setAttribute("aria-label", cluster.trial ? `${what} the link between ${one} and ${other}` : `The link between ${one} and ${other} is ${up ? "up" : "down"}`);
+      group.setAttribute("aria-label", cluster.breakable(one, other) ? `${what} the link between ${one} and ${other}` : `The link between ${one} and ${other} is ${up ? "up" : "down"}`);
     }
     for (const [replica, group] of this.nodes) {
       const at = cluster.at(replica);
@@ -39,7 +39,7 @@ export class Map_ {
 
   begin(shape) {
     this.drawn = shape;
-    const { members, trial } = this.cluster;
+    const { members } = this.cluster;
     const [, wide, high, radius, button] = RINGS.find(([most]) => members.length <= most) ?? RINGS.at(-1);
     const places = new Map(members.map((replica, n) => {
       const angle = (n / members.length) * 2 * Math.PI - Math.PI / 2;
@@ -49,7 +49,7 @@ export class Map_ {
       const [x1, y1] = places.get(one);
       const [x2, y2] = places.get(other);
       const group = drawn("g", { class: "link", "data-link": `${one}-${other}` }, drawn("line", { x1, y1, x2, y2 }));
-      if (trial) this.offer(group, [one, other], (x1 + x2) / 2, (y1 + y2) / 2, button / 14);
+      if (this.cluster.breakable(one, other)) this.offer(group, [one, other], (x1 + x2) / 2, (y1 + y2) / 2, button / 14);
       else group.setAttribute("role", "img");
       return [[one, other], group];
     });

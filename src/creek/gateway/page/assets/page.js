@@ -24,6 +24,8 @@ const cluster = {
   at(replica) { return this.replicas.get(replica) ?? SILENT; },
   living() { return this.members.filter((each) => this.at(each).live); },
   pairs() { return this.members.flatMap((one, n) => this.members.slice(n + 1).map((other) => [one, other])); },
+  /** Has `creek up` started one of these? Then it can break what they have in common. */
+  breakable(...replicas) { return replicas.some((each) => this.trial?.replicas.includes(each)); },
   linked(one, other) {
     const [a, b] = [this.at(one), this.at(other)];
     return a.live && b.live && a.now.connected.includes(other) && b.now.connected.includes(one);

@@ -53,7 +53,7 @@ export class Trial {
   }
 
   heal() {
-    return this.control("/heal", { links: this.cluster.pairs() });
+    return this.control("/heal", { links: this.cluster.pairs().filter((link) => this.cluster.breakable(...link)) });
   }
 
   killOrStart(replica) {
@@ -75,7 +75,7 @@ export class Trial {
     if (this.drawn !== String(cluster.members)) this.begin();
     for (const column of columns) {
       const [isolate, kill] = column.acts.children;
-      column.acts.hidden = false;
+      column.acts.hidden = !cluster.breakable(column.replica);
       say(isolate, this.isIsolated(column.replica) ? "heal" : "isolate");
       say(kill, cluster.at(column.replica).live ? "kill" : "start");
       isolate.setAttribute("aria-label", `${isolate.textContent} replica ${column.replica}`);

@@ -13,6 +13,7 @@ from creek.errors import BadValue, StorageFault
 from creek.protocol.members import Configuration
 from tests.cluster.faults_story import Cluster, tell
 from tests.cluster.house import house, run
+from tests.cluster.processes import Processes
 
 THREE = Configuration(0, ((0, "a:1"), (1, "b:1"), (2, "c:1")))
 
@@ -68,6 +69,24 @@ def test_a_replica_that_does_not_come_back_is_replaced_by_command(tmp_path: Path
         await load.reaches(80)
 
     tell(tmp_path, story)
+
+
+def test_a_replica_that_was_away_when_it_was_removed_is_told_when_it_comes_back(
+    tmp_path: Path,
+) -> None:
+    async def story() -> None:
+        with Processes(tmp_path, 3) as processes:
+            async with processes.client(0) as db:
+                await db.strong.put("lamp", 3)
+                processes.kill(1)
+                await db.strong(REMOVE, 1)
+                for _ in range(2):  # the second time it knows
+                    processes.start(1)
+                    assert await processes.exit_code(1) == 0
+                assert processes.said(1).count("was removed from its cluster") == 2
+                await db.strong.put("lamp", 2)
+
+    run(story())
 
 
 def test_what_a_member_is_asked_for_is_refused_with_the_reason() -> None:

@@ -213,7 +213,8 @@ class Link:
         self._retired = False
 
     def retire(self) -> None:
-        """It is no member any more: when the connection ends, there is no other."""
+        """It is no member any more: when the connection ends, there is another one only if it comes
+        back, and does not know."""
         self._retired = True
 
     @property
@@ -257,16 +258,20 @@ class Link:
     def hurry(self) -> None:
         """It is there, as far as one can tell: no longer pause before it is dialled again."""
         self._wanted.set()
+        if self._retired and self._task is not None and self._task.done():
+            self.start()
 
     async def _keep_up(self) -> None:
         pause = PAUSE_MIN_S
-        while not self._retired:
+        while True:
             talker = await self._dial()
             if talker is not None:
                 pause = PAUSE_MIN_S
                 self._talker = talker
                 await talker.closed
                 self._talker = None
+            if self._retired:
+                return
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause * (0.5 + self._random.random())):
                     await self._wanted.wait()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from creek.cli import member
 from creek.cli.app import main
 from creek.client import NotDone
 from creek.cluster.membership import ADD, REMOVE, change_asked
@@ -12,7 +13,7 @@ from creek.cluster.ticket import make_folder, read_ticket, ticket_of, write_tick
 from creek.errors import BadValue, StorageFault
 from creek.protocol.members import Configuration
 from tests.cluster.faults_story import Cluster, tell
-from tests.cluster.house import house, run
+from tests.cluster.house import PATIENCE_S, house, run
 from tests.cluster.processes import Processes
 
 THREE = Configuration(0, ((0, "a:1"), (1, "b:1"), (2, "c:1")))
@@ -131,6 +132,26 @@ def test_a_new_replica_needs_a_folder_of_its_own(
     assert "is not empty: a new replica needs a folder of its own" in capsys.readouterr().err
     assert main(["serve", "--join", "127.0.0.1:1"]) == 2
     assert "--join needs --listen" in capsys.readouterr().err
+
+
+def test_a_replacement_that_ends_halfway_is_told_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def fails(*_: object) -> dict[str, object]:
+        raise NotDone("no_majority", "too few")
+
+    async def story() -> None:
+        monkeypatch.setattr(member, "_removed", fails)
+        async with house(tmp_path / "data", 2) as built:
+            words = ["member", "replace", "1", "127.0.0.1:7203", "--data", str(tmp_path / "new")]
+            assert await asyncio.to_thread(main, [*words, "--at", *built.addresses(0)]) == 1
+            async with asyncio.timeout(PATIENCE_S):
+                while built.servers[0].status()["members"] != [0, 1, 2]:
+                    await asyncio.sleep(0.01)
+
+    run(story())
+    told = "replica 2 was added, and replica 1 stays; do the rest when it can be done: too few"
+    assert told in capsys.readouterr().err
 
 
 def test_a_replica_that_could_not_start_does_not_become_a_member(

@@ -1,7 +1,8 @@
 """`creek member`: who the members of a live cluster are, and how that is changed."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,12 @@ import click
 from creek.cli.call import addresses_option, authority_option, token_option
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.output import show_json
+from creek.cli.words import counted
 from creek.client import Database, NotDone, OperationFailed, Unknown, connect
+from creek.client.errors import CallFailed
 from creek.cluster.membership import ADD, REMOVE
 from creek.cluster.ticket import make_folder, ticket_of, write_ticket
+from creek.errors import CreekError
 
 TIMEOUT_S = 30.0
 
@@ -129,10 +133,25 @@ def replace(replica: int, address: str, data: Path, as_json: bool, **where: Any)
             raise NotDone("bad_arguments", message)
         if replica in (status["replica"], *status["connected"]):
             new = await added(db, address, data)
-            return {**new, **await _removed(db, replica)}
-        return {**await _removed(db, replica), **await added(db, address, data)}
+            with _halfway(f"replica {new['added']} was added, and replica {replica} stays"):
+                return {**new, **await _removed(db, replica)}
+        old = await _removed(db, replica)
+        with _halfway(f"replica {replica} was removed, and none is in its place"):
+            return {**old, **await added(db, address, data)}
 
     return _do(ask, as_json, **where)
+
+
+class _Halfway(CreekError):
+    """One of two changes was made."""
+
+
+@contextmanager
+def _halfway(done: str) -> Iterator[None]:
+    try:
+        yield
+    except CallFailed as error:
+        raise _Halfway(f"{done}; do the rest when it can be done: {error}") from error
 
 
 async def added(db: Database, address: str, data: Path) -> dict[str, Any]:
@@ -170,6 +189,9 @@ def _do(
     except (OperationFailed, NotDone) as error:
         click.echo(f"creek: the members were not changed: {error}", err=True)
         return ILLEGAL
+    except _Halfway as error:
+        click.echo(f"creek: {error}", err=True)
+        return ILLEGAL
     except Unknown as error:
         click.echo(f"creek: look with 'creek member list' what was done: {error}", err=True)
         return ILLEGAL
@@ -180,5 +202,5 @@ def _do(
         if what in told:
             click.echo(f"replica {told[what]} was {what}")
     members = ", ".join(map(str, told["members"]))
-    click.echo(f"members are {members}, after {told['epoch']} changes")
+    click.echo(f"members are {members}, after {counted(told['epoch'], 'change')}")
     return FINE

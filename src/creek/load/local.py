@@ -21,6 +21,8 @@ PEERS_AFTER: Final = 100
 """Ports between where clients find a replica and where others do."""
 HTTP_AFTER: Final = 200
 """Ports between where clients find a replica and where browsers do."""
+STOPPING: Final = "(replica.stopping)"
+"""The event that a replica ends with, whatever the reason is."""
 
 
 class LocalCluster:
@@ -143,8 +145,10 @@ class LocalCluster:
         return found
 
     def last_words(self, replica: int) -> str:
+        """Why it ended, as far as it says."""
         said = (self.folder / f"{replica}.out").read_text(errors="replace").strip()
-        return said.splitlines()[-1] if said else "nothing"
+        lines = [line for line in said.splitlines() if not line.endswith(STOPPING)]
+        return lines[-1] if lines else "nothing"
 
     def _look_after(self) -> None:
         for replica in self.ended():

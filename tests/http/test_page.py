@@ -154,8 +154,8 @@ def test_pages_of_other_replicas_may_look_and_in_a_trial_call(tmp_path: Path) ->
             rebound = {"Host": "evil.example:80"}
             assert (await http.get("/", headers=rebound)).problem == "origin"
             async for event in watched(http):
-                told = {"control": "http://127.0.0.1:1", "secret": "s", "replicas": [1]}
-                assert event.data["trial"] == told
+                trial = {"control": "http://127.0.0.1:1", "secret": "s", "replicas": [1]}
+                assert event.data["trial"] == trial
                 break
 
     run(story())

@@ -146,9 +146,7 @@ def test_people_cut_a_replica_off_see_the_lists_differ_and_heal_them(
     visitor.call("put", 0, key="lamp", value="7")
     visitor.call("increment", 0, key="visits", strong=True)
     expect(page.locator("#life")).to_contain_text("waits for a majority")
-    expect(visitor.entries(0, ".tentative")).to_have_text(
-        ["increment('visits')", "put('lamp', 7)"]
-    )
+    expect(visitor.entries(0, ".tentative")).to_have_text(["increment('visits')", "put('lamp', 7)"])
     for replica in (1, 2):
         expect(visitor.entries(replica).first).to_have_text("put('lamp', 5)")
         expect(visitor.entries(replica, ".tentative")).to_have_count(0)

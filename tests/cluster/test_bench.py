@@ -12,7 +12,7 @@ from creek.evaluation import datatype_of
 from creek.history import load
 from creek.load.local import LocalCluster
 from creek.load.meter import STRONG_STABLE, WEAK_FINAL, WEAK_TENTATIVE, Meter, latency
-from creek.load.streams import kv_stream, tpcc_stream
+from creek.load.streams import Asked, kv_stream, tpcc_stream
 from creek.pipeline import tables
 
 SHORT = ["--duration", "2s", "--warm-up", "200ms", "--json"]
@@ -99,12 +99,12 @@ def test_percentiles_are_those_of_the_answers() -> None:
 
 
 def test_streams_are_drawn_from_their_seed() -> None:
-    def drawn(seed: int) -> list[tuple[object, ...]]:
+    def drawn(seed: int) -> list[Asked]:
         stream = kv_stream(keys=9, value_bytes=8, reads=0.5, strong=0.5, seed=seed)
         return [stream(0) for _ in range(50)]
 
     assert drawn(1) == drawn(1) != drawn(2)
-    assert {(each[0], each[2]) for each in drawn(1)} == {
+    assert {(each.operation, each.strong) for each in drawn(1)} == {
         (name, strong) for name in ("put", "get") for strong in (True, False)
     }
     asked = [tpcc_stream("tpcc-rows-1-0", 3, None, 5)(each % 3) for each in range(30)]

@@ -47,11 +47,10 @@ Dial: TypeAlias = Callable[[str, Meter, Done], Awaitable[Asker]]
 
 _CALL: Final = wire.Call.__struct_config__.tag
 _ISSUED: Final = wire.Issued.__struct_config__.tag
+_ANSWER: Final = wire.Answer.__struct_config__.tag
 
 
-class _Answer(
-    msgspec.Struct, array_like=True, tag=wire.Answer.__struct_config__.tag, frozen=True, gc=False
-):
+class _Answer(msgspec.Struct, array_like=True, tag=_ANSWER, frozen=True, gc=False):
     """As in `wire`, but for the value: nobody looks at that."""
 
     number: int
@@ -60,9 +59,10 @@ class _Answer(
     error: str | None = None
 
 
-_Heard: TypeAlias = _Answer | wire.Refused | wire.Welcome | wire.Denied
+_Other: TypeAlias = wire.Refused | wire.Welcome | wire.Denied
 _encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(_Heard).decode
+_answer: Final = msgspec.msgpack.Decoder(_Answer).decode
+_other: Final = msgspec.msgpack.Decoder(_Other).decode
 _length: Final = struct.Struct(">I").pack
 
 
@@ -106,13 +106,13 @@ class Line(asyncio.Protocol):
             self._done(self, who)
 
     def ask(self, asked: Asked, who: int) -> None:
-        operation, arguments, strong = asked
+        strong = asked.strong
         self._number = number = self._number + 1
         self._calls[number] = perf_counter_ns(), strong, who
         out = self._out
         if not out and not self._is_hearing:
             self._loop.call_soon(self._flush)
-        payload = _encode((_CALL, number, operation, arguments, strong, who))
+        payload = _encode((_CALL, number, asked.operation, asked.arguments, strong, who))
         out.append(_length(len(payload)))
         out.append(payload)
 
@@ -125,15 +125,16 @@ class Line(asyncio.Protocol):
         now_ns = perf_counter_ns()
         self._is_hearing = True
         for payload in self._frames.feed(data):
-            if payload[1] != _ISSUED:  # which is not measured
-                self._hear(_decode(payload), now_ns)
+            kind = payload[1]
+            if kind == _ANSWER:
+                self._answered(_answer(payload), now_ns)
+            elif kind != _ISSUED:  # which is not measured
+                self._hear(_other(payload), now_ns)
         self._is_hearing = False
         self._flush()
 
-    def _hear(self, message: _Heard, now_ns: int) -> None:
+    def _hear(self, message: _Other, now_ns: int) -> None:
         match message:
-            case _Answer(number=number, kind=kind):
-                self._answered(number, kind, message.error, now_ns)
             case wire.Refused(number=number, reason=reason):
                 self._first.pop(number, None)
                 call = self._calls.pop(number, None)
@@ -145,8 +146,8 @@ class Line(asyncio.Protocol):
             case wire.Denied(message=text):
                 self.welcome.set_exception(UsageError(f"a replica refuses: {text}"))
 
-    def _answered(self, number: int, kind: str, error: str | None, now_ns: int) -> None:
-        meter = self._meter
+    def _answered(self, answer: _Answer, now_ns: int) -> None:
+        meter, number, kind = self._meter, answer.number, answer.kind
         if kind == "final":
             asked_ns = self._first.pop(number, None)
             if asked_ns is not None:
@@ -162,7 +163,7 @@ class Line(asyncio.Protocol):
         if not strong:
             self._first[number] = asked_ns
         meter.answered(STRONG_STABLE if strong else WEAK_TENTATIVE, asked_ns, now_ns)
-        meter.raised += error is not None
+        meter.raised += answer.error is not None
         del self._calls[number]
         self._done(self, who)
 

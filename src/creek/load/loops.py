@@ -26,7 +26,12 @@ UNDER_WAY_MAX: Final = 1000
 """Of an open loop, on one connection: beyond that, calls are not made, and are counted."""
 SETTLE_S: Final = 5.0
 """After the end, for what is under way."""
-BEAT_S: Final = 0.001
+SETTLED_S: Final = 0.02
+"""Between two looks at whether anything is."""
+BEAT_S: Final = 0.1
+"""Between two looks at whether it is over, at most."""
+PAUSE_S: Final = 0.001
+"""Of an open loop, at least: what is due meanwhile is asked for together."""
 
 
 class Plan:
@@ -102,10 +107,14 @@ async def _beside(plan: Plan, meter: Meter) -> None:
 
 
 async def _ended(plan: Plan, meter: Meter) -> None:
-    while perf_counter_ns() < meter.end_ns:
-        await asyncio.sleep(0.02)
+    await _until_over(meter)
     if plan.cpu is not None:
         plan.cpu.end()
+
+
+async def _until_over(meter: Meter) -> None:
+    while (left_ns := meter.end_ns - perf_counter_ns()) > 0:
+        await asyncio.sleep(min(BEAT_S, left_ns / 1e9))
 
 
 class _Loop:
@@ -146,7 +155,7 @@ class _Loop:
     async def _settled(self) -> None:
         until = perf_counter_ns() + int(SETTLE_S * 1e9)
         while any(line.under_way for line in self._lines) and perf_counter_ns() < until:
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(SETTLED_S)
 
     def close(self) -> None:
         for keeper in self._keepers:
@@ -156,6 +165,8 @@ class _Loop:
 
 
 class _Closed(_Loop):
+    _is_over = False
+
     async def connect(self) -> None:
         most = LINES_MAX * len(self._plan.addresses)
         await self._connect(min(self._plan.clients, most))
@@ -163,8 +174,8 @@ class _Closed(_Loop):
     async def run(self) -> None:
         for who in range(self._plan.clients):
             self._ask(who)
-        while perf_counter_ns() < self._meter.end_ns:
-            await asyncio.sleep(0.02)
+        await _until_over(self._meter)
+        self._is_over = True
         await self._settled()
 
     def _ask(self, who: int) -> None:
@@ -172,7 +183,7 @@ class _Closed(_Loop):
 
     def _done(self, line: Asker, who: int) -> None:
         meter = self._meter
-        if perf_counter_ns() < meter.end_ns and not line.closed.done():
+        if not self._is_over and not line.closed.done():
             meter.asked += 1
             line.ask(self._stream(self._places[who % len(self._places)]), who)
 
@@ -198,7 +209,7 @@ class _Open(_Loop):
                 self._call(who, now_ns, int(due_ns))
                 due_ns += random.expovariate(rate)
                 who += 1
-            await asyncio.sleep(BEAT_S)
+            await asyncio.sleep(min(BEAT_S, max(PAUSE_S, (due_ns - now_ns) / 1e9)))
         await self._settled()
 
     def _call(self, who: int, now_ns: int, due_ns: int) -> None:
@@ -216,10 +227,11 @@ class _Open(_Loop):
 
     def _line(self, each: int) -> Asker:
         """The one that is asked in turn, or the next one that is open, if that will do."""
+        line = self._lines[each]
+        if not self._plan.elsewhere or not line.closed.done():
+            return line
         turned = (*self._lines[each:], *self._lines[:each])
-        if not self._plan.elsewhere:
-            return turned[0]
-        return next((line for line in turned if not line.closed.done()), turned[0])
+        return next((other for other in turned if not other.closed.done()), line)
 
     def _done(self, line: Asker, who: int) -> None:
         pass

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 from random import Random
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
+
+import msgspec
 
 from creek import tpcc
 from creek.errors import BadValue
@@ -10,7 +12,7 @@ from creek.tpcc.inputs import Inputs
 from creek.tpcc.terminals import clients_of
 
 
-class Asked(NamedTuple):
+class Asked(msgspec.Struct, frozen=True, gc=False):
     operation: str
     arguments: tuple[Any, ...]
     strong: bool
@@ -27,15 +29,16 @@ def kv_stream(*, keys: int, value_bytes: int, reads: float, strong: float, seed:
             raise BadValue(f"{name} is {share:g}: it is a share, from 0 to 1")
     if keys < 1 or value_bytes < 1:
         raise BadValue("there must be at least one key, and a value of at least one byte")
-    random = Random(f"kv {seed}")
-    values = [random.randbytes(value_bytes) for _ in range(64)]
+    source = Random(f"kv {seed}")
+    values = [source.randbytes(value_bytes) for _ in range(64)]
+    random = source.random
 
     def asked(_: int) -> Asked:
-        key = f"key{int(random.random() * keys):08}"
-        is_strong = random.random() < strong
-        if reads and random.random() < reads:
+        key = f"key{int(random() * keys):08}"
+        is_strong = random() < strong
+        if reads and random() < reads:
             return Asked("get", (key,), is_strong)
-        return Asked("put", (key, values[int(random.random() * 64)]), is_strong)
+        return Asked("put", (key, values[int(random() * 64)]), is_strong)
 
     return asked
 

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from creek.cluster.backup import Deleted, Head, contents, read_head, registers_of, requests_of
 from creek.cluster.once import ONCE, called
 from creek.errors import StorageFault, UsageError
-from creek.execution.keys import CLIENTS
+from creek.execution.keys import OURS
 from creek.gateway.values import to_json
 from creek.history import gather
 from creek.history.recording import Started, frames
@@ -33,7 +33,6 @@ from creek.history.recording import recordings as recordings_in
 from creek.history.records import Cast, Committed
 from creek.pipeline.schemas import COMMITTED, REGISTERS
 from creek.protocol.dots import Dot
-from creek.protocol.members import REGISTER
 from creek.protocol.request import Request
 from creek.protocol.values import Key
 
@@ -185,7 +184,7 @@ def _deleted(backup: Path) -> Iterator[Key]:
 
 def _is_ours(key: Key) -> bool:
     """What calls came to, and who the members are."""
-    return key == REGISTER or (isinstance(key, tuple) and key[:1] == (CLIENTS,))
+    return isinstance(key, tuple) and bool(key) and key[0] in OURS
 
 
 def _key_columns(key: Key) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """A task of a replica that breaks: the replica stops, and says why."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
@@ -10,8 +11,9 @@ from creek.cli.serve import _serve
 from creek.cluster import peers, server
 from creek.cluster.digests import Digests
 from creek.cluster.driver import Driver
-from creek.cluster.tasks import Tasks
+from creek.cluster.tasks import Tasks, is_ours
 from creek.cluster.watch import Watch
+from creek.cluster.wire import address_of
 from creek.gateway import Gateway
 from creek.gateway.page.feed import Feed
 from creek.schemes.creek import CreekReplica
@@ -30,6 +32,7 @@ def breaks(*_: object) -> NoReturn:
     ("owner", "what"),
     [
         (Driver, "tick"),
+        (Driver, "_let_go"),  # in a turn of the loop that is no task
         (peers.Link, "_dial"),
         (Digests, "take_told"),
         (Watch, "look"),
@@ -107,5 +110,29 @@ def test_a_replica_stops_when_it_cannot_execute(
             db.weak.put("a", 1)
             await cluster.servers[0].over.wait()
             assert isinstance(cluster.servers[0].failure, Bug)
+
+    run(story())
+
+
+async def turn(callback: Callable[[], object]) -> dict[str, Any]:
+    """What the loop tells of a turn that breaks off."""
+    loop = asyncio.get_running_loop()
+    told: list[dict[str, Any]] = []
+    loop.set_exception_handler(lambda _, context: told.append(context))
+    loop.call_soon(callback)
+    while not told:
+        await asyncio.sleep(0)
+    return told[0]
+
+
+def test_only_what_breaks_in_a_replica_itself_stops_it() -> None:
+    async def story() -> None:
+        digests = Digests(0, (0, 1))
+        assert is_ours(await turn(lambda: digests.reconfigure(None)))  # type: ignore[arg-type]
+        assert not is_ours(await turn(breaks)), "it comes from somewhere else"
+        assert not is_ours(await turn(lambda: address_of("nowhere"))), "it was refused"
+        context = await turn(lambda: digests.reconfigure(None))  # type: ignore[arg-type]
+        del context["handle"]
+        assert not is_ours(context), "what was heard on a connection"
 
     run(story())

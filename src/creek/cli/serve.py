@@ -152,8 +152,9 @@ async def _serve(
     """`again`: the configuration, as it is now."""
     speaker = _gateway(config)
     server = Server(config)
-    await server.start()
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(server.unhandled)
+    await server.start()
     if with_parent:
         loop.add_reader(0, _parent(server, loop).hear)
     gateway = speaker(server) if speaker is not None else None

@@ -33,7 +33,7 @@ from creek.cluster.reloading import RELOADED, reload_certificates, waiting_keys
 from creek.cluster.security import valid_until
 from creek.cluster.status import status_of
 from creek.cluster.taking import take
-from creek.cluster.tasks import Tasks
+from creek.cluster.tasks import Tasks, is_ours
 from creek.cluster.tokens import Tokens
 from creek.cluster.trial import Trial
 from creek.cluster.upkeep import (
@@ -234,6 +234,13 @@ class Server:
             self.driver.halt()
             self.events.error("replica.failed", f"stops: {error}")
             self.over.set()
+
+    def unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Whatever nobody else has heard of, told by the loop that this replica has to itself."""
+        if is_ours(context):
+            self._broke(context["exception"])
+        else:
+            loop.default_exception_handler(context)
 
     def reload(self, config: ServerConfig) -> None:
         """Take over what can change while it runs: tokens, certificates, and what is logged. Or

@@ -1,8 +1,14 @@
-"""The tasks of a replica: none of them ends with an error that nobody hears of."""
+"""The tasks of a replica, and its turns: none ends with an error that nobody hears of."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping
+from traceback import walk_tb
+from typing import Any, Final
+
+from creek.errors import CreekError
+
+OURS: Final = ("creek.cluster.", "creek.schemes.", "creek.protocol.", "creek.execution.")
+"""Modules in which nothing may break."""
 
 Spawn = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
@@ -34,3 +40,15 @@ class Tasks:
         error = task.exception()
         if isinstance(error, Exception):  # others end the loop by themselves
             self._broke(error)
+
+
+def is_ours(context: Mapping[str, Any]) -> bool:
+    """Has a turn of the loop broken off that carried out what a replica asked for? What others say
+    to it ends a connection at most: that is no such turn."""
+    error = context.get("exception")
+    if "handle" not in context or not isinstance(error, Exception):
+        return False
+    if isinstance(error, CreekError | OSError):
+        return False
+    modules = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
+    return any(name.startswith(OURS) for name in modules)

@@ -64,7 +64,7 @@ def test_a_cluster_that_runs_is_measured_where_it_is(
         (["--at", "127.0.0.1:1", "--replicas", "3"], "choose one"),
         (["--at", "127.0.0.1:1", "--out", "run"], "creek gather"),
         (["--out", "."], "name a folder that is to be made"),
-        (["--out", ".."], "never written over"),
+        (["--out", str(Path(__file__).parent)], "never written over"),
         (["--strong", "2"], "from 0 to 1"),
         (["--value-bytes", "0"], "at least one byte"),
         (["--at", "nowhere"], "HOST:PORT"),

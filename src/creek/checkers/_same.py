@@ -2,17 +2,31 @@
 
 from typing import Any
 
+import msgspec
+
+_encode = msgspec.msgpack.Encoder().encode
+
 
 def same(left: Any, right: Any) -> bool:
     if type(left) is not type(right):
         return False
     if type(left) is tuple:
-        return len(left) == len(right) and all(map(same, left, right))
+        return len(left) == len(right) and (_same_bytes(left, right) or all(map(same, left, right)))
     if type(left) is dict:
-        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
+        return left.keys() == right.keys() and same(
+            tuple(left.values()), tuple([right[key] for key in left])
+        )
     if type(left) is float:
         return repr(left) == repr(right)
     return bool(left == right)
+
+
+def _same_bytes(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
+    """What is encoded alike is the same; but dicts that are the same may have different orders."""
+    try:
+        return _encode(left) == _encode(right)
+    except (OverflowError, TypeError, ValueError):
+        return False  # a number too large, say
 
 
 def different_key(left: dict[Any, Any], right: dict[Any, Any]) -> Any:

@@ -1,10 +1,12 @@
 """`creek pipeline run`: from a grid to a page, in one go."""
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
+from rich.status import Status
 from rich.text import Text
 
 from creek.cli.exits import FINE, ILLEGAL
@@ -20,7 +22,11 @@ from creek.cli.pipeline import (
 from creek.cli.pipeline_stages import tell_measured, tell_skipped, tell_verified
 from creek.cli.words import counted
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 FOLDER: Final = "runs"
+LOOK_EVERY_S: Final = 0.5
 
 Made = TypeVar("Made")
 
@@ -86,14 +92,14 @@ def run(grid_name: str, out: Path | None, live: tuple[Path, ...], master: str, f
         with watching() as watch:
             failures = simulate(spark, cells, folder, watch, complain)
         tell_simulated(len(cells), failures, folder)
-        measured = _waiting("measuring", lambda: measure_runs(spark, folder))
+        measured = _waiting("measuring", lambda: measure_runs(spark, folder), spark)
         tell_skipped(measured.skipped)
         tell_measured(
             [row.asDict() for row in measured.measures],
             [row.asDict() for row in measured.peaks],
             folder,
         )
-        verified = _waiting("verifying", lambda: verify_runs(spark, folder))
+        verified = _waiting("verifying", lambda: verify_runs(spark, folder), spark)
     verdicts = [row.asDict() for row in verified.verdicts]
     tell_verified(verdicts, folder)
     written = _waiting("drawing", lambda: write_report(folder))
@@ -103,10 +109,28 @@ def run(grid_name: str, out: Path | None, live: tuple[Path, ...], master: str, f
     return ILLEGAL if failures or illegal else FINE
 
 
-def _waiting(what: str, work: Callable[[], Made]) -> Made:
+def _waiting(what: str, work: Callable[[], Made], spark: "SparkSession | None" = None) -> Made:
     console = complaints()
     if not console.is_terminal:
         click.echo(f"{what} ...", err=True)
         return work()
-    with console.status(what):
-        return work()
+    with console.status(what) as status:
+        if spark is None:
+            return work()
+        done = threading.Event()
+        watcher = threading.Thread(target=_watch, args=(what, spark, status, done), daemon=True)
+        watcher.start()
+        try:
+            return work()
+        finally:
+            done.set()
+            watcher.join()
+
+
+def _watch(what: str, spark: "SparkSession", status: Status, done: threading.Event) -> None:
+    from creek.pipeline.spark import tasks  # noqa: PLC0415
+
+    while not done.wait(LOOK_EVERY_S):
+        finished, total = tasks(spark)
+        if total > 1:
+            status.update(f"{what}: {finished} of {counted(total, 'task')}")

@@ -174,6 +174,15 @@ def _chatter_to(file: Path) -> Iterator[None]:
         os.close(kept)
 
 
+def tasks(spark: "SparkSession") -> tuple[int, int]:
+    """How many tasks of what is going on are done, and how many there are in all."""
+    tracker = spark.sparkContext.statusTracker()
+    found = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
+    stages = [stage for stage in found if stage is not None]
+    done = sum(stage.numCompletedTasks for stage in stages)
+    return done, sum(stage.numTasks for stage in stages)
+
+
 def _reason(error: Exception, chatter: Path) -> str:
     """The line that says most: the first that Java named an exception in, or the error's own."""
     said = chatter.read_text(errors="replace").splitlines() if chatter.exists() else []

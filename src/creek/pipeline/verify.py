@@ -129,9 +129,10 @@ def _unrecorded() -> str:
 def _with_orders(history: History, folder: Path) -> History:
     """As if replicas had recorded what they committed: the table of their orders has that."""
     events: dict[int, list[LoggedEvent]] = {}
-    for row in pq.read_table(folder / tables.FILES["orders"]).to_pylist():
-        committed = Committed(Dot(row["origin"], row["event"]), row["index"])
-        events.setdefault(row["replica"], []).append(LoggedEvent(0, committed))
+    columns = ("replica", "origin", "event", "index")
+    table = pq.read_table(folder / tables.FILES["orders"], columns=columns)
+    for replica, *dot, index in zip(*(table[each].to_pylist() for each in columns), strict=True):
+        events.setdefault(replica, []).append(LoggedEvent(0, Committed(Dot(*dot), index)))
     # From the last to the first, so that the last incarnation of a replica gets them.
     logs = [
         replace(log, events=tuple(events.pop(log.replica, ())), known=None)

@@ -93,7 +93,7 @@ class Assembly:
             return snapshot
         held, deleted = tuple(self._held), tuple(self._deleted)
         self._held, self._deleted = [], []
-        checkpoint: Checkpoint = msgspec.structs.replace(
-            snapshot.checkpoint, state=held, deleted=deleted
-        )
+        checkpoint: Checkpoint = msgspec.structs.replace(snapshot.checkpoint, deleted=deleted)
+        # As it came in parts, it is frozen: to look at all of it again would hold up the loop.
+        msgspec.structs.force_setattr(checkpoint, "state", held)
         return Snapshot(checkpoint)

@@ -87,3 +87,15 @@ def test_frames_are_made_when_they_are_to_leave(monkeypatch: pytest.MonkeyPatch)
     for count in (1, 2, 3):
         next(frames)
         assert len(made) == count
+
+
+def test_registers_are_put_together_as_they_came() -> None:
+    """To go through all of them once more would be one long turn of the loop."""
+    assembly = Assembly()
+    first, last = Part(0, 1, (("a", (1, [2])),), ()), Part(1, 0, (("b", {"c": [3]}),), ())
+    assembly.add(first)
+    assembly.add(last)
+    state = assembly.whole(BARE).checkpoint.state
+
+    assert state == (("a", (1, (2,))), ("b", {"c": (3,)}))
+    assert [id(each) for each in state] == [id(first.held[0]), id(last.held[0])]

@@ -9,6 +9,7 @@ from creek.cli.bar import bar
 from creek.cli.call import addresses_option, authority_option, token_option
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.output import program
+from creek.cli.words import counted
 from creek.client import NotDone
 from creek.client.copying import copy
 from creek.cluster.backup import Head, kept_as, read_head
@@ -77,4 +78,5 @@ def fetch(
 
 
 def described(head: Head) -> str:
-    return f"'{head.datatype}' of cluster '{head.cluster}' after {head.length} committed operations"
+    length = counted(head.length, "committed operation")
+    return f"'{head.datatype}' of cluster '{head.cluster}' after {length}"

@@ -11,6 +11,7 @@ from creek.cli.call import addresses_option, authority_option, token_option
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.options import NewFolder, is_given
 from creek.cli.output import show_json
+from creek.cli.words import counted
 from creek.client import NotDone
 from creek.errors import UsageError
 
@@ -72,13 +73,12 @@ def export(
         show_json(exported)
         return FINE
     click.echo(
-        f"{out}: {exported.registers} registers of '{exported.datatype}' after "
-        f"{exported.length} committed operations"
+        f"{out}: {counted(exported.registers, 'register')} of '{exported.datatype}' after "
+        f"{counted(exported.length, 'committed operation')}"
     )
+    operations = counted(exported.operations, "operation")
     if exported.complete_from == exported.length:
-        click.echo(f"{exported.operations} operations; the last ones are not at hand")
+        click.echo(f"{operations}; the last ones are not at hand")
     else:
-        click.echo(
-            f"{exported.operations} operations, complete from index {exported.complete_from} on"
-        )
+        click.echo(f"{operations}, complete from index {exported.complete_from} on")
     return FINE

@@ -23,8 +23,10 @@ def add(folder: Path, hosts: list[str], days: int) -> None:
     base = folder.resolve()
     authority, known = _authority(folder, days), _certified(folder)
     like = read_config(folder / f"replica-{known[0]}.toml", {}, {})
-    click.echo(f"{folder} holds what {counted(len(hosts), 'further replica')} need to join. Start")
-    click.echo("them, each where it belongs, one after the other:")
+    click.echo(
+        f"{folder} holds what it takes to join, for {counted(len(hosts), 'further replica')}."
+    )
+    click.echo("One after the other, each where it belongs:")
     click.echo()
     for replica, host in enumerate(hosts, known[-1] + 1):
         _keep(

@@ -82,7 +82,7 @@ class Reader:
 
     def adapted(self, text: str) -> str:
         """With ports that are free here, and processes that are there."""
-        for replica in range(3):
+        for replica in range(4):
             for first in (FIRST_PORT, FIRST_PORT + PEERS_AFTER, FIRST_PORT + HTTP_AFTER):
                 there = f":{self.port + first - FIRST_PORT + replica}"
                 text = re.sub(rf"(?<=[\w.\]]):{first + replica}\b", there, text)
@@ -103,7 +103,8 @@ class Reader:
     def run(self, line: str) -> str:
         """What a command shows."""
         line = self.adapted(line)
-        if line.startswith(("creek call", "creek status")) and "--at" not in line:
+        asking = ("creek call", "creek status", "creek member")
+        if line.startswith(asking) and "--at" not in line:
             line += f" --at 127.0.0.1:{self.port}"
         return subprocess.run(
             line,

@@ -23,7 +23,7 @@ from creek.cli.pipeline_stages import tell_measured, tell_skipped, tell_verified
 from creek.cli.words import counted
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from creek.pipeline.spark import SparkSession
 
 FOLDER: Final = "runs"
 LOOK_EVERY_S: Final = 0.5

@@ -21,7 +21,7 @@ from creek.errors import UsageError
 from creek.pipeline.java import java_home
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import SparkSession as SparkSession
 
 LOCAL: Final = "local[*]"
 RETRIES: Final = 3

@@ -127,6 +127,7 @@ def main() -> int:
         print("mypyc could not compile Creek: see above.", file=sys.stderr)
         return 1
     shutil.rmtree(UNFINISHED / "build")
+    copy_sources(UNFINISHED / "creek")  # runs are told apart by the sources that they were made by
     (UNFINISHED / STAMP).write_text(stamp)
     shutil.rmtree(COMPILED, ignore_errors=True)
     UNFINISHED.rename(COMPILED)

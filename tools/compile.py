@@ -42,6 +42,7 @@ MODULES: Final = (
     "protocol/paxos/acceptor",
     "protocol/paxos/leader",
     "protocol/paxos/learner",
+    "protocol/ranking",
     "protocol/runs",
     "protocol/values",
     "schemes/archie",

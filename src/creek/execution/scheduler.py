@@ -11,9 +11,8 @@ It chooses; running, validating and installing is for others.
 
 from itertools import islice
 
-from sortedcontainers import SortedList
-
-from creek.execution.chains import Entry, Phase, Position
+from creek.execution.chains import Entry, Phase
+from creek.protocol.ranking import Ranking
 
 LOSSES_MAX = 8
 LOOK_AHEAD = 64
@@ -23,8 +22,8 @@ LOOK_AHEAD = 64
 class Scheduler:
     def __init__(self, cores: int) -> None:
         self._cores = cores
-        self._positions: SortedList[Position] = SortedList()
-        self._waiting: dict[Position, Entry] = {}
+        self._waiting: Ranking[Entry] = Ranking()
+        """By their positions."""
         self.running: dict[int, Entry] = {}
         """By the number of the task."""
         self._void: set[int] = set()
@@ -32,23 +31,17 @@ class Scheduler:
 
     def add(self, entry: Entry) -> None:
         assert entry.phase is Phase.WAITING
-        self._positions.add(entry.position)
-        self._waiting[entry.position] = entry
+        self._waiting.add(entry.position, entry)
 
     def remove(self, entry: Entry) -> bool:
         """Before it moves; False when it was not waiting."""
-        if self._waiting.get(entry.position) is not entry:
-            return False
-        del self._waiting[entry.position]
-        self._positions.remove(entry.position)
-        return True
+        return entry.phase is Phase.WAITING and self._waiting.remove(entry.position, entry)
 
     def start(self, number: int) -> Entry | None:
         """The next entry to run, as task `number`; None when there is none or no core is free."""
         if not self._waiting or len(self.running) + len(self._void) >= self._cores:
             return None
-        for position in islice(self._positions, LOOK_AHEAD):
-            entry = self._waiting[position]
+        for entry in islice(self._waiting, LOOK_AHEAD):
             if self._may_run(entry):
                 self.remove(entry)
                 entry.phase = Phase.RUNNING
@@ -65,7 +58,6 @@ class Scheduler:
         return not self._waiting and not self.running
 
     def clear(self) -> None:
-        self._positions.clear()
         self._waiting.clear()
         self._void.update(self.running)
         self.running.clear()
@@ -77,6 +69,6 @@ class Scheduler:
         return entry.losses < LOSSES_MAX or self._is_first(entry)
 
     def _is_first(self, entry: Entry) -> bool:
-        return self._positions[0] == entry.position and all(
+        return self._waiting.first() is entry and all(
             entry.position < running.position for running in self.running.values()
         )

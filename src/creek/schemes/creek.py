@@ -163,7 +163,7 @@ class CreekReplica(VersionedReplica):
     def _committed(self, moved: list[Request]) -> None:
         """Who comes before all that stays tentative keeps its place among the others: only its
         name changes. Who jumps over something that stays has to be looked at."""
-        stays = next(self._order.tentative(), None)
+        stays = self._order.first_tentative()
         for index, request in enumerate(moved, self._order.length - len(moved)):
             entry = self._entries[request.id]
             in_order = stays is None or request.key < stays.key

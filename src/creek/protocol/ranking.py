@@ -1,0 +1,126 @@
+"""Things in the order of their ranks, for those who mostly add at the end and take from the front.
+
+Both cost the same however many things there are. Anywhere else it takes a search, and moves no more
+than the few hundred things around the place.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import Final, Generic, TypeAlias, TypeVar
+
+Rank: TypeAlias = tuple[int, ...]
+"""No two things have the same."""
+
+T = TypeVar("T")
+
+PART: Final = 512
+"""Things that are moved at once; at most twice as many."""
+
+
+class _Part(Generic[T]):
+    """Never empty, once it is in its place."""
+
+    __slots__ = ("ranks", "things")
+
+    def __init__(self, ranks: list[Rank], things: list[T]) -> None:
+        self.ranks = ranks
+        self.things = things
+
+
+class Ranking(Generic[T]):
+    __slots__ = ("_length", "_parts")
+
+    def __init__(self) -> None:
+        self._parts: list[_Part[T]] = []
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[T]:
+        for part in self._parts:
+            yield from part.things
+
+    def after(self, rank: Rank) -> Iterator[T]:
+        """Those that come after `rank`, whether or not there is a thing of that rank."""
+        first = self._part_of(rank)
+        for index in range(first, len(self._parts)):
+            part = self._parts[index]
+            begin = bisect_right(part.ranks, rank) if index == first else 0
+            for at in range(begin, len(part.things)):
+                yield part.things[at]
+
+    def first(self) -> T | None:
+        return self._parts[0].things[0] if self._parts else None
+
+    def last(self, most: int) -> list[T]:
+        """The last of them, in their order: at most so many."""
+        found: list[T] = []
+        for part in reversed(self._parts):
+            if len(found) >= most:
+                break
+            found = part.things[-(most - len(found)) :] + found
+        return found
+
+    def add(self, rank: Rank, thing: T) -> None:
+        parts = self._parts
+        self._length += 1
+        if not parts:
+            parts.append(_Part([rank], [thing]))
+            return
+        part = parts[-1]
+        ranks = part.ranks
+        if ranks[-1] < rank:
+            if len(ranks) < PART:
+                ranks.append(rank)
+                part.things.append(thing)
+            else:
+                parts.append(_Part([rank], [thing]))
+            return
+        index = self._part_of(rank)
+        part = parts[index]
+        at = bisect_left(part.ranks, rank)
+        part.ranks.insert(at, rank)
+        part.things.insert(at, thing)
+        if len(part.ranks) > 2 * PART:
+            parts.insert(index + 1, _Part(part.ranks[PART:], part.things[PART:]))
+            del part.ranks[PART:]
+            del part.things[PART:]
+
+    def remove(self, rank: Rank, thing: T) -> bool:
+        """Is it there, at this rank? It is not any more."""
+        parts = self._parts
+        if not parts:
+            return False
+        index = at = 0
+        part = parts[0]
+        if part.things[0] is not thing:
+            index = self._part_of(rank)
+            if index == len(parts):
+                return False
+            part = parts[index]
+            at = bisect_left(part.ranks, rank)
+            if part.things[at] is not thing:
+                return False
+        self._length -= 1
+        if len(part.ranks) == 1:
+            del parts[index]
+        else:
+            del part.ranks[at]
+            del part.things[at]
+        return True
+
+    def clear(self) -> None:
+        self._parts = []
+        self._length = 0
+
+    def _part_of(self, rank: Rank) -> int:
+        """The first part that has, or would have, a thing of that rank or a later one."""
+        parts = self._parts
+        if parts and rank <= parts[0].ranks[-1]:
+            return 0
+        return bisect_left(parts, rank, key=_last_rank)
+
+
+def _last_rank(part: _Part[T]) -> Rank:
+    return part.ranks[-1]

@@ -10,6 +10,8 @@ from tests.mutants.catalogue import Edit, Mutant
 
 CHAINS = "execution/chains.py"
 RANGES = "execution/ranges.py"
+READERSHIP = "execution/readership.py"
+SNAPSHOTS = "execution/snapshots.py"
 VERSIONS = "execution/versions.py"
 SCHEDULER = "execution/scheduler.py"
 CREEK = "schemes/creek.py"
@@ -49,8 +51,16 @@ MUTANTS: tuple[Mutant, ...] = (
         400,
         Edit(
             VERSIONS,
-            "            del self._settled[key]\n",
-            "            del self._settled[key]\n            self._readers.pop(key, None)\n",
+            "                contents.drop_if_gone(key)\n",
+            "                contents.drop_if_gone(key)\n"
+            "                self._readership.of_ground.pop(key, None)\n",
+        ),
+        Edit(
+            VERSIONS,
+            "                contents.remove_bare(key, chain)\n",
+            "                contents.remove_bare(key, chain)\n"
+            "                if key not in contents.held:\n"
+            "                    self._readership.of_ground.pop(key, None)\n",
         ),
     ),
     _mutant(
@@ -59,7 +69,7 @@ MUTANTS: tuple[Mutant, ...] = (
         200,
         Edit(
             VERSIONS,
-            "                self._take_over_readers(key, version)\n",
+            "                self._readership.take_over(key, version)\n",
             "                pass\n",
         ),
     ),
@@ -69,8 +79,8 @@ MUTANTS: tuple[Mutant, ...] = (
         100,
         Edit(
             VERSIONS,
-            "                self._doubt_readers_of_ground(key, entry.position, fresh)\n",
-            "                pass\n",
+            "version\n            self._doubt_readers_of_ground(key, position, fresh)\n",
+            "version\n",
         ),
     ),
     # --- validity: what was read would be read again ----------------------------------------------
@@ -78,14 +88,40 @@ MUTANTS: tuple[Mutant, ...] = (
         "installed_without_a_look",
         "Section 4.4: versions are added only after checking for conflicts",
         100,
-        Edit(VERSIONS, "if not self.confirm(snapshot, entry.position) or self", "if self"),
+        Edit(VERSIONS, "if not snapshot.holds_at(entry.position):", "if False:"),
+    ),
+    _mutant(
+        "changed_behind_its_back",
+        "what was written while an operation ran is looked at again",
+        100,
+        Edit(
+            VERSIONS,
+            "        contents.note_change(keys)\n"
+            "        fresh = readership.fresh_after(position, keys)\n"
+            "        for key, version in",
+            "        fresh = readership.fresh_after(position, keys)\n        for key, version in",
+        ),
+    ),
+    _mutant(
+        "withdrawn_behind_its_back",
+        "what was rolled back while an operation ran is looked at again",
+        200,
+        Edit(VERSIONS, "        contents.note_change(set(entry.versions))\n", ""),
+    ),
+    _mutant(
+        "settled_behind_its_back",
+        "who has read what was settled while it ran, has read the ground",
+        200,
+        Edit(
+            READERSHIP, "                entry.reads[key] = None, value\n", "                pass\n"
+        ),
     ),
     _mutant(
         "phantom_at_completion",
         "a key that appeared in a scanned range while the operation ran is a conflict",
         400,
         Edit(
-            VERSIONS,
+            SNAPSHOTS,
             "                    if read[1] is not ABSENT:\n                        return False",
             "                    pass",
         ),
@@ -106,13 +142,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "backward_scan_reads_no_range",
         "a scan in reverse has read what it went through",
         400,
-        Edit(VERSIONS, "passed.start = here", "pass"),
+        Edit(SNAPSHOTS, "passed.start = here", "pass"),
     ),
     _mutant(
         "lost_reader_registration",
         "a version knows who has read it",
         100,
-        Edit(VERSIONS, "                version.readers = entry\n", "                pass\n"),
+        Edit(READERSHIP, "                version.readers = entry\n", "                pass\n"),
     ),
     _mutant(
         "reader_lost_when_its_read_is_renewed",
@@ -120,8 +156,8 @@ MUTANTS: tuple[Mutant, ...] = (
         300,
         Edit(
             VERSIONS,
-            "read[0].readers)\n                self._note_read(entry, key, version, value)",
-            "read[0].readers)\n                entry.reads[key] = version, value",
+            "                self._readership.note(entry, key, version, value)\n",
+            "                entry.reads[key] = version, value\n",
         ),
     ),
     _mutant(
@@ -201,8 +237,9 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         Edit(
             VERSIONS,
+            ".reposition(places[key], self._doubts):\n"
             "                self._doubt_readers_of_ground(key, position, fresh)\n",
-            "                pass\n",
+            ".reposition(places[key], self._doubts):\n                pass\n",
         ),
     ),
     # --- additions that nobody looked at ----------------------------------------------------------

@@ -61,8 +61,10 @@ def executions(cluster: Cluster, index: int) -> list[Dot]:
 
 def versions(cluster: Cluster, index: int, key: str) -> list[Any]:
     """Of those operations that are not settled."""
-    store = replica(cluster, index)._store
-    return [each.value for each in store._chain(key).versions] if key in store._chains else []
+    contents = replica(cluster, index)._store._contents
+    if not contents.has_versions(key):
+        return []
+    return [each.value for each in contents.chain(key).versions]
 
 
 def handed_out(cluster: Cluster, index: int) -> list[Dot]:
@@ -307,7 +309,7 @@ def test_of_committed_operations_the_most_recent_value_is_kept() -> None:
     tentative = cluster.weak(0, "write", "a", "tentative")
 
     assert cluster.tentative(0) == [tentative]
-    assert replica(cluster, 0)._store._settled["a"] == 19
+    assert replica(cluster, 0)._store._contents.ground("a") == 19
     assert versions(cluster, 0, "a") == ["tentative"]
 
 

@@ -18,8 +18,8 @@ from typing import Any, Final
 from creek.execution.datatype import DataType, StandIn
 from creek.execution.execution import Execution
 from creek.execution.keys import Place, place
+from creek.execution.snapshots import Snapshot
 from creek.execution.transaction import View
-from creek.execution.versions import Snapshot
 from creek.protocol.request import Request
 from creek.protocol.values import Key
 

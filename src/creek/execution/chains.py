@@ -15,7 +15,7 @@ it also knows who has read the ground, for most registers have no chain at all.
 
 import enum
 from bisect import bisect_left, bisect_right
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from creek.execution.keys import Place
 from creek.execution.transaction import ABSENT, picked
@@ -29,6 +29,9 @@ Position: TypeAlias = tuple[int, ...]
 _TENTATIVE = 2**63
 TAIL: Position = (_TENTATIVE + 1,)
 """After every request."""
+
+INITIAL: Final = object()
+"""In place of a value that the base holds."""
 
 ADDABLE_MAX = 2**61
 """While no sum can exceed this, adding can neither fail nor overflow, whatever comes before it."""
@@ -76,6 +79,7 @@ class Entry:
         "adds",
         "after",
         "hidden",
+        "initial",
         "losses",
         "outcome",
         "phase",
@@ -101,7 +105,11 @@ class Entry:
         """How often it was executed in vain."""
         self.outcome: Outcome | None = None
         """Of the last execution that was valid when it ended."""
+        self.initial: dict[Key, Read] = NO_READS
+        """What it read of registers that nobody had written to; never changed, for others may have
+        read the same."""
         self.reads: dict[Key, Read] = NO_READS
+        """What else it read; and of the same registers, what it reads now."""
         self.picks: Picks = NO_PICKS
         """Of which of them it looked at some items only."""
         self.versions: dict[Key, Version] = NO_VERSIONS
@@ -116,9 +124,17 @@ class Entry:
     def is_executed(self) -> bool:
         return self.phase not in _NOT_EXECUTED
 
+    def read_of(self, key: Key) -> "Read | None":
+        """What it read there, if anything."""
+        return self.reads.get(key) or self.initial.get(key)
+
+    def all_reads(self) -> "dict[Key, Read]":
+        return self.initial | self.reads
+
     def forget(self) -> None:
         """What it read and wrote is no longer its own."""
-        self.reads, self.picks, self.versions = NO_READS, NO_PICKS, NO_VERSIONS
+        self.initial, self.reads, self.picks = NO_READS, NO_READS, NO_PICKS
+        self.versions = NO_VERSIONS
         self.ranges, self.adds = (), ()
 
 
@@ -139,7 +155,7 @@ class Stretch(Entry):
 
 
 class Version:
-    __slots__ = ("delta", "readers", "total", "value", "writer")
+    __slots__ = ("delta", "ground", "readers", "total", "value", "writer")
 
     def __init__(self, writer: Entry, value: Any, delta: bool = False) -> None:
         self.writer: Entry | None = writer
@@ -150,6 +166,8 @@ class Version:
         """Of a delta: the sum up to and with it, once somebody asked. Then those of the deltas
         right before it are known as well."""
         self.readers: Readers = None
+        self.ground: Any = None
+        """What is settled below it, as long as it is the only one and stands for itself."""
 
 
 class Crowd:
@@ -165,7 +183,7 @@ class Crowd:
     def is_left(self) -> bool:
         """One of them was forgotten. Was it the last?"""
         entries = self.entries
-        while entries and not entries[-1].reads:
+        while entries and not entries[-1].reads and not entries[-1].initial:
             entries.pop()
         return not entries
 
@@ -236,7 +254,9 @@ def _drop_former(readers: Crowd, key: Key, version: Version | None) -> None:
 
 def reads_version(reader: Entry, key: Key, version: Version | None) -> bool:
     read = reader.reads.get(key)
-    return read is not None and read[0] is version
+    if read is not None:
+        return read[0] is version
+    return version is None and key in reader.initial
 
 
 class Range:
@@ -255,11 +275,13 @@ Doubts: TypeAlias = list[tuple[Entry, Key]]
 
 
 class Chain:
-    __slots__ = ("bound", "ground", "key", "spare", "versions")
+    __slots__ = ("bound", "ground", "key", "on_base", "spare", "versions")
 
     def __init__(self, key: Key, ground: Any) -> None:
         self.key = key
         self.ground = ground
+        self.on_base = False
+        """Is the ground the base's, and nothing settled yet?"""
         self.versions: list[Version] = []
         self.spare = 0
         """How many of the versions, from the first on, are settled: room to spare."""
@@ -342,7 +364,7 @@ class Chain:
         index = self.index(version)
         if version.delta:
             _fix(version, self._total(index))
-        self.ground = version.value
+        self.ground, self.on_base = version.value, False
         settled = index + 1
         if settled <= _SPARE_MAX and len(versions) > _LONG:
             self.spare = settled
@@ -432,6 +454,16 @@ class Chain:
             versions[index].total = None
             self._doubt_readers(versions[index], (), doubts)
             index += 1
+
+
+def settled_part(found: Any) -> Any:
+    """What settled requests left in a register, `INITIAL` if there were none; of what is found
+    there: just that, its only version, or its chain."""
+    if isinstance(found, Version):
+        return found.ground
+    if isinstance(found, Chain):
+        return INITIAL if found.on_base else found.ground
+    return found
 
 
 def looks_the_same(left: Any, right: Any, items: tuple[int | str, ...] | None) -> bool:

@@ -11,6 +11,7 @@ list that only grows; the images themselves rid it of those that are gone.
 from typing import Any
 
 from creek.execution.base import Base
+from creek.execution.chains import INITIAL, settled_part
 from creek.execution.transaction import ABSENT
 from creek.protocol.values import Key
 
@@ -36,8 +37,8 @@ class Keys:
 
 
 class SettledImage:
-    """`initial` stands in `settled` for a value that the base holds. `tidies`: in the end the list
-    of keys is replaced by one without those that are gone; only one image at a time may do that."""
+    """Of what `held` holds below all versions. `tidies`: in the end the list of keys is replaced by
+    one without those that are gone; only one image at a time may do that."""
 
     __slots__ = (
         "_alive",
@@ -45,20 +46,16 @@ class SettledImage:
         "_base",
         "_before",
         "_end",
-        "_initial",
+        "_held",
         "_keys",
         "_listed",
         "_missed",
-        "_settled",
         "_tidies",
         "is_over",
     )
 
-    def __init__(
-        self, settled: dict[Key, Any], keys: Keys, base: Base, initial: object, tidies: bool
-    ) -> None:
-        self._settled = settled
-        self._initial = initial
+    def __init__(self, held: dict[Key, Any], keys: Keys, base: Base, tidies: bool) -> None:
+        self._held = held
         self._keys = keys
         self._listed = keys.listed
         self._base = base
@@ -87,17 +84,17 @@ class SettledImage:
             self.close()
         if self.is_over:
             return None
-        settled, before, base, initial = self._settled, self._before, self._base, self._initial
+        registers, before, base = self._held, self._before, self._base
         held: list[tuple[Key, Any]] = []
         deleted: list[Key] = []
         some = self._listed[self._at : min(self._at + most, self._end)]
         self._at += len(some)
         for key in some:
-            value = settled.get(key, initial)
+            value = settled_part(registers.get(key, INITIAL))
             if self._tidies:
-                (self._alive if key in settled else self._missed).append(key)
+                (self._alive if key in registers else self._missed).append(key)
             value = before.get(key, value)
-            if value is initial or value is base.read(key):
+            if value is INITIAL or value is base.read(key):
                 continue
             if value is ABSENT:
                 deleted.append(key)

@@ -12,13 +12,12 @@ point.
 """
 
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final
 
-from creek.execution.chains import Picks, Read
 from creek.execution.datatype import DataType, StandIn
 from creek.execution.execution import Execution
+from creek.execution.snapshots import Seen, Snapshot, Told
 from creek.execution.transaction import View
-from creek.execution.versions import Snapshot
 from creek.protocol.dots import Dot
 from creek.protocol.request import Request
 from creek.protocol.values import Key, same
@@ -30,20 +29,16 @@ VARIANTS_MAX: Final = 4
 
 _NOTHING: Final = object()
 
-Told: TypeAlias = tuple[Key, bool]
-"""Of a register it was asked whether one can add to it; and what it was told."""
 
+class Known:
+    """What an execution of a request saw, and what came out."""
 
-class Known(NamedTuple):
-    """What an execution of a request read and was told, and what came out."""
+    __slots__ = ("execution", "request", "seen")
 
-    request: Request
-    initial: dict[Key, Read]
-    """Of registers that nobody had written to."""
-    reads: tuple[tuple[Key, Any], ...]
-    picks: Picks
-    told: tuple[Told, ...]
-    execution: Execution
+    def __init__(self, request: Request, seen: Seen, execution: Execution) -> None:
+        self.request = request
+        self.seen = seen
+        self.execution = execution
 
 
 class SharedExecutions(StandIn):
@@ -68,33 +63,31 @@ class SharedExecutions(StandIn):
         for known in variants:
             # A request that was lost in a crash may share its identifier with a later one.
             same_request = known.request is request or known.request == request
-            if same_request and view.repeat(known.initial, known.reads, known.picks, known.told):
+            if same_request and view.repeat(known.seen):
                 self.shared += 1
                 return known.execution
         witness = _Witness(view)
         execution = super().run(request, witness)
         if not view.ranges and len(variants) < VARIANTS_MAX:
-            reads = tuple((key, value) for key, (_, value) in view.reads.items())
-            told = tuple(witness.told)
-            known = Known(request, view.initial, reads, view.picks, told, execution)
-            variants.append(known)
+            variants.append(Known(request, Seen(view, witness.told), execution))
         return execution
 
     def changes(self, registers: Iterable[tuple[Key, Any]]) -> dict[Key, Any]:
         """Of replicas that end with the same values in the same registers, once."""
-        values = dict(registers)
+        values = list(registers)
         last, changed = self._last_changes
         if not _are_the_same(last, values):
-            changed = super().changes(values.items())
-            self._last_changes = values, changed
+            changed = super().changes(values)
+            self._last_changes = dict(values), changed
         return changed
 
 
-def _are_the_same(some: dict[Key, Any], others: dict[Key, Any]) -> bool:
+def _are_the_same(some: dict[Key, Any], others: list[tuple[Key, Any]]) -> bool:
+    """Each register is among the others once."""
     if len(some) != len(others):
         return False
-    for key, value in some.items():
-        other = others.get(key, _NOTHING)
+    for key, value in others:
+        other = some.get(key, _NOTHING)
         if other is not value and not same(other, value):
             return False
     return True

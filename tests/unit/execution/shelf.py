@@ -136,13 +136,22 @@ class Shelf:
 
     def state(self) -> dict[Key, Any]:
         """What all that is executed made of the base."""
-        return changes(self.store.items(), self.store._base)
+        return changes(self.store.items(), self.store._contents.base)
 
     def chain_count(self) -> int:
-        return len(self.store._chains)
+        return len(self.unsettled())
 
     def version_count(self) -> int:
-        return sum(len(self.store._chain(key).versions) for key in list(self.store._chains))
+        chain = self.store._contents.chain
+        return sum(len(chain(key).versions) for key in self.unsettled())
+
+    def unsettled(self) -> set[Key]:
+        """The registers that have versions."""
+        contents = self.store._contents
+        return {key for key in contents.held if contents.has_versions(key)}
+
+    def registers(self) -> set[Key]:
+        return set(self.store._contents.held)
 
 
 def _told(outcome: Outcome) -> Any:

@@ -66,6 +66,6 @@ def test_keys_that_are_gone_are_not_listed_for_ever() -> None:
         settle(shelf, at + 1, ("delete", ("t", at)))
     settle(shelf, 300, ("put", "a", 1))
     assert shown(shelf.store.image()) == ({"a": 1}, [])
-    keys = shelf.store._keys
+    keys = shelf.store._contents._keys
     assert keys is not None
     assert (keys.listed, keys.gone) == (["a"], set())

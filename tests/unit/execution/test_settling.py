@@ -116,11 +116,11 @@ def test_a_register_that_only_a_withdrawn_execution_wrote_is_forgotten_at_once()
     first = shelf.do(10, ("put", "a", 1))
     assert shelf.withdrawn() == [reader]
 
-    assert set(shelf.store._chains) == set(shelf.store._settled) == {"a"}
+    assert shelf.unsettled() == shelf.registers() == {"a"}
     shelf.again(reader)
     shelf.store.settle(first)
     shelf.store.settle(reader)
-    assert set(shelf.store._settled) == {"a", "d"}
+    assert shelf.registers() == {"a", "d"}
 
 
 def test_a_hidden_version_outlives_the_register_that_it_was_in() -> None:
@@ -131,7 +131,7 @@ def test_a_hidden_version_outlives_the_register_that_it_was_in() -> None:
     shelf.do(10, ("put", "a", 1))
     assert shelf.withdrawn() == [writer]
     shelf.store.settle(before)
-    assert "b" not in shelf.store._chains
+    assert "b" not in shelf.unsettled()
 
     shelf.again(writer)
 
@@ -149,7 +149,7 @@ def test_a_reader_of_what_did_not_come_back_leaves_no_register_behind() -> None:
     shelf.again(writer)
     assert shelf.withdrawn() == [reader]
 
-    assert set(shelf.store._chains) == {"a"}
+    assert shelf.unsettled() == {"a"}
 
 
 def test_trying_whether_one_may_add_does_not_bring_a_register_into_being() -> None:
@@ -196,7 +196,7 @@ def test_readers_that_are_settled_are_not_remembered() -> None:
     for at in range(10, 500):
         shelf.store.settle(shelf.do(at, ("get", "hot")))
 
-    assert not shelf.store._readers
+    assert not shelf.store._readership.of_ground
 
 
 def test_of_many_readers_those_that_are_settled_are_hardly_remembered() -> None:
@@ -207,12 +207,12 @@ def test_of_many_readers_those_that_are_settled_are_hardly_remembered() -> None:
         shelf.store.settle(live.pop(0))
         live.append(shelf.do(at, ("get", "hot")))
 
-    readers = shelf.store._readers["hot"]
+    readers = shelf.store._readership.of_ground["hot"]
     assert isinstance(readers, Crowd)
     assert len(readers.entries) <= 32
     for reader in live:
         shelf.store.settle(reader)
-    assert not shelf.store._readers
+    assert not shelf.store._readership.of_ground
 
 
 # --- from a checkpoint --------------------------------------------------------------------------
@@ -302,7 +302,7 @@ def test_a_register_that_is_forgotten_while_one_who_read_it_runs_is_remembered_f
     first = shelf.do(10, ("delete", "a"))
     running = shelf.begin(shelf.put(20, ("get", "a")))
     shelf.store.settle(first)
-    assert "a" not in shelf.store._settled
+    assert "a" not in shelf.registers()
 
     assert shelf.finish(running)
     shelf.do(15, ("put", "a", 1))

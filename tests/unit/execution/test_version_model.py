@@ -233,10 +233,10 @@ class Model:
         machine = Sequential(STEPWISE)
         machine.state = dict(self.settled)
         assert dict(self.shelf.store.settled_items()) == self.settled
-        keys = self.shelf.store._keys
+        keys = self.shelf.store._contents._keys
         assert keys is not None
         assert len(set(keys.listed)) == len(keys.listed)
-        assert set(keys.listed) - keys.gone == self.shelf.store._settled.keys()
+        assert set(keys.listed) - keys.gone == self.shelf.store._contents.held.keys()
         for entry in self.ordered():
             if not self._inside(entry.position[0]):
                 self._check_snapshot(entry, machine.state)
@@ -278,8 +278,8 @@ class Model:
             self._look(0, 2)
         assert not self.entries
         self.check()
-        assert set(self.shelf.store._settled) == set(self.settled)
-        assert not self.shelf.store._chains
+        assert set(self.shelf.store._contents.held) == set(self.settled)
+        assert not self.shelf.unsettled()
         assert not self.shelf.store._adders
 
     # --- inside -------------------------------------------------------------------------------

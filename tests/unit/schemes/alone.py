@@ -121,8 +121,9 @@ class Alone:
         return self.replica._entries[id]
 
     def version_count(self) -> int:
-        store = self.replica._store
-        return sum(len(store._chain(key).versions) for key in list(store._chains))
+        contents = self.replica._store._contents
+        unsettled = [key for key in contents.held if contents.has_versions(key)]
+        return sum(len(contents.chain(key).versions) for key in unsettled)
 
     def read_count(self) -> int:
         """How many reads of single requests are remembered."""

@@ -61,7 +61,7 @@ def test_a_store_that_lost_something_is_found_out_when_there_is_nothing_left_to_
     alone = with_both(KV)
     alone.invoke("put", "a", 1)
     alone.work()
-    alone.replica._store._chain("a").versions[-1].value = 2
+    alone.replica._store._contents.chain("a").versions[-1].value = 2
     alone.invoke("put", "b", 1)
     assert alone.tasks, "not before it is done"
 

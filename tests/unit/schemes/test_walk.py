@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from creek.datatypes import DATATYPES
-from creek.execution.chains import Phase
+from creek.execution.chains import Phase, settled_part
 from creek.protocol.dots import Dot, DotSet
 from creek.protocol.effects import Kind, Task
 from creek.protocol.messages import Cast, Decisions, Message
@@ -53,10 +53,10 @@ class Walk:
         """The chains, as ARCHITECTURE.md draws them."""
         lines = []
         for account in ("ann", "bob"):
-            store, key = self.replica._store, ("account", account)
-            line = f"{account}   {store._settled[key]}"
+            contents, key = self.replica._store._contents, ("account", account)
+            line = f"{account}   {settled_part(contents.held[key])}"
             tentative = False
-            for version in store._chain(key).versions if key in store._chains else ():
+            for version in contents.chain(key).versions if contents.has_versions(key) else ():
                 assert version.writer is not None
                 assert version.writer.phase is Phase.EXECUTED
                 id = version.writer.request.id

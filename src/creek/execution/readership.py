@@ -1,0 +1,125 @@
+"""Who has read what stands on settled ground, be it the base's.
+
+Who has read a version is noted there; for most registers there is none. Who has read the ground is
+noted by register, but not at once: those executed last, the *fresh* ones, are asked one by one what
+they read. Most are settled, and forgotten, before there are too many of them.
+"""
+
+from typing import Any
+
+from creek.execution.chains import (
+    Crowd,
+    Entry,
+    Position,
+    Version,
+    disturb,
+    joined,
+    readers_after,
+    reads_version,
+)
+from creek.protocol.values import Key
+
+
+class Readership:
+    __slots__ = ("_fresh", "_fresh_max", "of_ground")
+
+    def __init__(self, fresh_max: int) -> None:
+        self._fresh_max = fresh_max
+        self.of_ground: dict[Key, Entry | Crowd] = {}
+        """By register, who has read what stands on settled ground; but for the fresh ones."""
+        self._fresh: dict[Entry, set[Key]] = {}
+        """With what they read, and perhaps more."""
+
+    def clear(self) -> None:
+        self.of_ground = {}
+        self._fresh = {}
+
+    def add(self, entry: Entry, keys: set[Key]) -> None:
+        """It was executed, and has read all of `keys`."""
+        for key, (version, value) in entry.reads.items():
+            if version is None:
+                continue
+            if version.writer is None:  # settled meanwhile
+                entry.reads[key] = None, value
+            elif version.readers is None:
+                version.readers = entry
+            else:
+                version.readers = joined(version.readers, entry, key, version)
+        fresh = self._fresh
+        fresh[entry] = keys
+        if len(fresh) > self._fresh_max:
+            self._note_reads_of_ground(next(iter(fresh)))
+
+    def note(self, entry: Entry, key: Key, version: Version | None, value: Any) -> None:
+        """It has read this as well, or instead of something else."""
+        entry.reads[key] = version, value
+        if version is not None:
+            version.readers = joined(version.readers, entry, key, version)
+        elif entry in self._fresh:
+            self._note_reads_of_ground(entry)
+        else:
+            self.of_ground[key] = joined(self.of_ground.get(key), entry, key, None)
+
+    def disturb(self, entry: Entry) -> None:
+        """It has moved, or has read nothing any more."""
+        reads = entry.all_reads() if self.of_ground else entry.reads
+        for key, (version, _) in reads.items():
+            self.disturb_of(key, version)
+
+    def disturb_of(self, key: Key, version: Version | None) -> None:
+        """One of those who read this has moved, or reads it no longer."""
+        disturb(self.of_ground.get(key) if version is None else version.readers)
+
+    def take_over(self, key: Key, version: Version) -> None:
+        """The version is settled: who has read it has read the ground. Who had read what was the
+        ground until now, is settled as well."""
+        readers = readers_after(version.readers, key, version, ())
+        for reader in readers:
+            reader.reads[key] = None, version.value
+        noted = [reader for reader in readers if reader not in self._fresh]
+        if noted:
+            self.of_ground[key] = noted[0] if len(noted) == 1 else Crowd(*noted)
+
+    def forget(self, entry: Entry) -> None:
+        """What it read and wrote is no longer its own."""
+        if entry in self._fresh:
+            del self._fresh[entry]
+            entry.forget()
+            return
+        of_ground, reads = self.of_ground, entry.all_reads()
+        entry.forget()
+        for key, (version, _) in reads.items():
+            if version is None:
+                readers = of_ground.get(key)
+                if readers is entry or (isinstance(readers, Crowd) and readers.is_left()):
+                    del of_ground[key]
+
+    def fresh_after(self, position: Position, keys: set[Key]) -> list[Entry]:
+        """The fresh ones after `position` that may have read any of these registers."""
+        return [
+            reader
+            for reader, read in self._fresh.items()
+            if reader.position > position and not keys.isdisjoint(read)
+        ]
+
+    def of_ground_after(self, key: Key, position: Position, fresh: list[Entry]) -> list[Entry]:
+        """Who has read the ground, and stands after `position`, in their order. `fresh`: which of
+        the fresh ones may have."""
+        readers = readers_after(self.of_ground.get(key), key, None, position)
+        asked = [reader for reader in fresh if reads_version(reader, key, None)]
+        if asked:
+            readers = sorted({*readers, *asked}, key=_position)
+        return readers
+
+    def _note_reads_of_ground(self, entry: Entry) -> None:
+        """It is not fresh any more."""
+        del self._fresh[entry]
+        of_ground = self.of_ground
+        for key, (version, _) in entry.all_reads().items():
+            if version is None:
+                readers = of_ground.get(key)
+                of_ground[key] = entry if readers is None else joined(readers, entry, key, None)
+
+
+def _position(entry: Entry) -> Position:
+    return entry.position

@@ -17,8 +17,8 @@ from benchmarks import shop
 from benchmarks.measuring import Timed, ratio
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
-from creek.execution.chains import Entry, committed_position, tentative_position
 from creek.execution.datatype import DataType
+from creek.execution.entries import Entry, committed_position, tentative_position
 from creek.execution.transaction import Transaction
 from creek.execution.versions import VersionStore
 from creek.protocol.dots import Dot

@@ -17,7 +17,7 @@ from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from benchmarks.versions import ALL, FEW, KEYS, Operations, new_replica, requests, spread
 from benchmarks.workloads import catch_up
-from creek.execution.chains import Entry, Version
+from creek.execution.entries import Entry, Version
 from creek.protocol.probes import Probe
 from creek.protocol.request import Operation
 from creek.protocol.settings import Settings

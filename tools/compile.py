@@ -25,6 +25,7 @@ MODULES: Final = (
     "execution/carriable",
     "execution/chains",
     "execution/contents",
+    "execution/entries",
     "execution/keys",
     "execution/ranges",
     "execution/readership",

@@ -31,8 +31,8 @@ MUTANTS: tuple[Mutant, ...] = (
         Edit(VERSIONED, "self._store.snapshot(entry.position)", "self._store.snapshot(TAIL)"),
         Edit(
             VERSIONED,
-            "from creek.execution.chains import Entry, Phase",
-            "from creek.execution.chains import TAIL, Entry, Phase",
+            "from creek.execution.entries import Entry, Phase",
+            "from creek.execution.entries import TAIL, Entry, Phase",
         ),
     ),
     _mutant(
@@ -88,7 +88,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "installed_without_a_look",
         "Section 4.4: versions are added only after checking for conflicts",
         100,
-        Edit(VERSIONS, "if not snapshot.holds_at(entry.position):", "if False:"),
+        Edit(VERSIONS, "if not snapshot.holds_at(entry.position, entry.jumped):", "if False:"),
     ),
     _mutant(
         "changed_behind_its_back",

@@ -16,17 +16,9 @@ from typing import Any, Final
 from sortedcontainers import SortedKeyList
 
 from creek.execution.base import Base, merged
-from creek.execution.chains import (
-    INITIAL,
-    TAIL,
-    Chain,
-    Position,
-    Read,
-    Version,
-    is_addable,
-    settled_part,
-)
+from creek.execution.chains import INITIAL, Chain, is_addable, settled_part
 from creek.execution.digest import StateDigest
+from creek.execution.entries import TAIL, Position, Read, Version
 from creek.execution.images import Keys, SettledImage
 from creek.execution.keys import Place, place
 from creek.execution.transaction import ABSENT
@@ -223,16 +215,17 @@ class Contents:
             if value is not INITIAL and value is not self.base.read(key):
                 yield key, value
 
-    def items(self) -> list[tuple[Key, Any]]:
-        """The registers as all executed requests left them, in no particular order; with `ABSENT`
-        for what was deleted, and perhaps some that are as the base has them."""
-        items: list[tuple[Key, Any]] = []
-        for key, value in self.held.items():
-            if isinstance(value, Version) or isinstance(value, Chain):  # noqa: SIM101 - compiled
-                items.append((key, self.at(key, TAIL)[1]))
-            elif value is not INITIAL:
-                items.append((key, value))
-        return items
+    def values(self) -> dict[Key, Any]:
+        """The registers as all executed requests left them, with `ABSENT` for what was deleted, and
+        perhaps some that are as the base has them."""
+        values = self.held.copy()
+        others = [key for key, value in values.items() if _is_no_value(value)]
+        for key in others:
+            if values[key] is INITIAL:
+                del values[key]
+            else:
+                values[key] = self.at(key, TAIL)[1]
+        return values
 
     def image(self) -> SettledImage:
         """The registers as the settled requests left them, now: to be gone through in time."""
@@ -257,3 +250,7 @@ class Contents:
             self._images = [each for each in self._images if not each.is_over]
         for image in self._images:
             image.keep(key, old)
+
+
+def _is_no_value(found: Any) -> bool:
+    return found is INITIAL or isinstance(found, Version) or isinstance(found, Chain)  # noqa: SIM101

@@ -20,7 +20,7 @@ nor which store it runs against.
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 from creek.errors import BadValue, UnknownName
@@ -147,10 +147,10 @@ class DataType:
             sys.setrecursionlimit(recursion_limit)
         return transaction.close(outcome)
 
-    def changes(self, registers: Iterable[tuple[Key, Any]]) -> dict[Key, Any]:
+    def changes(self, registers: dict[Key, Any]) -> dict[Key, Any]:
         """What of the registers differs from the base, with None for what was deleted: not to be
         written to."""
-        return changes(registers, self.base)
+        return changes(registers.items(), self.base)
 
     def sequential(self) -> Sequential:
         """A fresh machine that runs this data type alone."""

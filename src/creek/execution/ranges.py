@@ -6,7 +6,7 @@ ranges around it only: those filed under one of its own beginnings.
 
 from collections.abc import Iterable, Iterator
 
-from creek.execution.chains import Entry, Range
+from creek.execution.entries import Entry, Range
 from creek.execution.keys import Place
 
 

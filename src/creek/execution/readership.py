@@ -7,7 +7,7 @@ they read. Most are settled, and forgotten, before there are too many of them.
 
 from typing import Any
 
-from creek.execution.chains import (
+from creek.execution.entries import (
     Crowd,
     Entry,
     Position,

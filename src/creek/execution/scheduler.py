@@ -11,7 +11,7 @@ It chooses; running, validating and installing is for others.
 
 from itertools import islice
 
-from creek.execution.chains import Entry, Phase
+from creek.execution.entries import Entry, Phase
 from creek.protocol.ranking import Ranking
 
 LOSSES_MAX = 8
@@ -44,7 +44,7 @@ class Scheduler:
         for entry in islice(self._waiting, LOOK_AHEAD):
             if self._may_run(entry):
                 self.remove(entry)
-                entry.phase = Phase.RUNNING
+                entry.phase, entry.jumped = Phase.RUNNING, False
                 self.running[number] = entry
                 return entry
         return None

@@ -8,19 +8,9 @@ value of which some items were picked, so are these.
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from creek.execution.chains import (
-    INITIAL,
-    NO_PICKS,
-    Chain,
-    Picks,
-    Position,
-    Range,
-    Read,
-    Version,
-    looks_the_same,
-    united_items,
-)
+from creek.execution.chains import INITIAL, Chain, looks_the_same, united_items
 from creek.execution.contents import Contents
+from creek.execution.entries import NO_PICKS, Picks, Position, Range, Read, Version
 from creek.execution.keys import Place, place
 from creek.execution.transaction import ABSENT
 from creek.protocol.values import Key
@@ -169,20 +159,21 @@ class Snapshot:
 
     def is_current(self) -> bool:
         """Would one see the same again?"""
-        return self.holds_at(self._position)
+        return self.holds_at(self._position, jumped=False)
 
-    def holds_at(self, position: Position) -> bool:
-        """Would every read give the same again, here and now?"""
+    def holds_at(self, position: Position, jumped: bool) -> bool:
+        """Would every read give the same again, at what is its position now? `jumped`: does it
+        stand before others that it used to follow?"""
         contents = self._contents
-        if self._position == position:
+        if not jumped:
             if contents.changes == self.changes:
                 return True
             changed = contents.changed_since(self.changes)
             if changed is not None and not self.ranges:
-                return self._look_again(changed)
+                return self._look_again(changed, position)
         return self._look_at_all(position)
 
-    def _look_again(self, changed: list[set[Key]]) -> bool:
+    def _look_again(self, changed: list[set[Key]], position: Position) -> bool:
         keys = self.looked_at()
         touched: set[Key] = set()
         for each in changed:
@@ -191,7 +182,7 @@ class Snapshot:
         if not touched:
             return True
         reads, initial, picks = self.reads, self.initial, self.picks
-        contents, position = self._contents, self._position
+        contents = self._contents
         found = 0
         for key in touched:
             read = reads.get(key)

@@ -24,23 +24,19 @@ from typing import Any, Final
 from sortedcontainers import SortedList
 
 from creek.execution.base import Base, Nothing
-from creek.execution.chains import (
-    INITIAL,
+from creek.execution.chains import INITIAL, Chain, Doubts, looks_the_same, united_items
+from creek.execution.contents import Contents
+from creek.execution.digest import StateDigest
+from creek.execution.entries import (
     NO_VERSIONS,
-    Chain,
-    Doubts,
     Entry,
     Phase,
     Position,
     Read,
     Stretch,
     Version,
-    looks_the_same,
     readers_after,
-    united_items,
 )
-from creek.execution.contents import Contents
-from creek.execution.digest import StateDigest
 from creek.execution.execution import Execution
 from creek.execution.images import SettledImage
 from creek.execution.keys import place
@@ -116,7 +112,7 @@ class VersionStore:
 
     def install(self, entry: Entry, snapshot: Snapshot, execution: Execution) -> bool:
         """Take over what an execution gave, if it is still valid where `entry` stands now."""
-        if not snapshot.holds_at(entry.position):
+        if not snapshot.holds_at(entry.position, entry.jumped):
             return False
         if self._stretches and self._is_within_a_stretch(entry, execution):
             return False
@@ -152,6 +148,7 @@ class VersionStore:
         """The entry now stands at an earlier position, before others that it used to follow."""
         assert position < entry.position
         if entry.phase is not Phase.EXECUTED:
+            entry.jumped = True
             self.rename(entry, position)
             return
         contents, readership = self._contents, self._readership
@@ -288,10 +285,10 @@ class VersionStore:
         """The registers as the settled requests left them, now: to be gone through in time."""
         return self._contents.image()
 
-    def items(self) -> list[tuple[Key, Any]]:
-        """The registers as all executed requests left them, in no particular order; with `ABSENT`
-        for what was deleted, and perhaps some that are as the base has them."""
-        return self._contents.items()
+    def values(self) -> dict[Key, Any]:
+        """The registers as all executed requests left them, with `ABSENT` for what was deleted, and
+        perhaps some that are as the base has them."""
+        return self._contents.values()
 
     def register_count(self) -> int:
         return len(self._contents.held)

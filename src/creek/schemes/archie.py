@@ -11,13 +11,8 @@ from typing import Any
 
 from sortedcontainers import SortedList
 
-from creek.execution.chains import (
-    Entry,
-    Position,
-    committed_position,
-    optimistic_position,
-)
 from creek.execution.datatype import DataType
+from creek.execution.entries import Entry, Position, committed_position, optimistic_position
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Speculated
 from creek.protocol.probes import Probe

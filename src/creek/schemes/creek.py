@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from creek.execution.chains import (
+from creek.execution.datatype import DataType
+from creek.execution.entries import (
     TAIL,
     Entry,
     Phase,
@@ -25,7 +26,6 @@ from creek.execution.chains import (
     local_position,
     tentative_position,
 )
-from creek.execution.datatype import DataType
 from creek.execution.execution import Execution
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Kind, Observed, Response, Task

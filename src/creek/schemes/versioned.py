@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
-from creek.execution.chains import Entry, Phase, committed_position
 from creek.execution.datatype import DataType
 from creek.execution.digest import StateDigest
+from creek.execution.entries import Entry, Phase, committed_position
 from creek.execution.execution import Execution
 from creek.execution.images import SettledImage
 from creek.execution.keys import Place
@@ -172,7 +172,7 @@ class VersionedReplica(OrderingReplica):
         return ((key, view.read(key)) for key in view.keys(start, stop, reverse=False))
 
     def state(self) -> dict[Key, Any]:
-        return self._datatype.changes(self._store.items())
+        return self._datatype.changes(self._store.values())
 
     def idle(self) -> bool:
         return self._scheduler.idle()

@@ -11,7 +11,6 @@ What goes through a range of registers is always run. Not for debugging: there, 
 point.
 """
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 from creek.execution.datatype import DataType, StandIn
@@ -72,22 +71,20 @@ class SharedExecutions(StandIn):
             variants.append(Known(request, Seen(view, witness.told), execution))
         return execution
 
-    def changes(self, registers: Iterable[tuple[Key, Any]]) -> dict[Key, Any]:
+    def changes(self, registers: dict[Key, Any]) -> dict[Key, Any]:
         """Of replicas that end with the same values in the same registers, once."""
-        values = list(registers)
         last, changed = self._last_changes
-        if not _are_the_same(last, values):
-            changed = super().changes(values)
-            self._last_changes = dict(values), changed
+        if not _are_the_same(last, registers):
+            changed = super().changes(registers)
+            self._last_changes = registers, changed
         return changed
 
 
-def _are_the_same(some: dict[Key, Any], others: list[tuple[Key, Any]]) -> bool:
-    """Each register is among the others once."""
+def _are_the_same(some: dict[Key, Any], others: dict[Key, Any]) -> bool:
     if len(some) != len(others):
         return False
-    for key, value in others:
-        other = some.get(key, _NOTHING)
+    for key, value in some.items():
+        other = others.get(key, _NOTHING)
         if other is not value and not same(other, value):
             return False
     return True

@@ -5,7 +5,7 @@ import sys
 from benchmarks import memory
 from benchmarks.scale import TINY
 from benchmarks.versions import ALL
-from creek.execution.chains import Entry, Version
+from creek.execution.entries import Entry, Version
 from creek.protocol.dots import Dot
 from creek.protocol.request import Operation, Request
 

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from creek.execution.base import Base, changes
-from creek.execution.chains import Entry, Phase, Position, Stretch
 from creek.execution.datatype import DataType
+from creek.execution.entries import Entry, Phase, Position, Stretch
 from creek.execution.execution import Execution
 from creek.execution.transaction import ABSENT, Transaction
 from creek.execution.versions import VersionStore
@@ -136,7 +136,7 @@ class Shelf:
 
     def state(self) -> dict[Key, Any]:
         """What all that is executed made of the base."""
-        return changes(self.store.items(), self.store._contents.base)
+        return changes(self.store.values().items(), self.store._contents.base)
 
     def chain_count(self) -> int:
         return len(self.unsettled())

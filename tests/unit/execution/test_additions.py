@@ -2,7 +2,8 @@
 
 import pytest
 
-from creek.execution.chains import ADDABLE_MAX, Phase
+from creek.execution.chains import ADDABLE_MAX
+from creek.execution.entries import Phase
 from creek.execution.transaction import ADDED_MAX
 from tests.unit.execution.shelf import ABSENT, Shelf
 

@@ -2,18 +2,15 @@ from typing import Any
 
 import pytest
 
-from creek.execution.chains import (
-    ADDABLE_MAX,
+from creek.execution.chains import ADDABLE_MAX, Chain, Doubts, is_addable
+from creek.execution.entries import (
     TAIL,
-    Chain,
     Crowd,
-    Doubts,
     Entry,
     Stretch,
     Version,
     committed_position,
     disturb,
-    is_addable,
     joined,
     local_position,
     readers_after,

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from creek.errors import NotDeterministic, UsageError
 from creek.execution.base import Nothing, changes
-from creek.execution.chains import Entry, tentative_position
 from creek.execution.datatype import DataType
 from creek.execution.debug import TOLD_MAX, Debugged, Executed, first_difference
+from creek.execution.entries import Entry, tentative_position
 from creek.execution.transaction import Transaction
 from creek.execution.undo import StateObject
 from creek.execution.versions import VersionStore
@@ -202,7 +202,8 @@ def test_debug_mode_changes_nothing_for_a_deterministic_operation(
             snapshot = store.snapshot(entry.position)
             assert store.install(entry, snapshot, kind.run(each, snapshot))
     assert plain.db == undo.db
-    states = [changes(each.items(), Nothing()) for each in (*versions, plain)]
+    held = (*(store.values() for store in versions), dict(plain.items()))
+    states = [changes(each.items(), Nothing()) for each in held]
     assert states[0] == states[1] == states[2]
     assert len(datatype.journal) == 2 * len(scripts)
 

@@ -2,7 +2,8 @@
 
 from random import Random
 
-from creek.execution.chains import Chain, Doubts, Entry, Version, committed_position
+from creek.execution.chains import Chain, Doubts
+from creek.execution.entries import Entry, Version, committed_position
 from creek.protocol.dots import Dot
 from creek.protocol.request import NOOP, Request
 

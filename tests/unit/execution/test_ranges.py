@@ -3,7 +3,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creek.execution.chains import Entry, Range
+from creek.execution.entries import Entry, Range
 from creek.execution.keys import FIRST_PLACE, LAST_PLACE, Place, place, prefix_range
 from creek.execution.ranges import Ranges, united
 from creek.protocol.dots import Dot

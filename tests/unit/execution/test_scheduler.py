@@ -1,4 +1,4 @@
-from creek.execution.chains import Entry, Phase
+from creek.execution.entries import Entry, Phase
 from creek.execution.scheduler import LOOK_AHEAD, LOSSES_MAX, Scheduler
 from creek.protocol.dots import Dot
 from creek.protocol.request import NOOP, Request

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from creek.execution.chains import Crowd, Phase
+from creek.execution.entries import Crowd, Phase
 from creek.execution.keys import Place, place
 from creek.protocol.values import Key
 from tests.unit.execution.shelf import ABSENT, END, Shelf

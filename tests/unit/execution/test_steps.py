@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creek.errors import BadValue
-from creek.execution.chains import Entry, tentative_position
 from creek.execution.datatype import DataType
+from creek.execution.entries import Entry, tentative_position
 from creek.execution.execution import Execution
 from creek.execution.steps import STEPS_MAX, OperationStopped
 from creek.execution.transaction import Transaction, View

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creek.execution.chains import Entry, Phase, Stretch
+from creek.execution.entries import Entry, Phase, Stretch
 from creek.execution.execution import Execution
 from creek.execution.images import SettledImage
 from creek.execution.keys import FIRST_PLACE, LAST_PLACE, place

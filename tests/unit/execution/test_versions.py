@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from creek.execution.chains import Phase
+from creek.execution.entries import Phase
 from creek.protocol.values import same
 from tests.unit.execution.shelf import ABSENT, END, Shelf
 

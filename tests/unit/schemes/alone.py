@@ -8,8 +8,8 @@ from collections import Counter
 from typing import Any
 
 from creek.datatypes.kv import KV
-from creek.execution.chains import Entry
 from creek.execution.datatype import DataType
+from creek.execution.entries import Entry
 from creek.execution.execution import Execution
 from creek.protocol.dots import Dot, Dots, DotSet
 from creek.protocol.effects import Kind, Response, Send, Task

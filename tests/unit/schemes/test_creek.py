@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from creek.datatypes.kv import KV
-from creek.execution.chains import Phase
 from creek.execution.datatype import DataType
+from creek.execution.entries import Phase
 from creek.execution.scheduler import LOSSES_MAX
 from creek.execution.transaction import Transaction
 from creek.protocol.dots import Dot, Dots

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creek.datatypes import DATATYPES, SAMPLES
-from creek.execution.chains import Phase
 from creek.execution.datatype import DataType
+from creek.execution.entries import Phase
 from creek.protocol.dots import Dot, Dots, DotSet
 from creek.protocol.effects import Committed, Kind, Response, Task
 from creek.protocol.messages import Cast, Decisions

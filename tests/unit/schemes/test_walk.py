@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 from creek.datatypes import DATATYPES
-from creek.execution.chains import Phase, settled_part
+from creek.execution.chains import settled_part
+from creek.execution.entries import Phase
 from creek.protocol.dots import Dot, DotSet
 from creek.protocol.effects import Kind, Task
 from creek.protocol.messages import Cast, Decisions, Message

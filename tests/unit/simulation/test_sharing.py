@@ -3,8 +3,8 @@
 import pytest
 
 from creek.datatypes import DATATYPES, SAMPLES
-from creek.execution.chains import Entry, local_position, tentative_position
 from creek.execution.datatype import DataType
+from creek.execution.entries import Entry, local_position, tentative_position
 from creek.execution.transaction import Transaction
 from creek.execution.versions import VersionStore
 from creek.protocol.dots import Dot

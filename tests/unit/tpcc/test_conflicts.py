@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from creek.execution.chains import Entry, tentative_position
+from creek.execution.entries import Entry, tentative_position
 from creek.execution.versions import VersionStore
 from creek.protocol.dots import Dot
 from creek.protocol.request import Request

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from creek.execution.chains import Entry, tentative_position
+from creek.execution.entries import Entry, tentative_position
 from creek.execution.versions import VersionStore
 from creek.protocol.dots import Dot
 from creek.protocol.request import Request
@@ -63,7 +63,7 @@ def test_the_version_store_gives_the_same_answers(layout: str) -> None:
         execution = declared.run(request, snapshot)
         assert store.install(entry, snapshot, execution)
         assert execution.outcome == wanted
-    for key, value in store.items():
+    for key, value in store.values().items():
         assert terminal.state.read(key) == value
 
 

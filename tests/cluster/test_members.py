@@ -1,6 +1,7 @@
 """Real processes: replicas are added, removed and replaced while clients go on calling."""
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from creek.cli import member
 from creek.cli.app import main
 from creek.client import NotDone
+from creek.cluster import upkeep
 from creek.cluster.membership import ADD, REMOVE, change_asked
 from creek.cluster.ticket import make_folder, read_ticket, ticket_of, write_ticket
 from creek.errors import BadValue, StorageFault
@@ -176,5 +178,29 @@ def test_a_replica_that_could_not_start_does_not_become_a_member(
             assert "nothing is encrypted" in await refused("--clients", "10.0.0.4:7100")
             assert "nothing is encrypted" in await refused(listen="10.0.0.4:7203")
             assert "is not where others find" in await refused(listen="127.0.0.1:0")
+
+    run(story())
+
+
+def test_who_lost_its_folder_after_members_changed_is_told_to_be_replaced(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "TELL_S", 0.2)
+
+    def told() -> list[str]:
+        return [each.getMessage() for each in caplog.records if "its folder" in each.getMessage()]
+
+    async def story() -> None:
+        async with house(tmp_path) as cluster, cluster.client(0) as db:
+            await db.strong(REMOVE, 2)
+            await cluster.stop(1)
+            shutil.rmtree(tmp_path / "1")
+            await cluster.start(1)
+            async with asyncio.timeout(PATIENCE_S):
+                while not any("creek member replace 1" in each for each in told()):
+                    await asyncio.sleep(0.01)
+            async with cluster.client(1) as waits:
+                with pytest.raises(NotDone, match="creek member replace 1"):
+                    await waits.weak.within(1).get("a")
 
     run(story())

@@ -94,6 +94,8 @@ class Desk:
         """The operation that a call of that name stands for, or `BadValue` with the reason."""
         self.opening: Dot | None = None
         """What all calls wait for, as if it were a request."""
+        self.why_closed: Callable[[], str | None] = lambda: None
+        """Why that has not come."""
 
     def next_session(self) -> int:
         self._sessions += 1
@@ -132,7 +134,7 @@ class Desk:
 
     def why_too_late(self, missing: Dot) -> str:
         if missing == self.opening:
-            return "this replica has an empty disk, and does not take part yet: see 'creek status'"
+            return f"this replica does not take part: {self.why_closed() or 'it is not let in yet'}"
         return f"it comes after request {missing}, which did not arrive here in time"
 
     def arrived(self, id: Dot) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from traceback import format_exception
 from typing import Any, Final
@@ -40,12 +41,14 @@ from creek.cluster.upkeep import (
     compare_digests,
     forget_old_calls,
     give_up_untold,
+    is_to_be_replaced,
     mend_disk,
     sample,
     take_sample,
     tell_of_expiry,
     told_if_long,
     wait_for_others,
+    what_it_waits_for,
 )
 from creek.cluster.watch import Watch
 from creek.cluster.watchdog import Watchdog
@@ -186,6 +189,7 @@ class Server:
             self.tasks.spawn(sample(self._recorder, self.driver, self.peers))
         if replica.waits_for() is not None or not self.is_member:
             self.desk.opening = Dot(config.replica, 0)
+            self.desk.why_closed = partial(what_it_waits_for, replica)
             self.tasks.spawn(self._open_when_let_in(self.desk.opening))
         await self._listen()
         self.peers.start()
@@ -401,6 +405,8 @@ class Server:
             return "stopping", "this replica is being stopped: ask another one"
         if not self.is_member and self.desk.opening is None:
             return "stopping", "this replica is no member of its cluster: ask another one"
+        if self.desk.opening is not None and is_to_be_replaced(self.driver.replica):
+            return "stopping", self.desk.why_too_late(self.desk.opening)
         failed = self.journal.failed
         if failed is not None and (not alone or self.driver.may_lose_what_it_issued):
             return "disk", f"this replica cannot write: {failed}"
@@ -477,6 +483,7 @@ class Server:
             self.digests.reconfigure(configuration.numbers)
             members = ", ".join(map(str, configuration.numbers))
             self.events.info("members.changed", f"members are {members}", members=members)
+            self.desk.look_again()
         if replica.is_dismissed() and not self.over.is_set():
             self.events.warning(
                 "replica.removed", "was removed from its cluster: it stops, and its folder can go"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from creek.client.callers import Caller, How
 from creek.client.calls import Call, Final
 from creek.client.errors import not_connected
+from creek.cluster.loop import new_loop
 from creek.cluster.wire import Answer
 from creek.protocol.dots import Dot
 
@@ -25,7 +26,7 @@ class Blocking:
 
     def __init__(self, database: "Database") -> None:
         self._database = database
-        self._loop = asyncio.new_event_loop()
+        self._loop = new_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="creek", daemon=True)
 
     def open(self) -> None:

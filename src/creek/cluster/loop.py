@@ -1,4 +1,4 @@
-"""The event loop of a server, and of a load: uvloop's where it is installed, else Python's own."""
+"""An event loop for who does not bring one: uvloop's where it is installed, else Python's own."""
 
 import asyncio
 from collections.abc import Coroutine

@@ -48,6 +48,8 @@ PAUSE_MIN_S: Final = 0.05
 PAUSE_MAX_S: Final = 2.0
 DIAL_S: Final = 4.0
 """Until who is dialled has said hello."""
+STRANGERS_MAX: Final = 8
+"""Who are dialled because they have dialled here; others are heard all the same."""
 HELLO_S: Final = 10.0
 """How long who dialled here may be silent before it says hello."""
 HELLO_BYTES_MAX: Final = 64 * 1024
@@ -111,11 +113,15 @@ class Peers:
 
     def greet(self, hello: PeerHello) -> None:
         """One that may be talked to has dialled here."""
-        self.note(hello)
-        if hello.replica > self._latest and hello.at:
+        if hello.replica > self._latest and hello.at and len(self._strangers()) < STRANGERS_MAX:
             self._know(hello.replica, hello.at)
         if hello.replica in self.links:
+            self.note(hello)
             self.links[hello.replica].hurry()
+
+    def _strangers(self) -> list[int]:
+        """Who dialled here, and is perhaps a member by now."""
+        return [each for each in self.links if each > self._latest]
 
     def _know(self, replica: int, address: str) -> None:
         if replica not in self.links:

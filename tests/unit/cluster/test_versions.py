@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from creek.cluster import wire
-from creek.cluster.peers import Peers
+from creek.cluster.peers import STRANGERS_MAX, Peers
 from creek.cluster.tasks import Tasks
 from creek.protocol.dots import Dot, Dots
 from creek.protocol.messages import Ballot, Cast, Heartbeat, Progress, Summary, Vote
@@ -14,16 +14,20 @@ from creek.protocol.request import Operation, Request
 OURS = wire.PeerHello(wire.WIRE_VERSION, "creek", 0, (0, 1), "kv", oldest=wire.WIRE_OLDEST)
 
 
-def told(version: int, oldest: int) -> str | None:
-    """Why a peer that speaks these versions is left alone."""
+def two() -> Peers:
     addresses = {0: ("127.0.0.1", 1), 1: ("127.0.0.1", 2)}
-    peers = Peers(
+    return Peers(
         OURS,
         addresses,
         lambda message, sender: None,
         lambda reason: None,
         Tasks(lambda error: None).spawn,
     )
+
+
+def told(version: int, oldest: int) -> str | None:
+    """Why a peer that speaks these versions is left alone."""
+    peers = two()
     theirs = wire.PeerHello(version, "creek", 1, (0, 1), "kv", oldest=oldest)
     problem = peers.problem(theirs)
     return None if problem is None else problem.reason
@@ -74,3 +78,16 @@ def test_a_hello_of_the_release_before_has_defaults_for_what_is_new() -> None:
 
     hello = wire.peer_hello(short)
     assert (hello.clients, hello.epoch, hello.at, hello.oldest) == ("", 0, "", 0)
+
+
+def test_of_those_who_say_that_they_came_later_only_a_few_are_dialled() -> None:
+    peers = two()
+    for number in range(2, 100):
+        hello = wire.PeerHello(1, "creek", number, (0, 1), "kv", f"127.0.0.1:{number}", 7, "a:1")
+        assert peers.problem(hello) is None
+        peers.greet(hello)
+
+    assert len(peers.links) == 1 + STRANGERS_MAX
+    assert len(peers.clients) == 1 + STRANGERS_MAX
+    peers.reconfigure(8, {0: "a:1", 1: "b:1", 99: "c:1"}, 99)
+    assert 99 in peers.links

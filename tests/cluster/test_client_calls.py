@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -222,5 +223,20 @@ def test_calls_are_given_up_when_all_replicas_are_gone(tmp_path: Path) -> None:
             await cluster.start()
             assert await db.strong.put("a", 3) in (None, 1)  # whoever comes back is found
         await cluster.stop()
+
+    run(story())
+
+
+def test_a_replica_that_was_removed_just_now_says_so(tmp_path: Path) -> None:
+    def removed(*_: object) -> NoReturn:
+        raise UsageError("replica 0 was removed from its cluster: ask another one")
+
+    async def story() -> None:
+        async with house(tmp_path, 1) as cluster, cluster.client() as db:
+            cluster.servers[0].desk.invoke = removed
+            with pytest.raises(NotDone, match="ask another one") as refused:
+                await db.weak.put("a", 1)
+            assert refused.value.reason == "stopping"
+            assert not cluster.servers[0].desk.under_way
 
     run(story())

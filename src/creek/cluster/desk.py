@@ -121,7 +121,11 @@ class Desk:
         if missing is not None:
             self._wait(caller, call, missing)
             return
-        id = self.invoke(operation, call.strong, caller.session(call.session))
+        try:
+            id = self.invoke(operation, call.strong, caller.session(call.session))
+        except UsageError as error:  # it was removed, and will be told in a moment
+            caller.refuse(call, "stopping", str(error))
+            return
         self._asked[id] = caller, call.number
         caller.issued(call.number, id)
 

@@ -337,7 +337,7 @@ class Server:
             self._onlooker.answered(response)
         own = self._own.pop(response.id, None)
         if own is not None:
-            own.set_result(response.outcome.value)
+            own.set_result(response.outcome.value or ())
         self.desk.respond(response)
 
     def _receive(self, message: Heard, sender: int) -> None:
@@ -376,6 +376,8 @@ class Server:
         untold = [id for id in self.desk.asked() if not awaits(id)]
         if untold:
             self.tasks.spawn(give_up_untold(untold, self.desk, self.journal))
+        for id in [each for each in self._own if not awaits(each)]:
+            self._own.pop(id).set_result(())
 
     def _released(self) -> None:
         if self._disk_told:
@@ -425,7 +427,7 @@ class Server:
         return self._refusal(False, False) is None
 
     async def _call(self, operation: Operation) -> Any:
-        """Weakly, and not for a client."""
+        """Weakly, and not for a client. Answers nothing if that is not known, or if it raised."""
         id = self.driver.invoke(operation, False, 0)
         self._own[id] = asyncio.get_running_loop().create_future()
         return await self._own[id]

@@ -66,7 +66,7 @@ async def forget_old_calls(
         before_us = now_us() - int(after_s * 1_000_000)
         rest: tuple[Any, ...] | None = ()
         while rest is not None and is_leader():
-            _, *more = await call(forget_calls(before_us, *rest))
+            _, *more = await call(forget_calls(before_us, *rest)) or (0,)
             rest = tuple(more) or None
 
 

@@ -2,19 +2,23 @@
 
 Creek and etcd are driven by the same load, from one process, in turns while both run; values are of
 the same size, and whatever is answered is on disk before. PySyncObj comes after them. Where one of
-them cannot be found, the table says so.
+them cannot be found, the table says so. What is being done is told as it goes on.
 """
 
 import asyncio
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import click
 
 from benchmarks.result import Benchmark, Result
 from benchmarks.rivals import etcd, pysyncobj
 from benchmarks.scale import Scale
+from creek.client import NotDone
 from creek.cluster.loop import run
 from creek.load.line import Dial, dial
 from creek.load.local import CpuClock, LocalCluster
@@ -30,6 +34,10 @@ STRONG_BAR = 0.7
 WEAK_BAR = 2.0
 LATENCY_BAR = 0.25
 FALL_BAR = 0.2
+ANSWER_S = 20.0
+"""How long a replica may take to say how it is."""
+CATCH_UP_S = 180.0
+"""How long one may take to catch up."""
 
 
 class Turns(NamedTuple):
@@ -60,6 +68,14 @@ class System(NamedTuple):
     strong: float
 
 
+class Silent(click.ClickException):
+    """What was to be measured does not answer."""
+
+
+def tell(what: str) -> None:
+    print(f"live: {what}", file=sys.stderr, flush=True)
+
+
 def _turn(system: System, scale: Scale, seed: int, load: float = 0.0) -> tuple[Meter, CpuClock]:
     cpu = CpuClock(system.processes)
     stream = kv_stream(
@@ -87,6 +103,7 @@ def measure(scale: Scale) -> Iterator[Result]:
         folder = Path(text)
         cluster = LocalCluster(folder, replicas=3)
         stack.callback(cluster.stop)
+        tell("three replicas are started")
         cluster.start()
         run(cluster.until_ready())
         systems = [
@@ -97,6 +114,7 @@ def measure(scale: Scale) -> Iterator[Result]:
             (folder / "etcd").mkdir()
             servers = etcd.Etcd(folder / "etcd")
             stack.callback(servers.stop)
+            tell("three servers of etcd are started")
             servers.start()
             systems.append(System("etcd", servers.addresses, servers.processes, etcd.dial, 1.0))
         full = _in_turns(systems, scale)
@@ -111,6 +129,13 @@ def _in_turns(systems: list[System], scale: Scale, load: float = 0.0) -> dict[st
     for turn in range(scale.live_turns):
         for system in systems:
             meter, cpu = _turn(system, scale, turn, load)
+            tell(
+                f"{system.name}, turn {turn + 1} of {scale.live_turns}"
+                + (f", {load:g} a second" if load else "")
+                + f": {meter.done / meter.seconds:,.0f} puts a second"
+            )
+            if not meter.done:
+                raise Silent(f"not one put of {system.name} was answered: {dict(meter.errors)}")
             found[system.name].meters.append(meter)
             found[system.name].cpu.append(cpu)
     return found
@@ -164,13 +189,13 @@ async def _catching_up(cluster: LocalCluster, scale: Scale) -> Result:
         mark("before")
         await asyncio.sleep(scale.live_s)
         mark("killed")
+        tell("replica 2 is killed, while the others go on")
         cluster.kill(2)
         await asyncio.sleep(scale.live_s)
         mark("back")
         cluster.start(2)
-        behind = (await cluster.statuses())[0]["committed"]
-        while (await cluster.statuses())[2]["committed"] < behind:
-            await asyncio.sleep(0.05)
+        behind = (await _statuses(cluster))[0]["committed"]
+        await _until_it_has(cluster, behind)
         mark("caught up")
         meter.end_ns = 0
 
@@ -197,6 +222,33 @@ async def _catching_up(cluster: LocalCluster, scale: Scale) -> Result:
         unit="of it",
         bar=FALL_BAR,
     )
+
+
+async def _until_it_has(cluster: LocalCluster, behind: int) -> None:
+    """The last one, what the first had."""
+    loop = asyncio.get_running_loop()
+    begun = told = loop.time()
+    while (committed := (await _statuses(cluster))[-1]["committed"]) < behind:
+        await asyncio.sleep(0.05)
+        now = loop.time()
+        if now > begun + CATCH_UP_S:
+            raise Silent(f"after {CATCH_UP_S:.0f} s replica 2 has {committed:,} of {behind:,}")
+        if now > told + 2:
+            told = now
+            tell(f"replica 2 catches up: it has {committed:,} of {behind:,} requests")
+
+
+async def _statuses(cluster: LocalCluster) -> list[dict[str, Any]]:
+    for replica, code in cluster.ended().items():
+        raise Silent(f"replica {replica} ended with {code}: {cluster.last_words(replica)}")
+    try:
+        async with asyncio.timeout(ANSWER_S):
+            return await cluster.statuses()
+    except (TimeoutError, NotDone) as error:
+        last = "; ".join(f"{each}: {cluster.last_words(each)}" for each in range(3))
+        raise Silent(
+            f"a replica does not answer in {ANSWER_S:.0f} s ({error}). Their last words: {last}"
+        ) from error
 
 
 def _rate(begin: tuple[float, int], end: tuple[float, int]) -> float:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from creek.client import NotDone
-from creek.cluster.once import LOOKED_AT_ONCE, Once, call_once, forget_calls
+from creek.cluster.calling import Once
+from creek.cluster.once import LOOKED_AT_ONCE, call_once, forget_calls
 from creek.datatypes.kv import KV
 from creek.errors import BadValue
 from creek.execution.keys import CLIENTS

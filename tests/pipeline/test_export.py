@@ -33,7 +33,7 @@ STATE: dict[Any, Any] = {
     "bytes": b"\x00\xff",
     ("stock", "lamp", 3): (1, ("two", b"3")),
     ("dict",): {"a": (1, 2)},
-    (CLIENTS, "somebody", 1): (1, None, None, 0),
+    (CLIENTS, "somebody", 1): (1, 100, None, None, 0),
 }
 
 

@@ -5,17 +5,17 @@ for the same. Therefore what came of a call is part of the replicated state: a r
 call, written by the very request that carries it out. Whoever executes a call whose register is
 there answers with what is in there; unless it was another operation, for that is a mistake.
 
-What is kept is bounded: so many calls of a client, for each removes an old one; answers up to a
-size; and calls that are not too old (`FORGET`).
+What is kept is bounded: so many calls of a client, for each takes the register of an old one;
+answers up to a size; and calls that are not too old (`FORGET`).
 """
 
+from collections.abc import Callable
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from zlib import crc32
 
 import msgspec
 
-from creek.execution.datatype import DataType, StandIn
 from creek.execution.execution import Execution
 from creek.execution.keys import CLIENTS, OURS, place, prefix_range
 from creek.execution.transaction import ABSENT, View
@@ -39,7 +39,11 @@ LOOKED_AT_ONCE: Final = 512
 """Calls, when old ones are forgotten: more would hold up other operations."""
 DESCRIBED_MAX: Final = 200
 
+_SHORT: Final = frozenset((type(None), bool, int, float))
+
 _encode = msgspec.msgpack.Encoder().encode
+
+Run: TypeAlias = Callable[[Request, View], Execution]
 
 
 def call_once(client: str, number: int, operation: Operation) -> Operation:
@@ -55,85 +59,93 @@ def described(operation: Operation) -> str:
 
 def called(operation: Operation) -> Operation:
     """What a client called, if it was a client."""
-    if operation.name != ONCE or tuple(map(type, operation.arguments)) != (str, int, str, tuple):
-        return operation
-    return Operation(*operation.arguments[2:])
+    return Operation(*operation.arguments[2:]) if is_once(operation) else operation
 
 
 def forget_calls(before_us: int, client: str = "", number: int = 0) -> Operation:
-    """Forget calls from before, some at a time: from this one of this client on. Answers how many
-    were forgotten, and where to go on, if anywhere."""
+    """Forget calls from before, some at a time: from this register of this client on. Answers how
+    many were forgotten, and where to go on, if anywhere."""
     return Operation(FORGET, (before_us, client, number))
 
 
-class Once(StandIn):
-    """A data type whose operations can be called with a client's number as well."""
+def is_once(operation: Operation) -> bool:
+    """What is none of ours is an operation that does not exist, also with one of our names."""
+    arguments = operation.arguments
+    return operation.name == ONCE and tuple(map(type, arguments)) == (str, int, str, tuple)
 
-    def __init__(self, datatype: DataType) -> None:
-        super().__init__(datatype)
-        self._called = datatype
 
-    def run(self, request: Request, view: View) -> Execution:
-        """What is none of ours is an operation that does not exist, also with one of our names."""
-        name, arguments = request.operation.name, request.operation.arguments
-        if name == ONCE and tuple(map(type, arguments)) == (str, int, str, tuple):
-            client, number, called, rest = arguments
-            return self._run_once(request, view, client, number, Operation(called, rest))
-        if name == FORGET and tuple(map(type, arguments)) == (int, str, int):
-            return self._forget(view, *arguments)
-        if name == ENDED and tuple(map(type, arguments)) == (str, int):
-            return _ended(view, *arguments)
-        return self._run(request, view)
+def is_forget(operation: Operation) -> bool:
+    arguments = operation.arguments
+    return operation.name == FORGET and tuple(map(type, arguments)) == (int, str, int)
 
-    def _run(self, request: Request, view: View) -> Execution:
-        """What a client called; it leaves alone what is not its own."""
-        execution = self._called.run(request, view)
-        if request.operation.name != MEMBERS:
-            for written in (execution.writes, execution.adds):
-                for key in written:
-                    if type(key) is tuple and key and key[0] in OURS:
-                        what = f"BadValue: register {key!r} belongs to Creek: choose another name"
-                        return Execution(Outcome(None, what), reads=execution.reads)
-        return execution
 
-    def _run_once(
-        self, request: Request, view: View, client: str, number: int, operation: Operation
-    ) -> Execution:
-        key: Key = (CLIENTS, client, number)
-        kept = view.read(key)
-        if kept is not ABSENT:
-            _, value, error, mark = kept
-            if mark != _mark(operation):
-                value, error = None, f"NumberUsed: call {number} of {client} was another operation"
-            return Execution(Outcome(value, error), reads=1)
-        inner = msgspec.structs.replace(request, operation=operation)
-        execution = self._run(inner, view)
-        outcome = execution.outcome
-        value, error = outcome.value, outcome.error
-        if len(_encode(value)) > ANSWER_KEPT_MAX:
+def is_ended(operation: Operation) -> bool:
+    arguments = operation.arguments
+    return operation.name == ENDED and tuple(map(type, arguments)) == (str, int)
+
+
+def run_called(run: Run, request: Request, view: View) -> Execution:
+    """What a client called; it leaves alone what is not its own."""
+    execution = run(request, view)
+    if request.operation.name != MEMBERS:
+        for written in (execution.writes, execution.adds):
+            for key in written:
+                if type(key) is tuple and key and key[0] in OURS:
+                    what = f"BadValue: register {key!r} belongs to Creek: choose another name"
+                    return Execution(Outcome(None, what), reads=execution.reads)
+    return execution
+
+
+def run_once(run: Run, request: Request, view: View) -> Execution:
+    """`run` it, unless it was."""
+    client, number, name, arguments = request.operation.arguments
+    operation = Operation(name, arguments)
+    key: Key = (CLIENTS, client, number % CALLS_KEPT)
+    kept = view.read(key)
+    if kept is not ABSENT and kept[0] == number:
+        _, _, value, error, mark = kept
+        if mark != _mark(operation):
+            value, error = None, f"NumberUsed: call {number} of {client} was another operation"
+        return Execution(Outcome(value, error), reads=1)
+    inner = Request(request.timestamp, request.id, operation, request.strong, request.context)
+    execution = run_called(run, inner, view)
+    writes = execution.writes
+    # Of one that comes too late to be asked for again, nothing is kept.
+    if kept is ABSENT or kept[0] < number:
+        value, error = execution.outcome.value, execution.outcome.error
+        if type(value) not in _SHORT and len(_encode(value)) > ANSWER_KEPT_MAX:
             value, error = None, FORGOTTEN
-        kept = request.timestamp, value, error, _mark(operation)
-        writes = {**execution.writes, key: kept, (CLIENTS, client, number - CALLS_KEPT): ABSENT}
-        return msgspec.structs.replace(execution, writes=writes, reads=execution.reads + 1)
-
-    def _forget(self, view: View, before_us: int, client: str, number: int) -> Execution:
-        _, stop = prefix_range((CLIENTS,))
-        keys = view.keys(place((CLIENTS, client, number)), stop, False)
-        found = list(islice(keys, LOOKED_AT_ONCE + 1))
-        rest: tuple[Any, ...] = ()
-        if len(found) > LOOKED_AT_ONCE:
-            last = found.pop()
-            rest = last[1:] if isinstance(last, tuple) else ()
-        old = [key for key in found if view.read(key)[0] < before_us]
-        value = (len(old), *rest)
-        return Execution(Outcome(value), dict.fromkeys(old, ABSENT), scanned=len(found))
+        writes = {**writes, key: (number, request.timestamp, value, error, _mark(operation))}
+    return Execution(
+        execution.outcome,
+        writes,
+        execution.reads + 1,
+        execution.scanned,
+        execution.adds,
+        execution.seen,
+    )
 
 
-def _ended(view: View, client: str, number: int) -> Execution:
-    kept = view.read((CLIENTS, client, number))
-    if kept is ABSENT or kept[2] == FORGOTTEN:
+def run_forget(request: Request, view: View) -> Execution:
+    before_us, client, number = request.operation.arguments
+    _, stop = prefix_range((CLIENTS,))
+    keys = view.keys(place((CLIENTS, client, number)), stop, False)
+    found = list(islice(keys, LOOKED_AT_ONCE + 1))
+    rest: tuple[Any, ...] = ()
+    if len(found) > LOOKED_AT_ONCE:
+        last = found.pop()
+        rest = last[1:] if isinstance(last, tuple) else ()
+    old = [key for key in found if view.read(key)[1] < before_us]
+    value = (len(old), *rest)
+    return Execution(Outcome(value), dict.fromkeys(old, ABSENT), scanned=len(found))
+
+
+def run_ended(request: Request, view: View) -> Execution:
+    client, number = request.operation.arguments
+    kept = view.read((CLIENTS, client, number % CALLS_KEPT))
+    if kept is ABSENT or kept[0] != number or kept[3] == FORGOTTEN:
         return Execution(Outcome(), reads=1)
-    _, value, error, _ = kept
+    _, _, value, error, _ = kept
     return Execution(Outcome((value, error)), reads=1)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from creek.cluster.bounds import Undecided
+from creek.cluster.calling import Once
 from creek.cluster.clients import Connection
 from creek.cluster.config import ServerConfig, load_datatype
 from creek.cluster.copies import Copies, Taken
@@ -26,7 +27,6 @@ from creek.cluster.logs import EventLog
 from creek.cluster.logs import set_up as set_up_logs
 from creek.cluster.membership import begun, change_asked
 from creek.cluster.metrics import Histogram, Latencies, TimedCalls
-from creek.cluster.once import Once
 from creek.cluster.onlooker import Onlooker
 from creek.cluster.peers import Listener, Peers
 from creek.cluster.recorder import Recorder

@@ -5,8 +5,8 @@ that a scenario, or a history of it, is enough to build the same again.
 """
 
 from creek import datatypes, tpcc
+from creek.cluster.calling import Once
 from creek.cluster.config import load_datatype
-from creek.cluster.once import Once
 from creek.errors import UnknownName, UsageError
 from creek.execution.datatype import DataType
 from creek.history import LIVE, History

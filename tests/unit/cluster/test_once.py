@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from creek import DataType
-from creek.cluster.once import Once, call_once, forget_calls
+from creek.cluster.calling import Once
+from creek.cluster.once import call_once, forget_calls
 from creek.execution.keys import CLIENTS
 from creek.execution.transaction import ABSENT, Transaction
 from creek.execution.undo import StateObject

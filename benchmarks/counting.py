@@ -11,8 +11,8 @@ from functools import partial
 from benchmarks.measuring import Timed, cheapest
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
-from creek.cluster.metrics import Latencies
 from creek.cluster.calling import Once
+from creek.cluster.metrics import Latencies
 from creek.cluster.once import call_once
 from creek.datatypes.kv import KV
 from creek.protocol.dots import Dot
@@ -35,8 +35,8 @@ def _counted(calls: int) -> Timed:
     def run() -> None:
         for id, (first, last) in zip(ids, answers, strict=True):
             latencies.invoked(id, False, time.perf_counter())
-            latencies.answered(first)
-            latencies.answered(last)
+            latencies.answered(first, time.perf_counter())
+            latencies.answered(last, time.perf_counter())
 
     return Timed(calls, run)
 

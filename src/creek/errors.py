@@ -8,6 +8,7 @@
     │   └── DirectoryInUse      a folder that another process has
     ├── PeerFault               another process sent what it must not send
     │   └── MalformedMessage    bytes that are not one of our messages
+    │       └── FrameTooLong    a length that is more than is read
     ├── StorageFault            the disk failed, or holds what we did not write
     │   ├── DiskFull            there is no space; goes away by itself when there is
     │   └── DiskFailed          it refused to write, for another reason
@@ -58,6 +59,10 @@ class PeerFault(CreekError):
 
 class MalformedMessage(PeerFault):
     """Bytes that are not one of our messages, or a field of the wrong type."""
+
+
+class FrameTooLong(MalformedMessage):
+    """Its length says more than is allowed: whoever sent it does not speak our language."""
 
 
 class StorageFault(CreekError):

@@ -4,10 +4,11 @@ Weak calls are answered all the same, and strong ones tentatively; but what they
 until the others are back. So both are bounded, and beyond that clients are told why.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from creek.protocol.dots import Dot
-from creek.protocol.effects import Event, Installed, Kind, Response
+from creek.protocol.effects import Event, Installed
 
 TENTATIVE_MAX: Final = 1_000_000
 """Requests that are not committed yet, whoever issued them."""
@@ -26,9 +27,9 @@ class Undecided:
     def issued(self, id: Dot) -> None:
         self._ids.add(id)
 
-    def answered(self, response: Response) -> None:
-        if response.kind is Kind.STABLE:
-            self._ids.discard(response.id)
+    def answered(self, id: Dot) -> None:
+        """Stably."""
+        self._ids.discard(id)
 
     def observe(self, events: tuple[Event, ...]) -> None:
         """What a checkpoint brought is answered now, or never."""
@@ -37,16 +38,18 @@ class Undecided:
                 self._ids = {id for id in self._ids if id not in event.ids}
 
     def refusal(
-        self, strong: bool, tentative: int, connected: int, members: int
+        self, strong: bool, tentative: int, reach: Callable[[], tuple[int, int]]
     ) -> tuple[str, str] | None:
-        """Why another call cannot be taken, as (reason, message)."""
+        """Why another call cannot be taken, as (reason, message). `reach`: how many others there
+        is a connection to, and how many members there are."""
         if strong and len(self._ids) >= self._most:
             what = f"{len(self._ids)} strong calls wait for a stable answer"
         elif tentative >= TENTATIVE_MAX:
             what = f"{tentative} requests wait to be committed"
         else:
             return None
+        connected, members = reach()
         if connected + 1 <= members // 2:
-            reach = f"this replica reaches {connected} of {members - 1} others: no majority"
-            return "no_majority", f"{what}, and {reach}. Ask another one, or try again later"
+            reached = f"this replica reaches {connected} of {members - 1} others: no majority"
+            return "no_majority", f"{what}, and {reached}. Ask another one, or try again later"
         return "busy", f"{what}: try again later"

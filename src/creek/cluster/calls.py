@@ -21,6 +21,14 @@ class Calls:
         """How many bytes were written: perhaps not all."""
         return os.pwrite(file, data, offset)
 
+    def write_through(self, file: int, data: bytes | memoryview, offset: int) -> None:
+        """All of it, and durable."""
+        rest = memoryview(data)
+        while rest:
+            written = self.write(file, rest, offset)
+            rest, offset = rest[written:], offset + written
+        self.fdatasync(file)
+
     def fdatasync(self, file: int) -> None:
         os.fdatasync(file)
 

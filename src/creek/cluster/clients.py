@@ -10,22 +10,18 @@ what waits to be sent to it: a client that does not read is not listened to, and
 import asyncio
 from typing import Final, cast
 
-import msgspec
-
 from creek.cluster.desk import Desk
+from creek.cluster.frames import Frames
 from creek.cluster.once import CALLS_KEPT
 from creek.cluster.silence import notice_silence
 from creek.cluster.wire import (
     CLIENT_FRAME_MAX,
     WIRE_OLDEST,
     WIRE_VERSION,
-    Answer,
     Call,
     CopyRequest,
     Denied,
     Enough,
-    Frames,
-    FrameTooLong,
     FromClient,
     Hello,
     Issued,
@@ -35,13 +31,15 @@ from creek.cluster.wire import (
     StatusRequest,
     ToClient,
     Welcome,
+    answer_frame,
     common_version,
     frame_of,
     from_client,
 )
-from creek.errors import MalformedMessage
+from creek.errors import FrameTooLong, MalformedMessage
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Kind, Response
+from creek.protocol.request import Outcome
 
 TOLD_MAX: Final = 16_384
 """Weak calls of a client that were answered and are to be told how they ended."""
@@ -56,12 +54,17 @@ HELLO_S: Final = 10.0
 HELLO_BYTES_MAX: Final = 64 * 1024
 
 
-class Connection(asyncio.Protocol):
+class Connection:
+    """An `asyncio.Protocol` by its methods; it does not inherit from it, so that it can be
+    compiled."""
+
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._frames = Frames(HELLO_BYTES_MAX)
         self._transport: asyncio.Transport | None = None
         self._out: list[bytes] = []
+        self._due = False
+        """Will what is to be said leave in this turn?"""
         self._loop = asyncio.get_running_loop()
         self._calls: dict[int, Call] = {}
         """That wait for an answer, by their numbers."""
@@ -89,6 +92,9 @@ class Connection(asyncio.Protocol):
         for number in tuple(self._calls):
             self._done(number)
 
+    def eof_received(self) -> None:
+        """It says no more: the connection is closed."""
+
     def pause_writing(self) -> None:
         """It does not read what it was told: hear no more of it until it does."""
         if self._transport is not None:
@@ -114,11 +120,11 @@ class Connection(asyncio.Protocol):
     def _hear(self, message: FromClient) -> None:
         if not self.client and not isinstance(message, Hello):
             raise MalformedMessage("a client says hello first")
-        match message:
-            case Hello():
-                self._greet(message)
+        match message:  # what comes most often stands first
             case Call():
                 self._call(message)
+            case Hello():
+                self._greet(message)
             case Enough(number=number):
                 self._done(number)
                 self._over(number)
@@ -185,14 +191,16 @@ class Connection(asyncio.Protocol):
         return self._sessions | number & SESSIONS_MAX
 
     def issued(self, number: int, id: Dot) -> None:
+        """Told together with the answer: before it, nobody could do anything with it."""
         self._ids[number] = id
-        self._say(Issued(number, id))
+        self._out.append(frame_of(Issued(number, id)))
 
     def answer(self, number: int, response: Response) -> None:
-        outcome = response.outcome
-        self._say(
-            Answer(number, response.kind.value, outcome.value, outcome.error, response.changed)
-        )
+        frame = answer_frame(number, response.kind.value, response.outcome, response.changed)
+        if len(frame) > CLIENT_FRAME_MAX:
+            self._desk.count("answer too large")
+            frame = answer_frame(number, response.kind.value, _too_long(len(frame)))
+        self._leave(frame)
         call = self._calls.get(number)
         if response.kind is not Kind.TENTATIVE or response.id.event < 0:
             self._done(number)
@@ -216,7 +224,8 @@ class Connection(asyncio.Protocol):
         """It has what it asked for, or will not get it."""
         if self._calls.pop(number, None) is not None:
             self._desk.under_way -= 1
-            self._desk.waiting.leave((self, number))
+            if self._desk.waiting:
+                self._desk.waiting.leave((self, number))
 
     def _over(self, number: int) -> None:
         """Nothing more will be said."""
@@ -250,19 +259,17 @@ class Connection(asyncio.Protocol):
         self.close()
 
     def _say(self, message: ToClient) -> None:
+        self._leave(frame_of(message))
+
+    def _leave(self, frame: bytes) -> None:
         """With all else that is said in this turn."""
-        try:
-            frame = frame_of(message)
-        except (msgspec.EncodeError, OverflowError, ValueError) as error:
-            raise AssertionError("an answer that cannot be sent was let through") from error
-        if len(frame) > CLIENT_FRAME_MAX and isinstance(message, Answer):
-            self._desk.count("answer too large")
-            frame = frame_of(_without_value(message, len(frame)))
-        if not self._out:
-            self._loop.call_soon(self._flush)
         self._out.append(frame)
+        if not self._due:
+            self._due = True
+            self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
+        self._due = False
         out, self._out = self._out, []
         if not out or self._transport is None or self._transport.is_closing():
             return
@@ -272,7 +279,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
 
-def _without_value(answer: Answer, size: int) -> Answer:
+def _too_long(size: int) -> Outcome:
     """It was carried out all the same."""
     error = f"TooLarge: it was done, and its answer of {size} bytes is too long to be sent"
-    return msgspec.structs.replace(answer, value=None, error=error)
+    return Outcome(None, error)

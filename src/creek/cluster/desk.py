@@ -110,7 +110,9 @@ class Desk:
         except UsageError as error:
             caller.refuse(call, "bad_arguments", str(error))
             return
-        missing = self.opening or next((dot for dot in call.after if not self.knows(dot)), None)
+        missing = self.opening
+        if missing is None and call.after:
+            missing = next((dot for dot in call.after if not self.knows(dot)), None)
         alone = missing is None and self.alone(operation, call.strong)
         refusal = self.refusal(call.strong, alone)
         if refusal is None and self.under_way >= UNDER_WAY_MAX:

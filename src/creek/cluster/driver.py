@@ -2,8 +2,11 @@
 
 Rules it keeps, as `creek.protocol.effects` asks:
 
-- What a batch sends and answers leaves only when its records, and all before them, are durable. So
-  it leaves in order. (Where tentative answers need not survive a crash, they leave at once.)
+- What a batch sends and answers leaves only when its records, and all before them, are durable, but
+  for what `creek.protocol.leaving` tells. So it leaves in order. (Where tentative answers need not
+  survive a crash, they leave at once.)
+- Records that nothing waits for yet are in no hurry: they are synced with the next that something
+  waits for, or at the next tick.
 - Inputs that come in one turn of the loop have their effects taken together. That is as if they had
   been taken one by one: each kind stays in order, and what leaves, leaves after the records.
 - Tasks are run by an `Executor`, which may use the replica in another thread: whatever else uses it
@@ -32,6 +35,7 @@ from creek.execution.execution import Execution
 from creek.protocol.dots import Dot
 from creek.protocol.drafts import Draft, ImageDraft
 from creek.protocol.effects import Digest, Effects, Event, Kind, Response, Send, Task
+from creek.protocol.leaving import decisions_last, proposals_first
 from creek.protocol.messages import Cast, Message, Record
 from creek.protocol.request import Operation, Request
 from creek.schemes.contract import Replica
@@ -48,7 +52,9 @@ class Log(Protocol):
     durable: int
     failed: StorageFault | None
 
-    def append(self, records: Sequence[Record]) -> int: ...
+    def append(self, records: Sequence[Record], hurry: bool = True) -> int: ...
+
+    def hurry(self) -> None: ...
 
     def leave_room(self) -> Room: ...
 
@@ -57,8 +63,8 @@ class Log(Protocol):
 
 class _Held(NamedTuple):
     position: int
-    send: tuple[Send, ...]
-    respond: tuple[Response, ...]
+    send: Sequence[Send]
+    respond: Sequence[Response]
     snapshot: DrawnSnapshot | None = None
 
 
@@ -71,7 +77,7 @@ class Driver:
         *,
         send: Callable[[tuple[int, ...], Message], None],
         send_snapshot: Callable[[DrawnSnapshot], None],
-        respond: Callable[[Response], None],
+        respond: Callable[[Sequence[Response]], None],
         observe: Callable[[tuple[Event, ...]], None],
         compare: Callable[[Digest], None],
         broke: Callable[[Exception], None],
@@ -93,6 +99,8 @@ class Driver:
         self._recorder = recorder
         self._end = journal.durable
         """The position behind the last record."""
+        self._answers_after = self._end
+        """The same, but for decisions that it ends with: no answer waits for those."""
         self._released = self._end
         """The position up to which everything has left."""
         self._issued = False
@@ -115,11 +123,12 @@ class Driver:
         self.carry_out()
 
     def invoke(self, operation: Operation, strong: bool, session: int) -> Dot:
-        at_us = steady_us()
+        recorder = self._recorder
+        at_us = 0 if recorder is None else steady_us()
         id = self._step(self.replica.invoke, operation, strong, session, now_us())
-        self._issued |= id.event > 0
-        if self._recorder is not None:
-            self._recorder.invoked(at_us, id, operation, strong, session)
+        self._issued = self._issued or id.event > 0
+        if recorder is not None:
+            recorder.invoked(at_us, id, operation, strong, session)
         self._soon()
         return id
 
@@ -131,6 +140,7 @@ class Driver:
     def tick(self) -> None:
         if self._journal.failed is None and not self._halted:
             self._step(self.replica.tick, now_us())
+            self._journal.hurry()
             self._soon()
 
     def draft(self) -> Draft:
@@ -199,10 +209,8 @@ class Driver:
             if recorder is not None:
                 recorder.happened(effects.events)
             self._observe(effects.events)
-        if effects.images:
-            self._append_around(effects.images, effects.persist)
-        elif effects.persist:
-            self._end = self._journal.append(effects.persist)
+        if effects.persist or effects.images:
+            self._append(effects)
         if self._issued:
             self._issued, self._issued_end = False, self._end
         if recorder is not None and effects.events:
@@ -212,11 +220,22 @@ class Driver:
         for draft in effects.snapshots:
             self._drawings.snapshot(draft, self._end)
         if effects.send or effects.respond:
-            self._let_go(effects)
+            self._let_go(effects.send, effects.respond)
         if effects.tasks:
             if self.on_tasks is not None:
                 self.on_tasks(effects.tasks)
             self.executor.submit(effects.tasks)
+
+    def _append(self, effects: Effects) -> None:
+        hurry = bool(effects.send or effects.respond or effects.snapshots)
+        if effects.images:
+            self._append_around(effects.images, effects.persist)
+            self._answers_after = self._end
+            return
+        records, needed = decisions_last(effects.persist)
+        if needed:
+            self._answers_after = self._end + needed
+        self._end = self._journal.append(records, hurry)
 
     def _append_around(self, images: Sequence[ImageDraft], records: Sequence[Record]) -> None:
         done = 0
@@ -237,21 +256,32 @@ class Driver:
             self._send_snapshot(snapshot)
         else:
             self._held.append(_Held(position, (), (), snapshot))
+            self._journal.hurry()
 
-    def _let_go(self, effects: Effects) -> None:
-        respond = effects.respond
+    def _let_go(self, send: Sequence[Send], respond: Sequence[Response]) -> None:
         if self._tentative_at_once and respond:
-            at_once = tuple([each for each in respond if each.kind is Kind.TENTATIVE])
-            self._answer(at_once)
-            respond = tuple([each for each in respond if each.kind is not Kind.TENTATIVE])
+            self._answer([each for each in respond if each.kind is Kind.TENTATIVE])
+            respond = [each for each in respond if each.kind is not Kind.TENTATIVE]
+        durable = self._journal.durable
         # What is held may be durable by now, before anybody said so: nothing overtakes it.
-        if self._held or self._end > self._journal.durable:
-            if self._journal.failed is not None:
-                respond = self._answer_reads(respond)
-            self._held.append(_Held(self._end, effects.send, respond))
-        else:
+        if not self._held and self._end <= durable:
             self._released = self._end
-            self._leave(effects.send, respond)
+            self._leave(send, respond)
+            return
+        if self._journal.failed is not None:
+            respond = self._answer_reads(respond)
+        else:
+            at_once, send = proposals_first(send)
+            answers: Sequence[Response] = ()
+            if not self._held and self._answers_after <= durable:
+                answers, respond = respond, ()
+            if at_once or answers:
+                self._leave(at_once, answers)
+        if respond:
+            self._held.append(_Held(self._answers_after, (), respond))
+        if send:
+            self._held.append(_Held(self._end, send, ()))
+        self._journal.hurry()
 
     @property
     def may_lose_what_it_issued(self) -> bool:
@@ -266,12 +296,12 @@ class Driver:
             [held._replace(respond=self._answer_reads(held.respond)) for held in self._held]
         )
 
-    def _answer_reads(self, respond: tuple[Response, ...]) -> tuple[Response, ...]:
+    def _answer_reads(self, respond: Sequence[Response]) -> Sequence[Response]:
         """Answers what the disk has nothing to do with, and gives back the others."""
         if not respond or self.may_lose_what_it_issued:
             return respond
         self._answer([each for each in respond if each.id.event < 0])
-        return tuple([each for each in respond if each.id.event > 0])
+        return [each for each in respond if each.id.event > 0]
 
     def release(self) -> None:
         """More has become durable."""
@@ -300,8 +330,7 @@ class Driver:
     def _answer(self, responses: Sequence[Response]) -> None:
         if self._recorder is not None:
             self._recorder.answered(responses)
-        for response in responses:
-            self._respond(response)
+        self._respond(responses)
 
 
 def together(sends: Sequence[Send]) -> Iterator[Send]:

@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Final, Protocol
 
 from creek.cluster.gate import Gate
@@ -45,11 +45,21 @@ class Executor(Protocol):
         """Nothing more is completed."""
 
 
+class NoGate:
+    """For who shares the replica with nobody."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
 class Inline:
     """`broke` is called when a task cannot be carried out, and then no other is."""
 
     def __init__(self, watchdog: Watchdog, broke: Callable[[Exception], None]) -> None:
-        self.gate: AbstractContextManager[None] = nullcontext()
+        self.gate: AbstractContextManager[None] = NoGate()
         self.executions = 0
         self.executing_s = 0.0
         self._watchdog = watchdog

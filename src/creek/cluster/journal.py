@@ -3,7 +3,8 @@
 Rules it keeps:
 
 - Group commit: one write and one sync at a time, on a thread of its own; the records that are
-  appended meanwhile share the next. Appending never waits for the disk.
+  appended meanwhile share the next. Appending never waits for the disk. Records that nobody waits
+  for yet are written with the next that somebody does.
 - Nothing is `durable` before the disk said so, and nothing before what was appended before it.
 - An `Image` begins a new segment. Once it is durable, the older segments are removed.
 - An image that takes its time has room left for it, and is written beside what comes after it. If
@@ -27,7 +28,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from creek.cluster.calls import SYSTEM, Calls
 from creek.cluster.segment_writer import Writer, write_image
@@ -38,6 +39,8 @@ from creek.protocol.messages import Image, Record, encode
 SEGMENT_BYTES: Final = 64 * 1024 * 1024
 GROUP_BYTES_MAX: Final = 4 * 1024 * 1024
 """More does not share one sync, so that none takes long. A greater record has one of its own."""
+IDLE_BYTES_MAX: Final = 1024 * 1024
+"""More is not kept waiting until somebody waits for it."""
 LOCK: Final = "lock"
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -46,12 +49,14 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 class Room:
     """The place of an image that is yet to come."""
 
-    __slots__ = ("number", "position")
+    __slots__ = ("number", "position", "ready")
 
     def __init__(self, position: int) -> None:
         self.position = position
         self.number: int | None = None
         """Of its segment, once all before it is durable."""
+        self.ready = threading.Event()
+        """Has it a number, or will it never have one?"""
 
 
 class _Group:
@@ -59,13 +64,20 @@ class _Group:
 
     __slots__ = ("first", "image", "payloads", "room", "size")
 
-    def __init__(self, first: int, image: bool, room: "Room | None" = None) -> None:
+    def __init__(self, first: int, image: bool, room: Room | None = None) -> None:
         self.first = first
         self.image = image
         self.room = room
         """None of them: where they would be, an image comes later."""
         self.payloads: list[bytes] = []
         self.size = 0
+
+
+class _Done(NamedTuple):
+    """What came of writing a group."""
+
+    fault: StorageFault | None = None
+    broken: bool = False
 
 
 def _nothing() -> None:
@@ -102,18 +114,23 @@ class Journal:
         self._log = log
         self._calls = calls
         self._writer = Writer(directory, segment_bytes, calls, log)
+        """For the thread, if there is one."""
         self._lock_file: int | None = None
-        self._thread: threading.Thread | None = None
-        self._changed = threading.Condition()
-        """Held to touch what follows, and never during a system call."""
         self._waiting: deque[_Group] = deque()
         """What is not durable yet; the first may be on its way."""
-        self._sealed: _Group | None = None
-        """The group that is being written, or was tried: nothing is added to it."""
+        self._wanted = 0
+        """Somebody waits for what stands before this position."""
+        self._writing = False
+        """Is the first group on its way?"""
+        self._sealed = False
+        """Is it, or was it tried? Then nothing is added to it."""
         self._again = False
         self._closing = False
-        self._images: deque[Path] = deque()
-        """Those that are durable, and before which older segments are to be removed."""
+        self._thread: threading.Thread | None = None
+        self._to_do: queue.SimpleQueue[_Group | Path | None] = queue.SimpleQueue()
+        """For the thread: groups to write, and images that are durable now; None: there is no
+        more."""
+        self._done: queue.SimpleQueue[_Done] = queue.SimpleQueue()
         self._image_thread: threading.Thread | None = None
         self._drawn: queue.SimpleQueue[tuple[Room, Sequence[bytes], Callable[[], None]] | None]
         self._drawn = queue.SimpleQueue()
@@ -162,16 +179,15 @@ class Journal:
         """Write what is waiting, unless the disk has failed, and give the folder free."""
         if self._lock_file is None:
             return
-        with self._changed:
-            self._closing = True
-            self._changed.notify_all()
+        self._closing = True
+        self._give_up_rooms()
         if self._image_thread is not None:
             self._drawn.put(None)
             self._image_thread.join()
+        self._write_all()
         if self._thread is not None:
+            self._to_do.put(None)
             self._thread.join()
-        else:
-            self._write_all()
         if self.durable < self.end:
             self._log(f"{self.end - self.durable} records were never written: {self.failed}")
         self._writer.close()
@@ -179,42 +195,49 @@ class Journal:
 
     # --- appending ----------------------------------------------------------------------------
 
-    def append(self, records: Sequence[Record]) -> int:
-        """Hand over records; the position behind them. They are durable when `durable` gets there.
+    def append(self, records: Sequence[Record], hurry: bool = True) -> int:
+        """Hand over records; the position behind them. They are durable when `durable` gets there:
+        soon, or without `hurry` when somebody does.
 
         If one of them cannot be encoded, none is appended.
         """
         encoded = [(encode(record), type(record) is Image) for record in records]
-        with self._changed:
-            self._check_open()
-            waiting = self._waiting
-            for payload, image in encoded:
-                group = waiting[-1] if waiting else None
-                if (
-                    group is None
-                    or group is self._sealed
-                    or image
-                    or group.room is not None
-                    or group.size + len(payload) > GROUP_BYTES_MAX
-                ):
-                    group = _Group(self.end, image)
-                    waiting.append(group)
-                group.payloads.append(payload)
-                group.size += len(payload)
-                self.pending_bytes += len(payload)
-                self.end += 1
-            self._changed.notify_all()
-            return self.end
+        self._check_open()
+        waiting = self._waiting
+        for payload, image in encoded:
+            group = waiting[-1] if waiting else None
+            if (
+                group is None
+                or (self._sealed and group is waiting[0])
+                or image
+                or group.image
+                or group.room is not None
+                or group.size + len(payload) > GROUP_BYTES_MAX
+            ):
+                group = _Group(self.end, image)
+                waiting.append(group)
+            group.payloads.append(payload)
+            group.size += len(payload)
+            self.pending_bytes += len(payload)
+            self.end += 1
+        if hurry or self.pending_bytes > IDLE_BYTES_MAX:
+            self.hurry()
+        return self.end
+
+    def hurry(self) -> None:
+        """Somebody waits for what was appended so far."""
+        self._wanted = self.end
+        if self._thread is not None and not self._writing and self._writable():
+            self._begin()
 
     def leave_room(self) -> Room:
         """For an image of everything appended so far. It counts as a record that is durable."""
-        with self._changed:
-            self._check_open()
-            room = Room(self.end)
-            self._waiting.append(_Group(self.end, False, room))
-            self.end += 1
-            self._changed.notify_all()
-            return room
+        self._check_open()
+        room = Room(self.end)
+        self._waiting.append(_Group(self.end, False, room))
+        self.end += 1
+        self.hurry()
+        return room
 
     def put_image(
         self, room: Room, pieces: Sequence[bytes], over: Callable[[], None] = _nothing
@@ -229,79 +252,125 @@ class Journal:
 
     def flush(self) -> None:
         """Wait until everything appended is durable. Raises what `failed` says if it cannot be."""
-        if self._thread is None:
-            self._write_all()
-            if self.failed is not None:
-                raise self.failed
-            return
-        with self._changed:
-            end = self.end
-            self._changed.wait_for(lambda: self.durable >= end or self._stuck())
-            if self.durable < end and self.failed is not None:
-                raise self.failed
+        self._write_all()
+        if self.durable < self.end and self.failed is not None:
+            raise self.failed
 
     def retry(self) -> None:
         """Try to write again after a failure. Without one, or once broken, this does nothing."""
-        with self._changed:
-            self._again = self.failed is not None and not self.broken
-            self._changed.notify_all()
+        self._again = self.failed is not None and not self.broken
+        self.hurry()
 
     # --- writing ------------------------------------------------------------------------------
 
-    def _work(self) -> None:
-        """What the thread does until the journal is closed."""
-        try:
-            while self._next():
-                self._commit()
-        except Exception as error:  # noqa: BLE001 - told to whoever waits, or they wait for ever
-            self._log(traceback.format_exc())
-            self.broken = True
-            self._fail(DiskFailed(f"writing to {self._directory} broke off: {error!r}"))
+    def _writable(self) -> bool:
+        return bool(self._waiting) and (self.failed is None or self._again)
 
-    def _next(self) -> bool:
-        """Wait for something to write; False if there will be nothing."""
-        while True:
-            with self._changed:
-                self._changed.wait_for(
-                    lambda: self._writable() or self._closing or bool(self._images)
-                )
-                if not self._images:
-                    return self._writable()
-            self._take_over_images()
+    def _begin(self) -> None:
+        """Have the first group written."""
+        self._writing, self._sealed, self._again = True, True, False
+        self._to_do.put(self._waiting[0])
 
     def _write_all(self) -> None:
-        while self._writable():
-            self._commit()
-        self._take_over_images()
+        """Wait for it."""
+        while self._writing or self._writable():
+            if not self._writing:
+                self._begin()
+            if self._thread is None:
+                try:
+                    self._work_once()
+                except BaseException:
+                    self._writing = False
+                    raise
+            self._finish(self._done.get())
 
-    def _take_over_images(self) -> None:
-        while self._images:
-            self._writer.add_image(self._images.popleft())
+    def _collect(self) -> None:
+        """What the thread has done, unless somebody waited for it."""
+        while not self._done.empty():
+            self._finish(self._done.get())
+
+    def _finish(self, done: _Done) -> None:
+        self._writing = False
+        if done.fault is not None:
+            self.failed, self.broken = done.fault, done.broken
+            if done.broken:
+                self._give_up_rooms()
+            self._on_failure(done.fault)
+            return
+        group = self._waiting.popleft()
+        self._sealed = False
+        self.failed = None
+        self.durable = group.first + (len(group.payloads) if group.room is None else 1)
+        self.pending_bytes -= group.size
+        self.syncs += group.room is None
+        if self._thread is not None and self._waiting and self._waiting[0].first < self._wanted:
+            self._begin()
+        self._on_durable()
+
+    def _give_up_rooms(self) -> None:
+        for group in self._waiting:
+            if group.room is not None:
+                group.room.ready.set()
+
+    # --- what the threads do ------------------------------------------------------------------
+
+    def _work(self) -> None:
+        try:
+            while self._work_once():
+                pass
+        except Exception as error:  # noqa: BLE001 - told to whoever waits, or they wait for ever
+            self._log(traceback.format_exc())
+            fault = DiskFailed(f"writing to {self._directory} broke off: {error!r}")
+            self._done.put(_Done(fault, broken=True))
+            self._tell(self._collect)
+
+    def _work_once(self) -> bool:
+        """False when there is no more to do."""
+        to_do = self._to_do.get()
+        if to_do is None:
+            return False
+        if isinstance(to_do, Path):
+            self._writer.add_image(to_do)
+            return True
+        fault: StorageFault | None = None
+        try:
+            self._write(to_do)
+        except OSError as error:
+            fault = self._fault(error)
+        self._done.put(_Done(fault))
+        if self._thread is not None:
+            self._tell(self._collect)
+        if to_do.image and fault is None:
+            self._writer.forget_older()
+        return True
+
+    def _write(self, group: _Group) -> None:
+        room = group.room
+        if room is None:
+            self._writer.write(group.first, group.payloads, group.size, group.image)
+        else:
+            room.number = self._writer.leave_room()
+            room.ready.set()
 
     def _work_on_images(self) -> None:
-        """What the other thread does."""
         while (drawn := self._drawn.get()) is not None:
             self._write_image(*drawn)
 
     def _write_image(self, room: Room, pieces: Sequence[bytes], over: Callable[[], None]) -> None:
         try:
-            with self._changed:
-                if self._thread is not None:
-                    self._changed.wait_for(lambda: room.number is not None or not self._is_wanted())
-                number = room.number
-            if number is not None and self._is_wanted():
+            if self._thread is not None:
+                room.ready.wait()
+            if room.number is not None and self._is_wanted():
                 path = write_image(
-                    *(self._directory, self._calls, number, room.position, pieces),
+                    *(self._directory, self._calls, room.number, room.position, pieces),
                     self._is_wanted,
                 )
-                if path is not None:
-                    with self._changed:
-                        self._images.append(path)
-                        self._changed.notify_all()
+                if path is not None and self._thread is None:
+                    self._writer.add_image(path)
+                elif path is not None:
+                    self._to_do.put(path)
         except Exception as error:  # noqa: BLE001 - what was there before it is still there
             self._log(f"cannot write an image to {self._directory}: {error!r}")
-        if self._thread is None:
-            self._take_over_images()
         self._tell(over)
 
     def _is_wanted(self) -> bool:
@@ -310,52 +379,6 @@ class Journal:
     def _check_open(self) -> None:
         if self._lock_file is None or self._closing:
             raise StorageFault(f"the journal in {self._directory} is not open")
-
-    def _stuck(self) -> bool:
-        return self.failed is not None and not self._again
-
-    def _writable(self) -> bool:
-        return bool(self._waiting) and not self._stuck()
-
-    def _commit(self) -> None:
-        """Write the first group that waits, and tell how it went."""
-        with self._changed:
-            group = self._sealed = self._waiting[0]
-        if group.room is not None:
-            self._give_room(group.room)
-            return
-        try:
-            self._writer.write(group.first, group.payloads, group.size, group.image)
-        except OSError as error:
-            self._fail(self._fault(error))
-            return
-        with self._changed:
-            self._waiting.popleft()
-            self._sealed = None
-            self.durable = group.first + len(group.payloads)
-            self.pending_bytes -= group.size
-            self.syncs += 1
-            self.failed, self._again = None, False
-            self._changed.notify_all()
-        self._tell(self._on_durable)
-        if group.image:
-            self._writer.forget_older()
-
-    def _give_room(self, room: Room) -> None:
-        number = self._writer.leave_room()
-        with self._changed:
-            self._waiting.popleft()
-            self._sealed = None
-            self.durable = room.position + 1
-            room.number = number
-            self._changed.notify_all()
-        self._tell(self._on_durable)
-
-    def _fail(self, fault: StorageFault) -> None:
-        with self._changed:
-            self.failed, self._again = fault, False
-            self._changed.notify_all()
-        self._tell(self._on_failure, fault)
 
     def _fault(self, error: OSError) -> StorageFault:
         if error.errno in _FULL:

@@ -2,8 +2,7 @@
 
 Each replica dials every other one, and sends on the connection that it dialled; what it hears comes
 on those that were dialled to it. A connection that breaks is dialled again, after ever longer
-pauses, or when its peer has dialled here. What is written in one turn of the loop leaves as one
-piece.
+pauses, or when its peer has dialled here.
 
 What waits for a slow peer is bounded: beyond that, messages are dropped and counted. The protocol
 survives that, like any loss.
@@ -19,40 +18,29 @@ from typing import Final, NamedTuple, cast
 import msgspec
 
 from creek.cluster.drawing import DrawnSnapshot
+from creek.cluster.listener import Listener
 from creek.cluster.messages import frames_of_message
-from creek.cluster.parts import Assembly, frames_of
+from creek.cluster.parts import frames_of
 from creek.cluster.security import problem_of
-from creek.cluster.silence import notice_silence
+from creek.cluster.talker import Talker
 from creek.cluster.tasks import Spawn
 from creek.cluster.wire import (
-    PEER_FRAME_MAX,
     WIRE_OLDEST,
     WIRE_VERSION,
-    Frames,
     FromPeer,
     Heard,
-    Part,
     PeerHello,
     address_of,
     common_version,
-    frame_of,
-    from_peer,
-    peer_hello,
 )
 from creek.errors import MalformedMessage
-from creek.protocol.messages import Snapshot
 
-WAITING_MAX: Final = 64 * 1024 * 1024
-"""Bytes for one peer."""
 PAUSE_MIN_S: Final = 0.05
 PAUSE_MAX_S: Final = 2.0
 DIAL_S: Final = 4.0
 """Until who is dialled has said hello."""
 STRANGERS_MAX: Final = 8
 """Who are dialled because they have dialled here; others are heard all the same."""
-HELLO_S: Final = 10.0
-"""How long who dialled here may be silent before it says hello."""
-HELLO_BYTES_MAX: Final = 64 * 1024
 
 
 class Peers:
@@ -212,7 +200,7 @@ class Link:
         self._port = port
         self._secured = secured
         self._task: asyncio.Task[None] | None = None
-        self._talker: _Talker | None = None
+        self._talker: Talker | None = None
         self._told = ""
         self._random = Random(f"{peers.hello.replica} dials {replica}")
         self._wanted = asyncio.Event()
@@ -284,13 +272,14 @@ class Link:
             self._wanted.clear()
             pause = min(PAUSE_MAX_S, pause * 2)
 
-    async def _dial(self) -> "_Talker | None":
+    async def _dial(self) -> "Talker | None":
         loop = asyncio.get_running_loop()
-        talker = _Talker(self._peers.hello)
+        talker = Talker(self._peers.hello)
+        protocol = cast(asyncio.Protocol, talker)
         try:
             async with asyncio.timeout(DIAL_S):
                 await loop.create_connection(
-                    lambda: talker, self._host, self._port, ssl=self._secured
+                    lambda: protocol, self._host, self._port, ssl=self._secured
                 )
                 hello = await talker.hello
         except ssl.SSLError as error:
@@ -324,163 +313,3 @@ class Link:
             self._told = problem.text
             where = f"replica {self._replica} at {self._host}:{self._port}"
             self._peers.log(f"cannot talk to {where}: {problem.text}")
-
-
-class _Talker(asyncio.Protocol):
-    def __init__(self, hello: PeerHello) -> None:
-        loop = asyncio.get_running_loop()
-        self.hello: asyncio.Future[PeerHello] = loop.create_future()
-        self.closed: asyncio.Future[None] = loop.create_future()
-        self._ours = hello
-        self._frames = Frames(PEER_FRAME_MAX)
-        self._transport: asyncio.Transport | None = None
-        self._waiting: list[bytes] = []
-        self._in_turns: Iterator[bytes] | None = None
-        """What leaves one by one, with room between for the rest."""
-        self._paused = False
-        self._loop = loop
-
-    @property
-    def is_connected(self) -> bool:
-        """Or was it, at least?"""
-        return self._transport is not None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
-        notice_silence(self._transport)
-        self._transport.write(frame_of(self._ours))
-
-    def data_received(self, data: bytes) -> None:
-        try:
-            for payload in self._frames.feed(data):
-                if not self.hello.done():
-                    self.hello.set_result(peer_hello(payload))
-        except MalformedMessage as error:
-            if not self.hello.done():
-                self.hello.set_exception(error)
-            self.close()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if not self.hello.done():
-            self.hello.set_exception(exc or ConnectionResetError("closed before it said hello"))
-        if not self.closed.done():
-            self.closed.set_result(None)
-
-    def pause_writing(self) -> None:
-        self._paused = True
-
-    def resume_writing(self) -> None:
-        self._paused = False
-        self._turn()
-
-    def write_in_turns(self, frames: Iterator[bytes]) -> bool:
-        """False when there are such already."""
-        if self._in_turns is not None:
-            return False
-        self._in_turns = frames
-        self._turn()
-        return True
-
-    def _turn(self) -> None:
-        """What is not paused has room for a part."""
-        if self._in_turns is None or self._paused or self.closed.done():
-            return
-        frame = next(self._in_turns, None)
-        if frame is None:
-            self._in_turns = None
-        else:
-            self.write(frame)
-            self._loop.call_soon(self._turn)
-
-    def write(self, frame: bytes) -> bool:
-        """With all else that is written in this turn. False when there is too much already."""
-        assert self._transport is not None
-        if self._transport.get_write_buffer_size() > WAITING_MAX:
-            return False
-        if not self._waiting:
-            self._loop.call_soon(self._flush)
-        self._waiting.append(frame)
-        return True
-
-    def close(self) -> None:
-        """What was written leaves before."""
-        self._flush()
-        if self._transport is not None:
-            self._transport.close()
-
-    def abort(self) -> None:
-        self._waiting.clear()
-        if self._transport is not None:
-            self._transport.abort()
-
-    def _flush(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        if waiting and self._transport is not None and not self._transport.is_closing():
-            self._transport.write(b"".join(waiting))
-
-
-class Listener(asyncio.Protocol):
-    """A connection that a peer dialled to us: it says hello, then the protocol's messages."""
-
-    def __init__(self, peers: Peers) -> None:
-        self._peers = peers
-        self._frames = Frames(HELLO_BYTES_MAX)
-        self._assembly = Assembly()
-        self._transport: asyncio.Transport | None = None
-        self._silence = asyncio.get_running_loop().call_later(HELLO_S, self._leave_silent)
-        self.sender: int | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
-        notice_silence(self._transport)
-        self._peers.heard.add(self)
-        self._transport.write(frame_of(self._peers.hello))
-
-    def data_received(self, data: bytes) -> None:
-        try:
-            for payload in self._frames.feed(data):
-                if self._transport is None or self._transport.is_closing():
-                    return
-                if self.sender is None:
-                    hello = peer_hello(payload)
-                    self._greet(hello)
-                else:
-                    self._hear(from_peer(payload), self.sender)
-        except MalformedMessage:
-            self._peers.count("malformed")
-            self.close()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._silence.cancel()
-        self._peers.heard.discard(self)
-
-    def close(self) -> None:
-        if self._transport is not None:
-            self._transport.close()
-
-    def _hear(self, message: FromPeer, sender: int) -> None:
-        if isinstance(message, Part):
-            self._assembly.add(message)
-        elif isinstance(message, Snapshot):
-            self._peers.receive(self._assembly.whole(message), sender)
-        else:
-            self._peers.receive(message, sender)
-
-    def _leave_silent(self) -> None:
-        self._peers.count("malformed")
-        self.close()
-
-    def _greet(self, hello: PeerHello) -> None:
-        problem = self._peers.problem(hello)
-        if problem is None:
-            # What it said before it came back is not to be heard after it.
-            for other in tuple(self._peers.heard):
-                if other.sender == hello.replica:
-                    other.close()
-            self.sender = hello.replica
-            self._silence.cancel()
-            self._frames.most = PEER_FRAME_MAX
-            self._peers.greet(hello)
-        else:
-            self._peers.count(problem.reason)
-            self.close()

@@ -132,8 +132,7 @@ class Writer:
             room = self._room_for(end)
             data += bytes(room - end)
         try:
-            self._write(file, data, self._end)
-            self._calls.fdatasync(file)
+            self._calls.write_through(file, data, self._end)
         except OSError:
             # Whether this works or not, what is read later is the same: it only makes space.
             with suppress(OSError):
@@ -153,8 +152,7 @@ class Writer:
         unfinished = path.with_name(path.name + UNFINISHED)
         file = calls.create(unfinished)
         try:
-            self._write(file, data + bytes(room - len(data)), 0)
-            calls.fdatasync(file)
+            calls.write_through(file, data + bytes(room - len(data)), 0)
             calls.rename(unfinished, path)
         except OSError:
             self._discard(file)

@@ -1,13 +1,12 @@
 """One replica in one process: its journal, its driver, its peers and its clients."""
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from traceback import format_exception
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -23,12 +22,13 @@ from creek.cluster.driver import Driver
 from creek.cluster.execution import Executor, Inline, Threaded
 from creek.cluster.gate import Gate, Guarded
 from creek.cluster.journal import Journal
+from creek.cluster.listener import Listener
 from creek.cluster.logs import EventLog
 from creek.cluster.logs import set_up as set_up_logs
 from creek.cluster.membership import begun, change_asked
 from creek.cluster.metrics import Histogram, Latencies, TimedCalls
 from creek.cluster.onlooker import Onlooker
-from creek.cluster.peers import Listener, Peers
+from creek.cluster.peers import Peers
 from creek.cluster.recorder import Recorder
 from creek.cluster.reloading import RELOADED, reload_certificates, waiting_keys
 from creek.cluster.security import valid_until
@@ -36,6 +36,7 @@ from creek.cluster.status import status_of
 from creek.cluster.taking import take
 from creek.cluster.tasks import Tasks, is_ours
 from creek.cluster.tokens import Tokens
+from creek.cluster.traffic import Traffic
 from creek.cluster.trial import Trial
 from creek.cluster.upkeep import (
     compare_digests,
@@ -56,7 +57,7 @@ from creek.cluster.wire import WIRE_OLDEST, WIRE_VERSION, Heard, PeerHello, Told
 from creek.errors import StorageFault
 from creek.execution.datatype import DataType
 from creek.protocol.dots import Dot
-from creek.protocol.effects import Event, Installed, RbDelivered, Response
+from creek.protocol.effects import Event, Installed, RbDelivered
 from creek.protocol.request import Operation
 from creek.protocol.settings import Settings
 from creek.protocol.terms import Terms
@@ -99,11 +100,9 @@ class Server:
         """When its certificate does, in seconds since 1970; None: it has none."""
         self.tasks = Tasks(self._broke)
         self.undecided = Undecided(config.strong_max)
-        self._onlooker: Onlooker | None = None
+        self.traffic = Traffic(self.latencies, self.undecided)
         self.trial: Trial | None = None
         """Is it a replica of `creek up`?"""
-        self._own: dict[Dot, asyncio.Future[Any]] = {}
-        """Calls of ours, not of a client."""
         self._stopping = False
         self._disk_told = ""
         self.client_port = 0
@@ -152,11 +151,11 @@ class Server:
             self.doors.dialling(),
             self._log_peer,
         )
-        self.desk = Desk(
+        self.desk = self.traffic.desk = Desk(
             config.cluster,
             config.replica,
             datatype,
-            invoke=self._invoke,
+            invoke=self.traffic.invoke,
             knows=replica.has,
             alone=replica.answers_alone,
             refusal=self._refusal,
@@ -165,13 +164,13 @@ class Server:
             copies=Copies(self._take, self.tasks.spawn),
             tokens=Tokens(config.security),
         )
-        self.driver = Driver(
+        self.driver = self.traffic.driver = Driver(
             replica,
             self.journal,
             executor,
             send=self.peers.send,
             send_snapshot=self.peers.send_snapshot,
-            respond=self._respond,
+            respond=self.traffic.respond,
             observe=self._observe,
             compare=self.digests.note,
             broke=self._broke,
@@ -267,7 +266,7 @@ class Server:
 
     def look_on(self, onlooker: Onlooker | None) -> None:
         """From now on it is told what happens to calls; None: nobody is."""
-        self._onlooker = onlooker
+        self.traffic.onlooker = onlooker
         self.driver.on_tasks = None if onlooker is None else onlooker.executing
 
     def try_out(self, trial: Trial) -> None:
@@ -308,10 +307,13 @@ class Server:
     async def _listen(self) -> None:
         try:
             await self.doors.open(
-                lambda: Listener(self.peers), self.config.members[self.config.replica]
+                lambda: cast(asyncio.Protocol, Listener(self.peers)),
+                self.config.members[self.config.replica],
             )
             clients = await self.doors.open(
-                lambda: Connection(self.desk), self.config.clients, mutual=False
+                lambda: cast(asyncio.Protocol, Connection(self.desk)),
+                self.config.clients,
+                mutual=False,
             )
         except BaseException:
             await self.stop()
@@ -319,26 +321,6 @@ class Server:
         self.client_port = clients.sockets[0].getsockname()[1]
 
     # --- what happens -------------------------------------------------------------------------
-
-    def _invoke(self, operation: Operation, strong: bool, session: int) -> Dot:
-        at = time.perf_counter()
-        id = self.driver.invoke(operation, strong, session)
-        self.latencies.invoked(id, strong, at)
-        if self._onlooker is not None:
-            self._onlooker.invoked(id)
-        if strong:
-            self.undecided.issued(id)
-        return id
-
-    def _respond(self, response: Response) -> None:
-        self.latencies.answered(response)
-        self.undecided.answered(response)
-        if self._onlooker is not None:
-            self._onlooker.answered(response)
-        own = self._own.pop(response.id, None)
-        if own is not None:
-            own.set_result(response.outcome.value or ())
-        self.desk.respond(response)
 
     def _receive(self, message: Heard, sender: int) -> None:
         if isinstance(message, Told):
@@ -416,9 +398,11 @@ class Server:
             return "disk", "the disk of this replica does not keep up: ask another one"
         if self.driver.backlog > BACKLOG_MAX:
             return "busy", "this replica has more to do than it can: try again later"
-        connected, members = len(self.peers.connected()), len(self.configuration.members)
         tentative = self.driver.replica.tentative_length()
-        return self.undecided.refusal(strong, tentative, connected, members)
+        return self.undecided.refusal(strong, tentative, self._reach)
+
+    def _reach(self) -> tuple[int, int]:
+        return len(self.peers.connected()), len(self.configuration.members)
 
     def _leads(self) -> bool:
         replica = self.driver.replica
@@ -429,8 +413,8 @@ class Server:
     async def _call(self, operation: Operation) -> Any:
         """Weakly, and not for a client. Answers nothing if that is not known, or if it raised."""
         id = self.driver.invoke(operation, False, 0)
-        self._own[id] = asyncio.get_running_loop().create_future()
-        return await self._own[id]
+        own = self.traffic.own[id] = asyncio.get_running_loop().create_future()
+        return await own
 
     async def _take(self, operations: bool) -> Taken:
         name = self._datatype.name

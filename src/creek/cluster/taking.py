@@ -57,6 +57,7 @@ async def take(
 
 
 async def _until_durable(journal: Journal) -> None:
+    journal.hurry()
     end, tries = journal.end, int(PATIENCE_S / LOOK_S)
     while journal.durable < end and tries:
         tries -= 1

@@ -8,15 +8,16 @@ state, and parts of snapshots; between a client and a replica, those below.
 Nothing here runs code that came over the wire: a client names an operation that the replica knows.
 """
 
-import struct
-from collections.abc import Iterator
 from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
+from creek.cluster.frames import Frames as Frames
+from creek.cluster.frames import framed as framed
 from creek.errors import BadValue, MalformedMessage
 from creek.protocol.dots import Dot
 from creek.protocol.messages import Message
+from creek.protocol.request import Outcome
 from creek.protocol.values import Key, frozen
 
 WIRE_VERSION: Final = 1
@@ -30,51 +31,12 @@ PEER_FRAME_MAX: Final = 64 * 1024 * 1024
 """Bytes. What a snapshot holds of the state comes before it, in parts."""
 CLIENT_FRAME_MAX: Final = 4 * 1024 * 1024
 
-_LENGTH = struct.Struct(">I")
-
-
-class FrameTooLong(MalformedMessage):
-    """Its length says more than is allowed: whoever sent it does not speak our language."""
-
 
 def common_version(version: int, oldest: int) -> int | None:
     """The version to talk in with one who speaks these; None when there is none. One who does not
     tell its oldest speaks only the one."""
     common = min(version, WIRE_VERSION)
     return common if common >= max(oldest or version, WIRE_OLDEST) else None
-
-
-def framed(payload: bytes) -> bytes:
-    return _LENGTH.pack(len(payload)) + payload
-
-
-class Frames:
-    """Bytes in, whole payloads out, wherever the bytes were cut."""
-
-    __slots__ = ("_buffer", "most")
-
-    def __init__(self, most: int) -> None:
-        self._buffer = bytearray()
-        self.most = most
-        """Bytes of a payload, at most; can be changed between two of them."""
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        """The payloads that are complete now. Raises `FrameTooLong`; then nothing more is read."""
-        buffer = self._buffer
-        buffer += data
-        at, end = 0, len(buffer)
-        try:
-            while end - at >= _LENGTH.size:
-                (length,) = _LENGTH.unpack_from(buffer, at)
-                if length > self.most:
-                    raise FrameTooLong(f"a frame of {length} bytes: at most {self.most} are read")
-                begin = at + _LENGTH.size
-                if end - begin < length:
-                    return
-                at = begin + length
-                yield bytes(buffer[begin:at])
-        finally:
-            del buffer[:at]
 
 
 def address_of(text: str) -> tuple[str, int]:
@@ -293,6 +255,7 @@ REASONS: Final = (
 )
 
 _Said = TypeVar("_Said")
+_ANSWER: Final = Answer.__struct_config__.tag
 _encode = msgspec.msgpack.Encoder().encode
 _peer_hello: msgspec.msgpack.Decoder[PeerHello] = msgspec.msgpack.Decoder(PeerHello)
 _from_peer: msgspec.msgpack.Decoder[FromPeer] = msgspec.msgpack.Decoder(FromPeer)
@@ -302,6 +265,12 @@ _to_client: msgspec.msgpack.Decoder[ToClient] = msgspec.msgpack.Decoder(ToClient
 
 def frame_of(message: PeerHello | FromPeer | FromClient | ToClient) -> bytes:
     return framed(_encode(message))
+
+
+def answer_frame(number: int, kind: str, outcome: Outcome, changed: bool = False) -> bytes:
+    """The frame of an `Answer`, without making one: there are many."""
+    answer = (_ANSWER, number, kind, outcome.value, outcome.error, changed)
+    return framed(_encode(answer))
 
 
 def peer_hello(payload: bytes) -> PeerHello:

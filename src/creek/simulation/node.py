@@ -3,7 +3,8 @@
 Rules it keeps, as `creek.protocol.effects` asks:
 
 - Sends and responses of a batch leave only once every record of that batch and of all earlier ones
-  is durable; those that have nothing to wait for leave at once. So they leave in order.
+  is durable, but for what `creek.protocol.leaving` tells; those that have nothing to wait for leave
+  at once. So they leave in order.
 - Tasks go to the cores at once.
 - A crash loses the replica, its tasks and every effect that was held back; the disk keeps what it
   keeps. A restart is a new replica that recovers from the disk: a new incarnation.
@@ -12,14 +13,16 @@ It knows no scheme and no data type, only the contract.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from creek.errors import MalformedMessage
 from creek.execution.execution import Execution
 from creek.protocol.dots import Dot
-from creek.protocol.effects import Effects, Response, Task
+from creek.protocol.effects import Effects, Event, Response, Send, Task
+from creek.protocol.leaving import decisions_last, proposals_first
 from creek.protocol.messages import Message, decode_message
 from creek.protocol.request import Operation
 from creek.schemes.contract import Replica
@@ -36,8 +39,17 @@ from creek.simulation.trace import COMPLETED, CRASH, INVOKE, RECEIVE, RECOVER, T
 _encode = msgspec.msgpack.Encoder().encode
 
 
+class _Held(NamedTuple):
+    position: int
+    """What the disk has to reach before anyone may know of the rest."""
+    events: tuple[Event, ...]
+    send: Sequence[Send]
+    respond: tuple[Response, ...]
+
+
 class Node:
     __slots__ = (
+        "_answers_after",
         "_heap",
         "_held",
         "_issued",
@@ -85,8 +97,9 @@ class Node:
         self._tally = tally
         self._issued = issued
         self._respond = respond
-        self._held: deque[tuple[int, Effects]] = deque()
-        """Batches that wait for the disk to reach a position before anyone may know of them."""
+        self._held: deque[_Held] = deque()
+        self._answers_after = 0
+        """The position behind the last record that is not a decision: no answer waits for those."""
         self.replica: Replica | None = None
         self.incarnation = -1
 
@@ -111,6 +124,7 @@ class Node:
         self._held.clear()
         self.cpu.reset()
         self.disk.crash()
+        self._answers_after = self.disk.end
         self._network.sender_crashed(self.index)
 
     def invoke(self, operation: Operation, strong: bool, session: int) -> None:
@@ -156,27 +170,42 @@ class Node:
     def _carry_out(self, effects: Effects) -> None:
         if effects.events:
             self._recorder.logged(self.index, effects.events)
+        disk = self.disk
         if effects.persist:
-            self.disk.append(effects.persist)
+            records, needed = decisions_last(effects.persist)
+            if needed:
+                self._answers_after = disk.end + needed
+            disk.append(tuple(records))
         if effects.send or effects.respond or effects.events:
-            if self.disk.durable == self.disk.end:
-                self._leave(effects)
+            if disk.durable == disk.end:
+                self._leave(effects.events, effects.send, effects.respond)
             else:
-                self._held.append((self.disk.end, effects))
+                self._hold(effects)
         for task in effects.tasks:
             self.cpu.submit(task)
 
+    def _hold(self, effects: Effects) -> None:
+        at_once, send = proposals_first(effects.send)
+        self._leave((), at_once, ())
+        if effects.respond:
+            self._held.append(_Held(self._answers_after, (), (), effects.respond))
+        self._held.append(_Held(self.disk.end, effects.events, send, ()))
+        self._release()
+
     def _release(self) -> None:
         durable, held = self.disk.durable, self._held
-        while held and held[0][0] <= durable:
-            self._leave(held.popleft()[1])
+        while held and held[0].position <= durable:
+            batch = held.popleft()
+            self._leave(batch.events, batch.send, batch.respond)
 
-    def _leave(self, effects: Effects) -> None:
-        if effects.events:
-            self._recorder.became_known(self.index, effects.events)
-        for send in effects.send:
-            self._network.send(self.index, send.to, send.message)
-        for response in effects.respond:
+    def _leave(
+        self, events: tuple[Event, ...], send: Sequence[Send], respond: tuple[Response, ...]
+    ) -> None:
+        if events:
+            self._recorder.became_known(self.index, events)
+        for each in send:
+            self._network.send(self.index, each.to, each.message)
+        for response in respond:
             self._recorder.answered(self.index, response)
             self._respond(response)
 

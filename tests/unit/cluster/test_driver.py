@@ -13,9 +13,24 @@ from creek.cluster.watchdog import Watchdog
 from creek.errors import StorageFault
 from creek.protocol.dots import Dot, Dots
 from creek.protocol.drafts import ImageDraft, SnapshotDraft, draft_of
-from creek.protocol.effects import Effects, Kind, Response
-from creek.protocol.messages import Ballot, Checkpoint, Image, Record, Snapshot
-from creek.protocol.request import Outcome
+from creek.protocol.effects import Effects, Kind, Response, Send
+from creek.protocol.messages import (
+    Accept,
+    Accepted,
+    AcceptedValue,
+    Ballot,
+    Cast,
+    Checkpoint,
+    Decided,
+    Image,
+    Message,
+    Progress,
+    Received,
+    Record,
+    Snapshot,
+    Vote,
+)
+from creek.protocol.request import Operation, Outcome, Request
 from creek.schemes.contract import Replica
 
 WEAK = Dot(0, 1)
@@ -28,12 +43,19 @@ class Disk:
         self.durable = 0
         self.failed: StorageFault | None = None
         self._end = 0
+        self.hurried = 0
+        """Somebody waits for all before."""
         self.rooms: list[int] = []
         self.images: list[int] = []
 
-    def append(self, records: Sequence[Record]) -> int:
+    def append(self, records: Sequence[Record], hurry: bool = True) -> int:
         self._end += len(records)
+        if hurry:
+            self.hurry()
         return self._end
+
+    def hurry(self) -> None:
+        self.hurried = self._end
 
     def leave_room(self) -> Room:
         self._end += 1
@@ -63,14 +85,15 @@ def driven(
     disk: Disk,
     left: list[Kind],
     snapshots: list[DrawnSnapshot] | None = None,
+    sent: list[Message] | None = None,
 ) -> Driver:
     return Driver(
         cast(Replica, replica),
         disk,
         Inline(Watchdog(1.0, EventLog(0)), _raise),
-        send=lambda *_: None,
+        send=lambda _, message: None if sent is None else sent.append(message),
         send_snapshot=lambda drawn: None if snapshots is None else snapshots.append(drawn),
-        respond=lambda response: left.append(response.kind),
+        respond=lambda responses: left.extend(each.kind for each in responses),
         observe=lambda _: None,
         compare=lambda _: None,
         broke=_raise,
@@ -96,6 +119,87 @@ def test_no_answer_overtakes_one_that_the_disk_has_just_let_go() -> None:
 
     asyncio.run(story())
     assert left == [Kind.TENTATIVE, Kind.FINAL]
+
+
+def test_a_proposal_leaves_before_the_vote_of_who_makes_it_is_on_disk() -> None:
+    disk, sent = Disk(), list[Message]()
+    ballot = Ballot(1, 0)
+    accept, vote = Accept(ballot, 0, (WEAK,)), Vote(ballot, 0)
+    record = Accepted(AcceptedValue(0, ballot, (WEAK,)))
+
+    async def story() -> None:
+        effects = Effects(persist=(record,), send=(Send((1,), accept), Send((1,), vote)))
+        driver = driven(Scripted(effects), disk, [], sent=sent)
+        driver.carry_out()
+        assert sent == [accept]
+        disk.durable = 1
+        driver.release()
+        assert sent == [accept, vote]
+
+    asyncio.run(story())
+
+
+def test_a_proposal_does_not_leave_before_the_requests_that_it_names() -> None:
+    disk, sent = Disk(), list[Message]()
+    request = Request(1, WEAK, Operation("noop"), True, Dots())
+    cast_, accept = Cast((request,)), Accept(Ballot(1, 0), 0, (WEAK,))
+
+    async def story() -> None:
+        effects = Effects(
+            persist=(Received(request),), send=(Send((1,), cast_), Send((1,), accept))
+        )
+        driver = driven(Scripted(effects), disk, [], sent=sent)
+        driver.carry_out()
+        assert sent == []
+        disk.durable = 1
+        driver.release()
+        assert sent == [cast_, accept]
+
+    asyncio.run(story())
+
+
+def test_an_answer_waits_for_all_records_but_decisions() -> None:
+    left: list[Kind] = []
+    disk, sent = Disk(), list[Message]()
+    value = AcceptedValue(0, Ballot(1, 0), (WEAK,))
+
+    async def story() -> None:
+        effects = Effects(
+            persist=(Decided(0, (WEAK,)), Accepted(value)),
+            send=(Send((1,), Progress(1)),),
+            respond=(answer(Kind.STABLE),),
+        )
+        driver = driven(Scripted(effects), disk, left, sent=sent)
+        driver.carry_out()
+        assert left == []
+        disk.durable = 1
+        driver.release()
+        assert (left, sent) == ([Kind.STABLE], [])
+        disk.durable = 2
+        driver.release()
+        assert sent == [Progress(1)]
+
+    asyncio.run(story())
+
+
+def test_records_that_nothing_waits_for_are_in_no_hurry() -> None:
+    disk = Disk()
+    record = cast(Record, object())
+
+    async def story() -> None:
+        replica = Scripted(
+            Effects(persist=(record,)),
+            Effects(persist=(record,)),
+            Effects(respond=(answer(Kind.TENTATIVE),)),
+        )
+        driver = driven(replica, disk, [])
+        driver.carry_out()
+        driver.carry_out()
+        assert disk.hurried == 0
+        driver.carry_out()
+        assert disk.hurried == 2
+
+    asyncio.run(story())
 
 
 def test_room_is_left_for_an_image_among_the_records_and_nothing_waits_for_it() -> None:

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creek.cluster import wire
-from creek.errors import MalformedMessage
+from creek.errors import FrameTooLong, MalformedMessage
 from creek.protocol.dots import Dot
+from creek.protocol.request import Outcome
 
 MOST = 1000
 DECODERS = (wire.peer_hello, wire.from_peer, wire.from_client, wire.to_client)
@@ -95,7 +96,7 @@ def test_every_message_is_the_same_after_a_journey(
 @given(st.integers(MOST + 1, 2**32 - 1))
 def test_a_frame_that_is_too_long_is_refused_by_its_length_alone(length: int) -> None:
     frames = wire.Frames(MOST)
-    with pytest.raises(wire.FrameTooLong, match=str(length)):
+    with pytest.raises(FrameTooLong, match=str(length)):
         list(frames.feed(struct.pack(">I", length)))
 
 
@@ -108,3 +109,9 @@ def test_a_deeply_nested_value_is_malformed() -> None:
 def test_a_tag_of_another_kind_of_message_is_malformed() -> None:
     with pytest.raises(MalformedMessage):
         wire.from_client(wire.frame_of(wire.Enough(1))[4:].replace(b"\x0c", b"\x63"))
+
+
+def test_an_answer_that_was_never_made_is_the_same_frame() -> None:
+    for outcome in (Outcome(("a", 1)), Outcome(None, "ValueError: no")):
+        made = wire.Answer(7, "stable", outcome.value, outcome.error, True)
+        assert wire.answer_frame(7, "stable", outcome, True) == wire.frame_of(made)

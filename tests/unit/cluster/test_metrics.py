@@ -11,21 +11,6 @@ from creek.protocol.effects import Kind, Response
 from creek.protocol.request import Outcome
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def perf_counter(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(metrics, "time", clock)
-    return clock
-
-
 def answer(id: Dot, kind: Kind) -> Response:
     return Response(id, 1, kind, Outcome(None))
 
@@ -39,7 +24,7 @@ def seen(latencies: Latencies) -> dict[str, tuple[int, float]]:
     }
 
 
-def test_each_kind_of_answer_has_its_own_times(clock: Clock) -> None:
+def test_each_kind_of_answer_has_its_own_times() -> None:
     latencies = Latencies()
     weak, strong = Dot(0, 1), Dot(0, 2)
     latencies.invoked(weak, False, 0.0)
@@ -51,8 +36,7 @@ def test_each_kind_of_answer_has_its_own_times(clock: Clock) -> None:
         (4.0, answer(strong, Kind.STABLE)),
         (5.0, answer(weak, Kind.FINAL)),
     ):
-        clock.now = now
-        latencies.answered(response)
+        latencies.answered(response, now)
     assert seen(latencies) == {
         "weak_tentative": (1, 1.0),
         "strong_tentative": (1, 2.0),
@@ -61,7 +45,7 @@ def test_each_kind_of_answer_has_its_own_times(clock: Clock) -> None:
     }
 
 
-def test_nothing_is_kept_of_calls_that_are_over(clock: Clock) -> None:
+def test_nothing_is_kept_of_calls_that_are_over() -> None:
     latencies = Latencies()
     for event, strong, kinds in (
         (1, False, (Kind.TENTATIVE, Kind.FINAL)),
@@ -71,20 +55,20 @@ def test_nothing_is_kept_of_calls_that_are_over(clock: Clock) -> None:
     ):
         latencies.invoked(Dot(0, event), strong, 0.0)
         for kind in kinds:
-            latencies.answered(answer(Dot(0, event), kind))
+            latencies.answered(answer(Dot(0, event), kind), 0.0)
     assert not latencies._weak
     assert not latencies._strong
     assert not latencies._open
 
 
-def test_calls_that_never_end_are_forgotten(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_that_never_end_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "CALLS_MAX", 10)
     latencies = Latencies()
     for event in range(1, 31):
         latencies.invoked(Dot(0, event), event % 2 == 0, 0.0)
     assert len(latencies._open) == 10
     assert len(latencies._weak) + len(latencies._strong) == 10
-    latencies.answered(answer(Dot(0, 1), Kind.FINAL))
+    latencies.answered(answer(Dot(0, 1), Kind.FINAL), 0.0)
     assert seen(latencies) == {}
 
 

@@ -1,0 +1,52 @@
+"""Frames: the length of a payload in four bytes, and then the payload."""
+
+import struct
+from collections.abc import Iterator
+
+from creek.errors import FrameTooLong
+
+_LENGTH = struct.Struct(">I")
+_LENGTH_BYTES = 4
+
+
+def framed(payload: bytes) -> bytes:
+    return _LENGTH.pack(len(payload)) + payload
+
+
+class Frames:
+    """Bytes in, whole payloads out, wherever the bytes were cut."""
+
+    __slots__ = ("_needed", "_rest", "most")
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        """Bytes of a payload, at most; can be changed between two of them."""
+        self._rest = bytearray()
+        """The beginning of a frame that is not complete yet."""
+        self._needed = 0
+        """How many bytes there must be until it is worth a look."""
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The payloads that are complete now. Raises `FrameTooLong`; then nothing more is read."""
+        if self._rest:
+            self._rest += data
+            if len(self._rest) < self._needed:
+                return
+            data = bytes(self._rest)
+            self._rest = bytearray()
+        at, end = 0, len(data)
+        self._needed = _LENGTH_BYTES
+        try:
+            while end - at >= _LENGTH_BYTES:
+                begin = at + _LENGTH_BYTES
+                length = int.from_bytes(data[at:begin], "big")
+                if length > self.most:
+                    raise FrameTooLong(f"a frame of {length} bytes: at most {self.most} are read")
+                if end - begin < length:
+                    self._needed = _LENGTH_BYTES + length
+                    return
+                at = begin + length
+                yield data[begin:at]
+        finally:
+            if at < end:
+                self._rest += data[at:]

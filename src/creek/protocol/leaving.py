@@ -1,0 +1,42 @@
+"""What need not wait for the disk although it comes after a record.
+
+`Effects` asks for what is always safe: all that is sent and answered waits for all records before
+it. For the sake of speed a driver may know better, in two cases only:
+
+- A proposal (`Accept`) binds nobody. The ballot it is made in was durable before anybody promised
+  it, and who votes for it has what it names on its own disk. It stays with requests that leave in
+  the same batch: without them nobody can vote.
+- An answer does not wait for a `Decided`. Those whose votes decided it have it on their disks, and
+  the vote of this replica is a record before. `Progress`, which lets others forget the decision,
+  does wait.
+"""
+
+from collections.abc import Sequence
+
+from creek.protocol.effects import Send
+from creek.protocol.messages import Accept, Cast, Decided, Record
+
+
+def proposals_first(sends: Sequence[Send]) -> tuple[Sequence[Send], Sequence[Send]]:
+    """What may leave at once, and the rest."""
+    proposed = False
+    for each in sends:
+        kind = type(each.message)
+        if kind is Cast:
+            return (), sends
+        proposed = proposed or kind is Accept
+    if not proposed:
+        return (), sends
+    return (
+        [each for each in sends if type(each.message) is Accept],
+        [each for each in sends if type(each.message) is not Accept],
+    )
+
+
+def decisions_last(records: Sequence[Record]) -> tuple[Sequence[Record], int]:
+    """The same records, and how many of them, from the first, answers have to wait for."""
+    decisions = [each for each in records if type(each) is Decided]
+    if not decisions:
+        return records, len(records)
+    others = [each for each in records if type(each) is not Decided]
+    return [*others, *decisions], len(others)

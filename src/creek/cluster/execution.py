@@ -127,12 +127,12 @@ class Threaded:
         """Does the loop know that something is done?"""
         self._halted = False
         self._under_way = 0
-        self._thread = threading.Thread(target=self._work, name="operations", daemon=True)
+        self._worker = threading.Thread(target=self._work, name="operations", daemon=True)
 
     def begin(self, replica: Replica, completed: Callable[[Task, Execution], None]) -> None:
         self._replica = replica
         self._completed = completed
-        self._thread.start()
+        self._worker.start()
 
     def submit(self, tasks: tuple[Task, ...]) -> None:
         for task in tasks:
@@ -146,8 +146,8 @@ class Threaded:
         """One who executes an operation that never ends is left alone: it ends with the process."""
         self._halted = True
         self._tasks.put(None)
-        if self._thread.is_alive():
-            self._thread.join(STOP_S)
+        if self._worker.is_alive():
+            self._worker.join(STOP_S)
 
     def _work(self) -> None:
         """What the thread does."""

@@ -126,7 +126,7 @@ class Journal:
         """Is it, or was it tried? Then nothing is added to it."""
         self._again = False
         self._closing = False
-        self._thread: threading.Thread | None = None
+        self._worker: threading.Thread | None = None
         self._to_do: queue.SimpleQueue[_Group | Path | None] = queue.SimpleQueue()
         """For the thread: groups to write, and images that are durable now; None: there is no
         more."""
@@ -167,8 +167,8 @@ class Journal:
             self._unlock()
             raise
         if self._loop is not None:
-            self._thread = threading.Thread(target=self._work, name="journal", daemon=True)
-            self._thread.start()
+            self._worker = threading.Thread(target=self._work, name="journal", daemon=True)
+            self._worker.start()
             self._image_thread = threading.Thread(
                 target=self._work_on_images, name="images", daemon=True
             )
@@ -185,9 +185,9 @@ class Journal:
             self._drawn.put(None)
             self._image_thread.join()
         self._write_all()
-        if self._thread is not None:
+        if self._worker is not None:
             self._to_do.put(None)
-            self._thread.join()
+            self._worker.join()
         if self.durable < self.end:
             self._log(f"{self.end - self.durable} records were never written: {self.failed}")
         self._writer.close()
@@ -227,7 +227,7 @@ class Journal:
     def hurry(self) -> None:
         """Somebody waits for what was appended so far."""
         self._wanted = self.end
-        if self._thread is not None and not self._writing and self._writable():
+        if self._worker is not None and not self._writing and self._writable():
             self._begin()
 
     def leave_room(self) -> Room:
@@ -276,7 +276,7 @@ class Journal:
         while self._writing or self._writable():
             if not self._writing:
                 self._begin()
-            if self._thread is None:
+            if self._worker is None:
                 try:
                     self._work_once()
                 except BaseException:
@@ -303,7 +303,7 @@ class Journal:
         self.durable = group.first + (len(group.payloads) if group.room is None else 1)
         self.pending_bytes -= group.size
         self.syncs += group.room is None
-        if self._thread is not None and self._waiting and self._waiting[0].first < self._wanted:
+        if self._worker is not None and self._waiting and self._waiting[0].first < self._wanted:
             self._begin()
         self._on_durable()
 
@@ -338,7 +338,7 @@ class Journal:
         except OSError as error:
             fault = self._fault(error)
         self._done.put(_Done(fault))
-        if self._thread is not None:
+        if self._worker is not None:
             self._tell(self._collect)
         if to_do.image and fault is None:
             self._writer.forget_older()
@@ -358,14 +358,14 @@ class Journal:
 
     def _write_image(self, room: Room, pieces: Sequence[bytes], over: Callable[[], None]) -> None:
         try:
-            if self._thread is not None:
+            if self._worker is not None:
                 room.ready.wait()
             if room.number is not None and self._is_wanted():
                 path = write_image(
                     *(self._directory, self._calls, room.number, room.position, pieces),
                     self._is_wanted,
                 )
-                if path is not None and self._thread is None:
+                if path is not None and self._worker is None:
                     self._writer.add_image(path)
                 elif path is not None:
                     self._to_do.put(path)

@@ -16,9 +16,23 @@ from creek.protocol.dots import Dot
 from creek.protocol.effects import Kind, Response
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-SECONDS: Final = (
-    *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05),
-    *(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
+SECONDS: Final[tuple[float, ...]] = (
+    0.0001,
+    0.00025,
+    0.0005,
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
 )
 """Upper bounds of what a histogram tells apart."""
 CALLS_MAX: Final = 100_000

@@ -30,18 +30,18 @@ class Watchdog:
         self._told: tuple[float, Operation, int] | None = None
         self._tell_after_s = limit_s
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look, name="watchdog", daemon=True)
+        self._worker = threading.Thread(target=self._look, name="watchdog", daemon=True)
         self.long = 0
         """Operations that took too long."""
         self.last = ""
 
     def start(self) -> None:
-        self._thread.start()
+        self._worker.start()
 
     def stop(self) -> None:
         self._over.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        if self._worker.is_alive():
+            self._worker.join()
 
     def begin(self, operation: Operation) -> None:
         self._running = time.monotonic(), operation, threading.get_ident()

@@ -21,6 +21,23 @@ from pathlib import Path
 from typing import Final
 
 MODULES: Final = (
+    "cluster/bounds",
+    "cluster/calls",
+    "cluster/clients",
+    "cluster/desk",
+    "cluster/driver",
+    "cluster/execution",
+    "cluster/frames",
+    "cluster/journal",
+    "cluster/listener",
+    "cluster/metrics",
+    "cluster/once",
+    "cluster/peers",
+    "cluster/segment_writer",
+    "cluster/talker",
+    "cluster/traffic",
+    "cluster/waiting",
+    "cluster/watchdog",
     "execution/base",
     "execution/carriable",
     "execution/chains",
@@ -40,6 +57,7 @@ MODULES: Final = (
     "protocol/clock",
     "protocol/dots",
     "protocol/gossip",
+    "protocol/leaving",
     "protocol/omega",
     "protocol/order",
     "protocol/outbox",
@@ -64,14 +82,16 @@ MODULES: Final = (
     "simulation/sharing",
     "simulation/trace",
 )
-"""What a simulation spends its time in. Not among them: modules that define a `msgspec.Struct` with
-options, which mypyc drops (requests, messages, effects, settings, models); `datatype`, which
-looks at the stack of the operation that it runs; and operations, which are the users' own."""
+"""What a simulation or a live replica spends its time in. Not among them: modules that define a
+`msgspec.Struct` with options, which mypyc drops (requests, messages, effects, settings, models,
+what travels); `datatype`, which looks at the stack of the operation that it runs; and operations,
+which are the users' own."""
 
 OPEN: Final = (
     "ArchieReplica",
     "BasicReplica",
     "BayouReplica",
+    "Calls",
     "CreekReplica",
     "Nothing",
     "OrderingReplica",
@@ -80,7 +100,7 @@ OPEN: Final = (
 )
 """Classes that others, which are not compiled, inherit from. mypyc wants to be told."""
 
-SEEN: Final = ("errors.py", "execution", "history", "protocol", "schemes", "simulation")
+SEEN: Final = ("cluster", "errors.py", "execution", "history", "protocol", "schemes", "simulation")
 """What mypyc reads of Creek: when nothing of it has changed, nothing is compiled again."""
 
 ROOT: Final = Path(__file__).resolve().parent.parent

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from creek.cluster import clients, peers, silence
+from creek.cluster import clients, listener, peers, silence, talker
 from creek.cluster.wire import framed
 from tests.cluster.house import PATIENCE_S, House, house, run
 
@@ -46,7 +46,7 @@ def test_a_peer_that_says_no_hello_is_hung_up_on(
 def test_who_dials_and_says_no_hello_or_a_long_one_is_hung_up_on(
     door: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(peers, "HELLO_S", 0.05)
+    monkeypatch.setattr(listener, "HELLO_S", 0.05)
     monkeypatch.setattr(clients, "HELLO_S", 0.05)
 
     async def story() -> None:
@@ -82,7 +82,8 @@ def test_the_system_looks_whether_the_other_end_is_there(
             )
         )
 
-    monkeypatch.setattr(peers, "notice_silence", noticed)
+    monkeypatch.setattr(listener, "notice_silence", noticed)
+    monkeypatch.setattr(talker, "notice_silence", noticed)
     monkeypatch.setattr(clients, "notice_silence", noticed)
 
     async def story() -> None:

@@ -140,7 +140,6 @@ class Driver:
     def tick(self) -> None:
         if self._journal.failed is None and not self._halted:
             self._step(self.replica.tick, now_us())
-            self._journal.hurry()
             self._soon()
 
     def draft(self) -> Draft:

@@ -441,6 +441,7 @@ class Server:
         while True:
             if self._disk_keeps_up():
                 self.driver.tick()
+            self.journal.hurry()
             self._look_at_members()
             due = max(due + beat, loop.time())
             await asyncio.sleep(due - loop.time())

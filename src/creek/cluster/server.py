@@ -358,8 +358,8 @@ class Server:
         untold = [id for id in self.desk.asked() if not awaits(id)]
         if untold:
             self.tasks.spawn(give_up_untold(untold, self.desk, self.journal))
-        for id in [each for each in self._own if not awaits(each)]:
-            self._own.pop(id).set_result(())
+        for id in [each for each in self.traffic.own if not awaits(each)]:
+            self.traffic.own.pop(id).set_result(())
 
     def _released(self) -> None:
         if self._disk_told:

@@ -355,3 +355,28 @@ def test_a_client_that_owes_nothing_takes_another_name_when_it_moves_on() -> Non
             assert one.names[1] != one.names[0]
 
     asyncio.run(story())
+
+
+def test_who_asks_how_it_is_while_no_replica_is_at_hand_waits_for_the_next_one() -> None:
+    from creek import connect  # noqa: PLC0415
+
+    def telling(stub: Stub, message: wire.FromClient) -> None:
+        assert isinstance(message, wire.StatusRequest)
+        stub.say(wire.Status(message.number, {"replica": 1}))
+
+    async def story() -> None:
+        async with (
+            Stub(hang_up) as one,
+            Stub(telling, 1) as other,
+            connect((one.address, other.address)) as db,
+        ):
+            one.hang_up()
+            async with asyncio.timeout(PATIENCE_S):
+                while db._exchange.line is not None:
+                    await asyncio.sleep(0)
+            assert await db.status() == {"replica": 1}
+            assert len(other.names) == 1, "there is one connection, which is looked after"
+        with pytest.raises(NotDone, match="not connected"):
+            await db.status()
+
+    asyncio.run(story())

@@ -105,7 +105,7 @@ class Database:
 
     async def status(self) -> dict[str, Any]:
         """Of the replica that one is connected to."""
-        line = self._exchange.line or await self._reach()
+        line = await self._at_hand()
         try:
             async with asyncio.timeout(self._timeout):
                 return await line.status(self._exchange.next_number())
@@ -175,6 +175,18 @@ class Database:
             return  # as almost always
         for position, argument in enumerate(message.arguments, 1):
             refuse_uncarriable(argument, f"argument {position} of {message.operation}")
+
+    async def _at_hand(self) -> Line:
+        """To a replica, once there is one."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._patience
+        while self._is_open and loop.time() < until:
+            if self._exchange.line is not None:
+                return self._exchange.line
+            await asyncio.sleep(PAUSE_S)
+        if not self._is_open:
+            raise not_connected()
+        raise NotDone("unreachable", f"no replica was reached in {self._patience:g} s")
 
     # --- keeping a replica at hand ----------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from creek.cluster import messages, peers
+from creek.cluster import listener, messages
 from creek.cluster.wire import Frames, frame_of, from_peer
 from creek.protocol.dots import Dot
 from creek.protocol.messages import Cast, Progress, Pulled
@@ -42,7 +42,7 @@ def test_who_was_away_catches_up_with_more_than_a_frame_can_hold(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(messages, "MESSAGE_BYTES", 12_000)
-    monkeypatch.setattr(peers, "PEER_FRAME_MAX", 20_000)
+    monkeypatch.setattr(listener, "PEER_FRAME_MAX", 20_000)
 
     async def story() -> None:
         async with house(tmp_path) as cluster, cluster.client(0) as db:

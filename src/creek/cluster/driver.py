@@ -35,7 +35,7 @@ from creek.execution.execution import Execution
 from creek.protocol.dots import Dot
 from creek.protocol.drafts import Draft, ImageDraft
 from creek.protocol.effects import Digest, Effects, Event, Kind, Response, Send, Task
-from creek.protocol.leaving import decisions_last, proposals_first
+from creek.protocol.leaving import Proposals, decisions_last
 from creek.protocol.messages import Cast, Message, Record
 from creek.protocol.request import Operation, Request
 from creek.schemes.contract import Replica
@@ -101,6 +101,7 @@ class Driver:
         """The position behind the last record."""
         self._answers_after = self._end
         """The same, but for decisions that it ends with: no answer waits for those."""
+        self._proposals = Proposals()
         self._released = self._end
         """The position up to which everything has left."""
         self._issued = False
@@ -267,10 +268,11 @@ class Driver:
             self._released = self._end
             self._leave(send, respond)
             return
+        at_once, rest = self._proposals.first(send, self._end, durable)
         if self._journal.failed is not None:
             respond = self._answer_reads(respond)
         else:
-            at_once, send = proposals_first(send)
+            send = rest
             answers: Sequence[Response] = ()
             if not self._held and self._answers_after <= durable:
                 answers, respond = respond, ()

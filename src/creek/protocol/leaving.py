@@ -3,9 +3,11 @@
 `Effects` asks for what is always safe: all that is sent and answered waits for all records before
 it. For the sake of speed a driver may know better, in two cases only:
 
-- A proposal (`Accept`) binds nobody. The ballot it is made in was durable before anybody promised
-  it, and who votes for it has what it names on its own disk. It stays with requests that leave in
-  the same batch: without them nobody can vote.
+- A proposal (`Accept`) binds nobody, once the ballot that it is made in is durable: one who forgot
+  its ballot might propose something else in it. Mostly that is long so, since others promised it
+  before; but where one acceptor is a majority, it leads at once. Who votes for a proposal has what
+  it names on its own disk. It stays with requests that leave in the same batch: without them nobody
+  can vote.
 - An answer does not wait for a `Decided`. Those whose votes decided it have it on their disks, and
   the vote of this replica is a record before. `Progress`, which lets others forget the decision,
   does wait.
@@ -14,23 +16,37 @@ it. For the sake of speed a driver may know better, in two cases only:
 from collections.abc import Sequence
 
 from creek.protocol.effects import Send
-from creek.protocol.messages import Accept, Cast, Decided, Record
+from creek.protocol.messages import Accept, Cast, Decided, Prepare, Record
 
 
-def proposals_first(sends: Sequence[Send]) -> tuple[Sequence[Send], Sequence[Send]]:
-    """What may leave at once, and the rest."""
-    proposed = False
-    for each in sends:
-        kind = type(each.message)
-        if kind is Cast:
+class Proposals:
+    """Tells those that may leave at once."""
+
+    __slots__ = ("_after",)
+
+    def __init__(self) -> None:
+        self._after = 0
+        """The position behind the last ballot of our own, or further."""
+
+    def first(
+        self, sends: Sequence[Send], end: int, durable: int
+    ) -> tuple[Sequence[Send], Sequence[Send]]:
+        """What may leave at once, and the rest, of a batch whose records end at that position."""
+        proposed = cast = False
+        for each in sends:
+            kind = type(each.message)
+            if kind is Accept:
+                proposed = True
+            elif kind is Cast:
+                cast = True
+            elif kind is Prepare:
+                self._after = end
+        if not proposed or cast or self._after > durable:
             return (), sends
-        proposed = proposed or kind is Accept
-    if not proposed:
-        return (), sends
-    return (
-        [each for each in sends if type(each.message) is Accept],
-        [each for each in sends if type(each.message) is not Accept],
-    )
+        return (
+            [each for each in sends if type(each.message) is Accept],
+            [each for each in sends if type(each.message) is not Accept],
+        )
 
 
 def decisions_last(records: Sequence[Record]) -> tuple[Sequence[Record], int]:

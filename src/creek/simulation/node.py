@@ -22,7 +22,7 @@ from creek.errors import MalformedMessage
 from creek.execution.execution import Execution
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Effects, Event, Response, Send, Task
-from creek.protocol.leaving import decisions_last, proposals_first
+from creek.protocol.leaving import Proposals, decisions_last
 from creek.protocol.messages import Message, decode_message
 from creek.protocol.request import Operation
 from creek.schemes.contract import Replica
@@ -55,6 +55,7 @@ class Node:
         "_issued",
         "_make_replica",
         "_network",
+        "_proposals",
         "_recorder",
         "_respond",
         "_tally",
@@ -100,6 +101,7 @@ class Node:
         self._held: deque[_Held] = deque()
         self._answers_after = 0
         """The position behind the last record that is not a decision: no answer waits for those."""
+        self._proposals = Proposals()
         self.replica: Replica | None = None
         self.incarnation = -1
 
@@ -125,6 +127,7 @@ class Node:
         self.cpu.reset()
         self.disk.crash()
         self._answers_after = self.disk.end
+        self._proposals = Proposals()
         self._network.sender_crashed(self.index)
 
     def invoke(self, operation: Operation, strong: bool, session: int) -> None:
@@ -185,7 +188,7 @@ class Node:
             self.cpu.submit(task)
 
     def _hold(self, effects: Effects) -> None:
-        at_once, send = proposals_first(effects.send)
+        at_once, send = self._proposals.first(effects.send, self.disk.end, self.disk.durable)
         self._leave((), at_once, ())
         if effects.respond:
             self._held.append(_Held(self._answers_after, (), (), effects.respond))

@@ -24,7 +24,9 @@ from creek.protocol.messages import (
     Decided,
     Image,
     Message,
+    Prepare,
     Progress,
+    Promised,
     Received,
     Record,
     Snapshot,
@@ -135,6 +137,37 @@ def test_a_proposal_leaves_before_the_vote_of_who_makes_it_is_on_disk() -> None:
         disk.durable = 1
         driver.release()
         assert sent == [accept, vote]
+
+    asyncio.run(story())
+
+
+def test_a_proposal_does_not_leave_before_the_ballot_that_it_is_made_in_is_on_disk() -> None:
+    """Where one acceptor is a majority, it leads as soon as it wants to."""
+    disk, sent = Disk(), list[Message]()
+    ballot = Ballot(1, 0)
+    prepare = Prepare(ballot, 0)
+    first, second, third = (Accept(ballot, each, (WEAK,)) for each in range(3))
+
+    async def story() -> None:
+        votes = [Accepted(AcceptedValue(each, ballot, (WEAK,))) for each in range(3)]
+        replica = Scripted(
+            Effects(
+                persist=(Promised(ballot), votes[0]), send=(Send((1,), prepare), Send((1,), first))
+            ),
+            Effects(persist=(votes[1],), send=(Send((1,), second),)),
+            Effects(persist=(votes[2],), send=(Send((1,), third),)),
+        )
+        driver = driven(replica, disk, [], sent=sent)
+        driver.carry_out()
+        driver.carry_out()
+        assert sent == []
+        disk.durable = 2
+        driver.release()
+        driver.carry_out()
+        assert sent == [prepare, first, third]
+        disk.durable = 4
+        driver.release()
+        assert sent == [prepare, first, third, second]
 
     asyncio.run(story())
 

@@ -326,7 +326,7 @@ def test_the_commands_make_a_backup_and_a_cluster_of_it(
 
     run(begin())
     said = capsys.readouterr()
-    assert "'kv' of cluster 'shop' after 1 committed operations" in said.out
+    assert "'kv' of cluster 'shop' after 1 committed operation" in said.out
     assert "--force" in said.err
     arguments = ["restore", str(path), "--data", str(new), "--members", "2"]
     assert main(arguments) == 2

@@ -15,7 +15,13 @@ from rich.progress import BarColumn, Progress, TextColumn
 from creek import tpcc
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.latencies import show_latencies
-from creek.cli.options import Duration, NewFolder, warehouses_option
+from creek.cli.options import (
+    MEASURED_US_MIN,
+    Duration,
+    NewFolder,
+    Rate,
+    warehouses_option,
+)
 from creek.cli.output import complaints, program, show_json
 from creek.cluster.loop import run
 from creek.errors import UsageError
@@ -76,11 +82,15 @@ def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
             ),
             click.option(
                 "--load",
-                type=click.FloatRange(min=0, min_open=True),
+                type=Rate(),
                 help="Open loop: calls in a second.",
             ),
             click.option(
-                "--duration", type=Duration(), default="10s", show_default=True, help="Measured."
+                "--duration",
+                type=Duration(MEASURED_US_MIN),
+                default="10s",
+                show_default=True,
+                help="Measured.",
             ),
             click.option(
                 "--warm-up", type=Duration(), default="2s", show_default=True, help="Before that."

@@ -14,7 +14,13 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.latencies import show_latencies
-from creek.cli.options import Duration, NewFolder, warehouses_option
+from creek.cli.options import (
+    MEASURED_US_MIN,
+    Duration,
+    NewFolder,
+    Rate,
+    warehouses_option,
+)
 from creek.cli.output import complaints, program
 from creek.cli.words import counted
 from creek.errors import CreekError, UsageError
@@ -34,7 +40,13 @@ RECENT: Final = 1000
 
 @click.command("live-run", short_help="Drive a live cluster, break it meanwhile, and keep the run.")
 @click.option("--out", type=NewFolder(), required=True, help="The new run folder.")
-@click.option("--duration", type=Duration(), default="15s", show_default=True, help="For how long.")
+@click.option(
+    "--duration",
+    type=Duration(MEASURED_US_MIN),
+    default="15s",
+    show_default=True,
+    help="For how long.",
+)
 @click.option(
     "--faults",
     metavar="TEXT",
@@ -42,7 +54,7 @@ RECENT: Final = 1000
 )
 @click.option(
     "--load",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Rate(),
     help="Transactions in a second.  [default: a part of what this machine can do]",
 )
 @warehouses_option

@@ -5,6 +5,7 @@ A value that cannot be meant raises `UsageError`, whose message says what is all
 prints it and exits with code 2.
 """
 
+import math
 import os
 import sys
 from pathlib import Path
@@ -33,21 +34,42 @@ CALL_FORM = "'[strong] NAME [ARGUMENT ...] on REPLICA at TIME'"
 
 DURATION_US_MAX = 3_600_000_000
 """An hour of simulated time: more than anybody waits for."""
+MEASURED_US_MIN = 100_000
+"""What happens in less says nothing about a live cluster."""
 
 
 class Duration(click.ParamType[int]):
-    """A duration from nothing to an hour, in microseconds."""
+    """A duration up to an hour, in microseconds; from nothing, or from `least_us`, on."""
 
     name = "duration"
+
+    def __init__(self, least_us: int = 0) -> None:
+        self._least_us = least_us
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
         duration_us = parse_duration_us(value)
-        if not 0 <= duration_us <= DURATION_US_MAX:
+        if not self._least_us <= duration_us <= DURATION_US_MAX:
             option = param.opts[0] if param is not None else "a duration"
-            raise BadValue(f"{option} is {value}: it must be between 0s and 1h")
+            least = duration_text(self._least_us)
+            raise BadValue(f"{option} is {value}: it must be between {least} and 1h")
         return duration_us
+
+
+class Rate(click.FloatRange):
+    """So many in a second, more than none."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0, min_open=True)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        rate: float = super().convert(value, param, ctx)
+        if not math.isfinite(rate):
+            self.fail(f"{value} is no number of calls in a second.", param, ctx)
+        return rate
 
 
 class NewFolder(click.ParamType[Path]):

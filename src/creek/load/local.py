@@ -134,7 +134,8 @@ class LocalCluster:
                         asked.cancel()
                     await asyncio.sleep(0.02)
         except TimeoutError as error:
-            raise StorageFault(f"the cluster does not come to rest: see {self.folder}") from error
+            said = "; ".join(f"replica {each}: {self.last_words(each)}" for each in self._running)
+            raise StorageFault(f"the cluster does not come to rest; the last of {said}") from error
 
     def ended(self) -> dict[int, int]:
         """Those that ended by themselves, with their exit codes. They do not count any more."""

@@ -92,6 +92,31 @@ def test_a_replica_that_was_away_when_it_was_removed_is_told_when_it_comes_back(
     run(story())
 
 
+def test_a_replica_that_is_alone_gets_company(tmp_path: Path) -> None:
+    async def story() -> None:
+        with Processes(tmp_path, 1) as processes:
+            async with processes.client(0) as db:
+                await db.strong.put("lamp", 3)
+                for _ in range(2):
+                    new = processes.join(0)
+                    async with processes.client(new) as there:
+                        await there.strong.put("lamp", new)
+                assert await db.strong.get("lamp") == 2
+
+    run(story())
+
+
+@pytest.mark.parametrize("scheme", ["smr", "bayou", "archie"])
+def test_schemes_whose_members_do_not_change_say_so(scheme: str, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with house(tmp_path, 2, scheme=scheme) as built, built.client(0) as db:
+            with pytest.raises(NotDone, match="members of this scheme do not change"):
+                await db.strong(ADD, "d:1")
+            await db.strong.put("lamp", 3)
+
+    run(story())
+
+
 def test_what_a_member_is_asked_for_is_refused_with_the_reason() -> None:
     def refused(name: str, *arguments: object, reached: tuple[int, ...] = (0, 1, 2)) -> str:
         with pytest.raises(BadValue) as caught:

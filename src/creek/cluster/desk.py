@@ -18,6 +18,7 @@ from creek.errors import BadValue, UnknownName, UsageError
 from creek.execution.datatype import DataType
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Response
+from creek.protocol.members import MEMBERS
 from creek.protocol.request import Operation
 
 if TYPE_CHECKING:
@@ -125,8 +126,10 @@ class Desk:
             return
         try:
             id = self.invoke(operation, call.strong, caller.session(call.session))
-        except UsageError as error:  # it was removed, and will be told in a moment
-            caller.refuse(call, "stopping", str(error))
+        except UsageError as error:
+            # Of members it knows best; and it may have been removed in this very turn.
+            reason = "bad_arguments" if operation.name == MEMBERS else "stopping"
+            caller.refuse(call, reason, str(error))
             return
         self._asked[id] = caller, call.number
         caller.issued(call.number, id)

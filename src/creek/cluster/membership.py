@@ -44,7 +44,8 @@ def change_asked(
                     f"{address} is where replica {number} is found: if it lost its folder, remove "
                     "it first"
                 )
-        _refuse_without_majority(configuration, {*reached}, len(configuration.members) + 1)
+        if len(configuration.members) > 1:  # one that is alone waits for the other, then
+            _refuse_without_majority(configuration, {*reached}, len(configuration.members) + 1)
         return configuration.adding(configuration.next_number, arguments[0])
     if len(arguments) != 1 or type(arguments[0]) is not int:
         raise BadValue(f"{REMOVE} takes the number of a replica")

@@ -336,8 +336,10 @@ class OrderingReplica(ABC):
             raise UsageError(f"replica {self.index} was removed from its cluster: ask another one")
         if not self._broadcasts.is_member:
             raise UsageError(f"replica {self.index} is not a member yet: ask another one")
-        if self.orders_everything or self._settings.acceptors or not strong:
-            raise UsageError("members are changed by strong operations, where all have a vote")
+        if self.orders_everything or self._settings.acceptors:
+            raise UsageError("members of this scheme do not change: those of creek and basic do")
+        if not strong:
+            raise UsageError("members are changed by strong operations")
 
     def _change_members(self, operation: Operation, instance: int) -> None:
         """The order is what counts, not the execution: that comes to the same in its own time."""

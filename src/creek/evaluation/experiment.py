@@ -14,10 +14,9 @@ from creek import tpcc
 from creek.errors import BadValue
 from creek.schemes import registry
 from creek.simulation.cost import measuring_cpu
-from creek.simulation.disk import DiskModel
 from creek.simulation.fault_text import duration_text, fault_text, parse_faults
 from creek.simulation.faults import Crash, Die, Fault
-from creek.simulation.models import SCALE_MAX, CpuModel, NetworkModel
+from creek.simulation.models import SCALE_MAX, CpuModel, DiskModel, NetworkModel
 from creek.simulation.scenario import Scenario
 from creek.simulation.workload import ClientModel
 from creek.tpcc.population import check as check_population

@@ -22,6 +22,7 @@ from creek.protocol.messages import Message
 from creek.protocol.probes import Probe
 from creek.protocol.request import Operation
 from creek.schemes.contract import Replica
+from creek.simulation.clients import Clients
 from creek.simulation.cpu import Cost
 from creek.simulation.faults import Add, Remove
 from creek.simulation.heap import EventHeap
@@ -37,7 +38,7 @@ from creek.simulation.statistics import CpuStatistics, DiskStatistics, NetworkSt
 from creek.simulation.tally import Tally
 from creek.simulation.trace import Trace
 from creek.simulation.window import Counts, Window, between, count
-from creek.simulation.workload import Clients, Sample, Source, source_of
+from creek.simulation.workload import Sample, Source, source_of
 
 MakeReplica: TypeAlias = Callable[[int], Replica]
 """A new replica with the given index, as on its first day; `recover` is called where it applies."""

@@ -16,25 +16,9 @@ Records are kept as bytes and decoded on restart: what the codec loses is lost h
 from collections.abc import Callable
 from random import Random
 
-import msgspec
-
-from creek.errors import BadValue
 from creek.protocol.messages import Image, Record, decode_record, encode
 from creek.simulation.heap import EventHeap, Handle
-
-
-class DiskModel(msgspec.Struct, frozen=True, kw_only=True):
-    fsync_us_min: int = 0
-    fsync_us_max: int = 0
-    kept: bool = True
-    """Is what was written still there after a crash? If not, writing costs nothing at all."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.fsync_us_min <= self.fsync_us_max:
-            raise BadValue(
-                f"an fsync takes {self.fsync_us_min} to {self.fsync_us_max} us: "
-                "both must be at least 0, the smaller one first"
-            )
+from creek.simulation.models import DiskModel
 
 
 class Disk:

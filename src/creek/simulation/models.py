@@ -1,12 +1,14 @@
-"""What a scenario says about the network and the cores of its nodes."""
+"""What a scenario says about the network, and about the cores, disks and clocks of its nodes."""
 
 import msgspec
 
 from creek.errors import BadValue
 from creek.execution.execution import Execution
 from creek.protocol.effects import Task, Work
+from creek.simulation.clock import DAY_US, Clock
 
 SCALE_MAX = 1000.0
+DRIFT_PPM_MAX = 100_000
 
 
 class NetworkModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,3 +60,35 @@ class CpuModel(msgspec.Struct, frozen=True, kw_only=True):
             return round(self.scale * (self.rollback_us + self.access_us * writes))
         accesses = execution.reads + execution.scanned + writes
         return round(self.scale * (self.execution_us + self.access_us * accesses))
+
+
+class DiskModel(msgspec.Struct, frozen=True, kw_only=True):
+    fsync_us_min: int = 0
+    fsync_us_max: int = 0
+    kept: bool = True
+    """Is what was written still there after a crash? If not, writing costs nothing at all."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.fsync_us_min <= self.fsync_us_max:
+            raise BadValue(
+                f"an fsync takes {self.fsync_us_min} to {self.fsync_us_max} us: "
+                "both must be at least 0, the smaller one first"
+            )
+
+
+class ClockModel(msgspec.Struct, frozen=True, kw_only=True):
+    """Skew and drift by replica; replicas beyond the end of a tuple have none."""
+
+    skews_us: tuple[int, ...] = ()
+    drifts_ppm: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if any(abs(skew) > 365 * DAY_US for skew in self.skews_us):
+            raise BadValue("a clock skew must be at most a year, ahead or behind")
+        if any(abs(drift) > DRIFT_PPM_MAX for drift in self.drifts_ppm):
+            raise BadValue(f"a clock drift must be at most {DRIFT_PPM_MAX} ppm, fast or slow")
+
+    def clock(self, replica: int) -> Clock:
+        skew_us = self.skews_us[replica] if replica < len(self.skews_us) else 0
+        drift_ppm = self.drifts_ppm[replica] if replica < len(self.drifts_ppm) else 0
+        return Clock(skew_us, drift_ppm)

@@ -28,8 +28,9 @@ from creek.protocol.request import Operation
 from creek.schemes.contract import Replica
 from creek.simulation.clock import Clock
 from creek.simulation.cpu import Cost, Cpu
-from creek.simulation.disk import Disk, DiskModel
+from creek.simulation.disk import Disk
 from creek.simulation.heap import EventHeap
+from creek.simulation.models import DiskModel
 from creek.simulation.network import Network
 from creek.simulation.recorder import Recorder
 from creek.simulation.seeds import derive
@@ -222,7 +223,8 @@ class Node:
         replica = self.replica
         assert replica is not None
         now = self.clock.read(self._heap.now)
-        content = _encode((task.number, task.work, task.request.id, execution.outcome))
+        outcome = self._trace.encoded(execution.outcome)
+        content = _encode((task.number, task.work, task.request.id, outcome))
         self._trace.add(self._heap.now, now, self.index, COMPLETED, content)
         replica.completed(task, execution, now)
         self._carry_out(replica.take_effects())

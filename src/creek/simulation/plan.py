@@ -17,12 +17,11 @@ from creek.datatypes import DATATYPES
 from creek.protocol.settings import Settings
 from creek.protocol.terms import Terms
 from creek.schemes import registry
-from creek.simulation.clock import DAY_US, ClockModel
-from creek.simulation.disk import DiskModel
+from creek.simulation.clock import DAY_US
 from creek.simulation.fault_mix import fault_mix
 from creek.simulation.faults import Crash, Die, Fault
 from creek.simulation.member_mix import member_mix
-from creek.simulation.models import CpuModel, NetworkModel
+from creek.simulation.models import ClockModel, CpuModel, DiskModel, NetworkModel
 from creek.simulation.plays import PLAYERS_MIN, play
 from creek.simulation.scenario import Scenario
 from creek.simulation.seeds import derive

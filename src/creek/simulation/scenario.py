@@ -11,10 +11,8 @@ import msgspec
 
 from creek.errors import BadValue, UnknownName
 from creek.protocol.settings import Settings
-from creek.simulation.clock import ClockModel
-from creek.simulation.disk import DiskModel
 from creek.simulation.faults import Add, Crash, Die, Fault, check
-from creek.simulation.models import CpuModel, NetworkModel
+from creek.simulation.models import ClockModel, CpuModel, DiskModel, NetworkModel
 from creek.simulation.workload import ClientModel, Invocation
 
 SAMPLES_MAX = 100_000

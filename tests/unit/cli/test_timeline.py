@@ -2,9 +2,9 @@
 
 from creek.cli.timeline import timeline
 from creek.datatypes import named
-from creek.simulation.disk import DiskModel
 from creek.simulation.fault_text import parse_faults
 from creek.simulation.fuzz import simulation_of
+from creek.simulation.models import DiskModel
 from creek.simulation.scenario import Scenario
 from creek.simulation.workload import ClientModel, Invocation
 

@@ -3,7 +3,8 @@
 import pytest
 
 from creek.errors import BadValue
-from creek.simulation.clock import DAY_US, EPOCH_US, Clock, ClockModel
+from creek.simulation.clock import DAY_US, EPOCH_US, Clock
+from creek.simulation.models import ClockModel
 
 
 def test_a_good_clock_shows_true_time() -> None:

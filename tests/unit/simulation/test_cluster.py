@@ -12,9 +12,8 @@ from creek.errors import BadValue, UnknownName
 from creek.history.records import OperationRecord
 from creek.protocol.request import Operation
 from creek.simulation.cluster import Simulation
-from creek.simulation.disk import DiskModel
 from creek.simulation.fault_text import parse_faults
-from creek.simulation.models import CpuModel, NetworkModel
+from creek.simulation.models import CpuModel, DiskModel, NetworkModel
 from creek.simulation.scenario import Scenario, scenario_from_config
 from creek.simulation.workload import ClientModel, Invocation
 from tests.unit.simulation.toy import ToyReplica, run, sample, simulation_of

@@ -5,8 +5,9 @@ import pytest
 from creek.errors import BadValue
 from creek.protocol.dots import Dots
 from creek.protocol.messages import Ballot, Checkpoint, Image, Received, Record
-from creek.simulation.disk import Disk, DiskModel
+from creek.simulation.disk import Disk
 from creek.simulation.heap import EventHeap
+from creek.simulation.models import DiskModel
 from creek.simulation.seeds import derive
 from tests.unit.simulation.toy import request
 

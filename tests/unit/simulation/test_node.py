@@ -5,9 +5,8 @@ from creek.protocol.effects import Effects, Kind, Response, Send
 from creek.protocol.messages import Message, Progress, Received, Record, encode
 from creek.protocol.request import NOOP, Operation, Outcome
 from creek.simulation.clock import Clock
-from creek.simulation.disk import DiskModel
 from creek.simulation.heap import EventHeap
-from creek.simulation.models import CpuModel, NetworkModel
+from creek.simulation.models import CpuModel, DiskModel, NetworkModel
 from creek.simulation.network import Network
 from creek.simulation.node import Node
 from creek.simulation.recorder import Recorder

@@ -6,8 +6,9 @@ from creek.errors import BadValue
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Kind, Response
 from creek.protocol.request import Operation, Outcome
+from creek.simulation.clients import Clients
 from creek.simulation.heap import EventHeap
-from creek.simulation.workload import ClientModel, Clients, Invocation, source_of
+from creek.simulation.workload import ClientModel, Invocation, source_of
 from tests.unit.simulation.toy import sample
 
 

@@ -17,7 +17,7 @@ from creek.cluster.config import ServerConfig, read_config
 from creek.cluster.server import Server
 from creek.cluster.trial import Parent
 from creek.errors import UsageError
-from creek.evaluation import seldom_collecting
+from creek.evaluation.garbage import SERVING, seldom_collecting
 
 if TYPE_CHECKING:
     from creek.gateway import Gateway
@@ -134,7 +134,7 @@ def serve(
         become_member(join, listen, path, given)
     config = read_config(path, given)
     logs.set_up(config.log, config.log_level)
-    with seldom_collecting():
+    with seldom_collecting(SERVING):
         event_loop.run(_serve(config, with_parent, lambda: read_config(path, given)))
     return FINE
 

@@ -67,6 +67,11 @@ BACKLOG_MAX: Final = 20_000
 """Tasks and batches that wait: beyond that, clients are told that it is busy."""
 UNWRITTEN_MAX: Final = 256 * 1024 * 1024
 """Bytes that wait for the disk: beyond that, it is as if nothing could be heard."""
+NOOP_TICKS: Final = 5
+"""How long a weak request may stay unstable: what becomes stable together is handled in one turn of
+the loop, so it should not be much."""
+WINDOW: Final = 8
+"""Instances of consensus under way at once: with fewer, each decides more, and costs as much."""
 WATCH_S: Final = 0.25
 """Between two looks for what its log should tell."""
 
@@ -91,6 +96,8 @@ class Server:
             record_orders=int(config.record_orders),
             digest_every=DIGEST_EVERY,
             drafts=1,
+            noop_ticks=NOOP_TICKS,
+            window=WINDOW,
             begin_anew=int(not config.fresh),
         ).changed_to(configuration)
         self.digests = Digests(config.replica, configuration.numbers)

@@ -10,12 +10,15 @@ from contextlib import contextmanager
 from typing import Final
 
 THRESHOLDS: Final = (100_000, 20, 100)
+SERVING: Final = (1_000_000, 10, 10)
+"""Of a live replica: nearly all of what it makes is gone a second later, without being looked
+for."""
 
 
 @contextmanager
-def seldom_collecting() -> Iterator[None]:
+def seldom_collecting(thresholds: tuple[int, int, int] = THRESHOLDS) -> Iterator[None]:
     before = gc.get_threshold()
-    gc.set_threshold(*THRESHOLDS)
+    gc.set_threshold(*thresholds)
     try:
         yield
     finally:

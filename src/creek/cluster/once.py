@@ -70,8 +70,11 @@ def forget_calls(before_us: int, client: str = "", number: int = 0) -> Operation
 
 def is_once(operation: Operation) -> bool:
     """What is none of ours is an operation that does not exist, also with one of our names."""
-    arguments = operation.arguments
-    return operation.name == ONCE and tuple(map(type, arguments)) == (str, int, str, tuple)
+    if operation.name != ONCE or len(operation.arguments) != 4:
+        return False
+    client, number, name, arguments = operation.arguments
+    is_named = type(client) is str and type(name) is str
+    return is_named and type(number) is int and type(arguments) is tuple
 
 
 def is_forget(operation: Operation) -> bool:

@@ -18,7 +18,12 @@ PLAIN = frozenset((NoneType, bool, int, float, str, bytes))
 def frozen(value: Any) -> Any:
     """`value` with every list in it turned into a tuple."""
     kind = type(value)
-    if kind is tuple or kind is list:
+    if kind is tuple:
+        for each in value:
+            if type(each) not in PLAIN:
+                return tuple([frozen(each) for each in value])
+        return value
+    if kind is list:
         return tuple([each if type(each) in PLAIN else frozen(each) for each in value])
     if kind is dict:
         return {key: frozen(each) for key, each in value.items()}

@@ -1,12 +1,17 @@
-"""Where a live replica's time goes: `python -m benchmarks.profile`, with py-spy on the path.
+"""Where a live replica's time goes: `python -m benchmarks.profile`.
 
 Three replicas are put under load, and one of them is looked at many times a second. Each look that
 finds it at work, not waiting, is put down to the function that runs, and to the file of Creek that
-called it. What system calls take is not seen that way.
+called it.
+
+Interpreted, py-spy looks, which must be on the path; what system calls take is not seen that way.
+Compiled (`PYTHONPATH=build/compiled`), Linux's perf looks: it sees the functions that are compiled,
+system calls and the garbage collector, and not the functions of Python in between.
 """
 
 import asyncio
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +25,7 @@ from rich.table import Table
 
 from benchmarks.live_tpcc import DATATYPE
 from creek.cluster.loop import run
+from creek.evaluation import how_it_runs
 from creek.load.local import CpuClock, LocalCluster
 from creek.load.loops import Plan, drive
 from creek.load.meter import Meter
@@ -43,9 +49,11 @@ def main(
 
     Example: python -m benchmarks.profile --strong 1
     """
-    spy = shutil.which("py-spy")
+    tool = "perf" if how_it_runs() == "compiled" else "py-spy"
+    spy = shutil.which(tool)
     if spy is None:
-        raise click.ClickException("py-spy is not there: install it with 'pip install py-spy'")
+        hint = "pip install py-spy" if tool == "py-spy" else "apt-get install linux-perf"
+        raise click.ClickException(f"{tool} is not there: install it with '{hint}'")
     with tempfile.TemporaryDirectory(prefix=".profile-", dir=Path.cwd()) as folder:
         datatype = "kv" if workload == "kv" else DATATYPE
         cluster = LocalCluster(Path(folder), replicas=3, datatype=datatype)
@@ -76,18 +84,14 @@ async def _profiled(
     await cluster.until_ready()
     cpu = CpuClock(cluster.processes)
     out = folder / "raw"
-    command = [spy, "record", "--pid", str(cluster.processes[f"replica {replica}"])]
-    command += [
-        "--format",
-        "raw",
-        "--output",
-        str(out),
-        "--rate",
-        str(RATE),
-        "--nonblocking",
-        "--gil",
-    ]
-    command += ["--duration", str(int(seconds))]
+    process_id = str(cluster.processes[f"replica {replica}"])
+    command = [spy, "record", "--pid", process_id]
+    if how_it_runs() == "compiled":
+        command += ["--freq", str(RATE), "--call-graph", "dwarf,16384", "--output", str(out)]
+        command += ["--", "sleep", str(int(seconds))]
+    else:
+        command += ["--format", "raw", "--output", str(out), "--rate", str(RATE)]
+        command += ["--nonblocking", "--gil", "--duration", str(int(seconds))]
 
     async def look(_: Meter) -> None:
         process = await asyncio.create_subprocess_exec(
@@ -106,7 +110,31 @@ async def _profiled(
             during=look,
         )
     )
-    return meter, cpu, out.read_text()
+    return meter, cpu, _folded(spy, out) if how_it_runs() == "compiled" else out.read_text()
+
+
+def _folded(perf: str, recorded: Path) -> str:
+    """What perf saw, in the form of py-spy: stacks from the outermost call on, and how often."""
+    script = [perf, "script", "--input", str(recorded), "--fields", "tid,ip,sym"]
+    said = subprocess.run(script, capture_output=True, text=True, errors="replace", check=True)
+    stacks: Counter[str] = Counter()
+    for sample in said.stdout.split("\n\n"):
+        symbols = [
+            line.split(None, 1)[1] for line in sample.splitlines()[1:] if " " in line.strip()
+        ]
+        found = [frame for each in reversed(symbols) if (frame := _frame(each)) is not None]
+        stacks[";".join(found or ["elsewhere (elsewhere:0)"])] += 1
+    return "\n".join(f"{stack} {count}" for stack, count in stacks.items())
+
+
+def _frame(symbol: str) -> str | None:
+    """A compiled function by its file in Creek; the collector, and the system."""
+    compiled = re.match(r"CPyDef_([a-z_]+?)___(\w+)", symbol)
+    if compiled is not None:
+        return f"{compiled[2]} (creek/{compiled[1]}:0)"
+    if "gc_collect_main" in symbol:
+        return "collect (creek/garbage:0)"
+    return "system call (creek/system:0)" if symbol.startswith("do_syscall") else None
 
 
 def _show(meter: Meter, cpu: CpuClock, raw: str, replica: int, top: int) -> None:

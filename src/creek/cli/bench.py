@@ -25,6 +25,7 @@ from creek.cli.options import (
 from creek.cli.output import complaints, program, show_json
 from creek.cluster.loop import run
 from creek.errors import UsageError
+from creek.evaluation import how_it_runs
 from creek.history import gather, save
 from creek.load.local import CpuClock, LocalCluster
 from creek.load.loops import Plan, drive
@@ -298,7 +299,10 @@ def _show(result: Result) -> None:
     click.echo(", ".join(told))
     show_latencies(result)
     used = ", ".join(f"{name} {each:.0f}" for name, each in result.cpu_us.items())
-    click.echo(f"CPU for a call in µs: {used}; {sum(result.cpu_us.values()):.0f} in sum")
+    click.echo(
+        f"CPU for a call in µs: {used}; {sum(result.cpu_us.values()):.0f} in sum; "
+        f"Creek ran {how_it_runs()}"
+    )
     if result.raised:
         click.echo(f"{result.raised} operations answered with an error")
     for reason, count in result.errors.items():

@@ -5,6 +5,7 @@ import math
 import ssl
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from cryptography.x509 import SubjectAlternativeName
 import creek
 from creek import NotDone, UsageError
 from creek.cli import main
+from creek.client.finding import trusting
 from creek.cluster import server as serving
 from creek.cluster.certificates import Pair, issue, new_authority, read_pair
 from creek.cluster.config import Security, read_config
@@ -22,8 +24,12 @@ from creek.cluster.exposition import families
 from creek.cluster.metrics import text_of
 from creek.cluster.security import answering, valid_until
 from creek.cluster.server import Server
+from creek.load.line import dial
+from creek.load.loops import Plan, drive
+from creek.load.meter import Meter
 from creek.load.ports import free_port
-from tests.cluster.house import House, house, run
+from creek.load.streams import kv_stream
+from tests.cluster.house import PATIENCE_S, House, house, run
 
 HERE = ("127.0.0.1",)
 
@@ -94,6 +100,41 @@ def test_replicas_and_clients_talk_when_all_is_in_order(papers: Papers, tmp_path
             cluster.client(0, authority=trust(papers), token="secret") as db,
         ):
             assert await db.strong.put("a", 1) is None
+
+    run(story())
+
+
+def test_the_load_of_a_bench_shows_a_token_and_knows_whom_to_trust(
+    papers: Papers, tmp_path: Path
+) -> None:
+    async def story() -> None:
+        security = papers.good(tokens={"ann": "secret"})
+        async with house(tmp_path, replicas=1, security=security) as cluster:
+
+            async def until_something_is_done(meter: Meter) -> None:
+                while not meter.done:
+                    await asyncio.sleep(0.01)
+                meter.end_ns = 0
+
+            async def driven(token: str, authority: str) -> Meter:
+                reach = partial(dial, token=token, secured=trusting(authority))
+                stream = kv_stream(keys=5, value_bytes=8, reads=0.5, strong=0.5, seed=0)
+                plan = Plan(
+                    cluster.addresses(),
+                    stream,
+                    warm_up_s=0.0,
+                    duration_s=PATIENCE_S,
+                    clients=2,
+                    during=until_something_is_done,
+                    dial=reach,
+                )
+                return await drive(plan)
+
+            assert (await driven("secret", trust(papers))).done > 0
+            with pytest.raises(UsageError, match="token"):
+                await driven("guessed", trust(papers))
+            with pytest.raises(UsageError, match="is not trusted"):
+                await driven("secret", str(papers.folder / "another.pem"))
 
     run(story())
 

@@ -5,6 +5,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ import msgspec
 from rich.progress import BarColumn, Progress, TextColumn
 
 from creek import tpcc
+from creek.cli.call import authority_option, token_option
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.latencies import show_latencies
 from creek.cli.options import (
@@ -23,10 +25,12 @@ from creek.cli.options import (
     warehouses_option,
 )
 from creek.cli.output import complaints, program, show_json
+from creek.client.finding import trusting
 from creek.cluster.loop import run
 from creek.errors import UsageError
 from creek.evaluation import how_it_runs
 from creek.history import gather, save
+from creek.load.line import dial
 from creek.load.local import CpuClock, LocalCluster
 from creek.load.loops import Plan, drive
 from creek.load.meter import STRONG_STABLE, WEAK_TENTATIVE, Meter
@@ -50,6 +54,7 @@ def bench() -> None:
       creek bench kv --strong 1 --clients 200
       creek bench kv --load 500 --strong 0.1 --at 127.0.0.1:7100 --at 127.0.0.1:7101
       creek bench tpcc --warehouses 5 --load 300 --out runs/live
+      creek bench kv --at 10.0.0.2:7100 --token $TOKEN --authority authority.pem
     """
 
 
@@ -64,6 +69,8 @@ def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
                 metavar="HOST:PORT",
                 help="Where clients find a replica of a cluster that runs; once for each.",
             ),
+            token_option,
+            authority_option,
             click.option(
                 "--replicas",
                 type=click.IntRange(1, 9),
@@ -119,6 +126,8 @@ class _Asked(NamedTuple):
     """What all workloads were asked for."""
 
     addresses: tuple[str, ...]
+    token: str
+    authority: str | None
     replicas: int | None
     durability: str
     clients: int | None
@@ -284,6 +293,7 @@ async def _measured(
         seed=asked.seed,
         watch=watch,
         cpu=cpu,
+        dial=partial(dial, token=asked.token, secured=trusting(asked.authority)),
     )
     with bar:
         meter = await drive(plan)

@@ -5,6 +5,7 @@ turn leaves in one piece, and of what is heard only that is read which is measur
 """
 
 import asyncio
+import ssl
 import struct
 import uuid
 from collections.abc import Awaitable, Callable
@@ -69,10 +70,11 @@ _length: Final = struct.Struct(">I").pack
 class Line(asyncio.Protocol):
     """`done` is called when a call has what it asked for, or will not get it."""
 
-    def __init__(self, meter: Meter, done: Done) -> None:
+    def __init__(self, meter: Meter, done: Done, token: str = "") -> None:
         self._loop = asyncio.get_running_loop()
         self._meter = meter
         self._done = done
+        self._hello = wire.Hello(wire.WIRE_VERSION, uuid.uuid4().hex, token)
         self._frames = wire.Frames(wire.CLIENT_FRAME_MAX)
         self._transport: asyncio.Transport | None = None
         self._out: list[bytes] = []
@@ -92,7 +94,7 @@ class Line(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
-        self._transport.write(wire.frame_of(wire.Hello(wire.WIRE_VERSION, uuid.uuid4().hex)))
+        self._transport.write(wire.frame_of(self._hello))
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.welcome.done():
@@ -172,15 +174,29 @@ class Line(asyncio.Protocol):
             self._transport.close()
 
 
-async def dial(address: str, meter: Meter, done: Done) -> Line:
+async def dial(
+    address: str,
+    meter: Meter,
+    done: Done,
+    *,
+    token: str = "",
+    secured: ssl.SSLContext | None = None,
+) -> Line:
     """A connection to the replica there, as soon as there is one."""
     loop = asyncio.get_running_loop()
     host, port = address_of(address)
     until = loop.time() + PATIENCE_S
     while True:
         try:
-            _, line = await loop.create_connection(lambda: Line(meter, done), host, port)
+            _, line = await loop.create_connection(
+                lambda: Line(meter, done, token), host, port, ssl=secured
+            )
             await asyncio.wait_for(line.welcome, PATIENCE_S)
+        except ssl.SSLCertVerificationError as error:
+            raise UsageError(
+                f"the certificate of the replica at {address} is not trusted: "
+                f"{error.verify_message}"
+            ) from error
         except (OSError, TimeoutError, MalformedMessage, msgspec.DecodeError) as error:
             if loop.time() > until:
                 raise UsageError(f"no replica can be reached at {address}: {error}") from error

@@ -1,19 +1,20 @@
 """Things in the order of their ranks, for those who mostly add at the end and take from the front.
 
 Both cost the same however many things there are. Anywhere else it takes a search, and moves no more
-than the few hundred things around the place.
+than the hundred or two around the place.
 """
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from typing import Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-Rank: TypeAlias = tuple[int, ...]
-"""No two things have the same."""
+Rank: TypeAlias = int | tuple[int, ...]
+"""No two things have the same, and all ranks are of one kind. With many things, numbers are found
+twice as fast."""
 
 T = TypeVar("T")
 
-PART: Final = 512
+PART: Final = 128
 """Things that are moved at once; at most twice as many."""
 
 
@@ -22,16 +23,18 @@ class _Part(Generic[T]):
 
     __slots__ = ("ranks", "things")
 
-    def __init__(self, ranks: list[Rank], things: list[T]) -> None:
+    def __init__(self, ranks: list[Any], things: list[T]) -> None:
         self.ranks = ranks
         self.things = things
 
 
 class Ranking(Generic[T]):
-    __slots__ = ("_length", "_parts")
+    __slots__ = ("_lasts", "_length", "_parts")
 
     def __init__(self) -> None:
         self._parts: list[_Part[T]] = []
+        self._lasts: list[Any] = []
+        """Of each part, the last rank."""
         self._length = 0
 
     def __len__(self) -> int:
@@ -65,25 +68,24 @@ class Ranking(Generic[T]):
     def add(self, rank: Rank, thing: T) -> None:
         parts = self._parts
         self._length += 1
-        if not parts:
-            parts.append(_Part([rank], [thing]))
-            return
-        part = parts[-1]
-        ranks = part.ranks
-        if ranks[-1] < rank:
-            if len(ranks) < PART:
-                ranks.append(rank)
-                part.things.append(thing)
+        lasts = self._lasts
+        if not lasts or lasts[-1] < rank:
+            if lasts and len(parts[-1].ranks) < PART:
+                parts[-1].ranks.append(rank)
+                parts[-1].things.append(thing)
+                lasts[-1] = rank
             else:
                 parts.append(_Part([rank], [thing]))
+                lasts.append(rank)
             return
         index = self._part_of(rank)
         part = parts[index]
         at = bisect_left(part.ranks, rank)
-        part.ranks.insert(at, rank)
-        part.things.insert(at, thing)
+        part.ranks[at:at] = (rank,)  # moves what follows faster than `insert` does
+        part.things[at:at] = (thing,)
         if len(part.ranks) > 2 * PART:
             parts.insert(index + 1, _Part(part.ranks[PART:], part.things[PART:]))
+            lasts.insert(index, part.ranks[PART - 1])
             del part.ranks[PART:]
             del part.things[PART:]
 
@@ -105,22 +107,17 @@ class Ranking(Generic[T]):
         self._length -= 1
         if len(part.ranks) == 1:
             del parts[index]
+            del self._lasts[index]
         else:
             del part.ranks[at]
             del part.things[at]
+            self._lasts[index] = part.ranks[-1]
         return True
 
     def clear(self) -> None:
-        self._parts = []
+        self._parts, self._lasts = [], []
         self._length = 0
 
     def _part_of(self, rank: Rank) -> int:
         """The first part that has, or would have, a thing of that rank or a later one."""
-        parts = self._parts
-        if parts and rank <= parts[0].ranks[-1]:
-            return 0
-        return bisect_left(parts, rank, key=_last_rank)
-
-
-def _last_rank(part: _Part[T]) -> Rank:
-    return part.ranks[-1]
+        return bisect_left(self._lasts, rank)

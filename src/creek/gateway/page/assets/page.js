@@ -11,6 +11,7 @@ import { duration, headline, listed } from "./words.js";
 
 const byId = (id) => document.getElementById(id);
 const LIVES_MAX = 2000;
+const ASKED_MS = 1000; // a replica that has not said anything by then does not answer
 const SILENT = { live: false, now: null, address: null };
 
 // --- what is known ---------------------------------------------------------------------------
@@ -63,8 +64,9 @@ function choose(id) {
 
 function meet(replica, address) {
   if (cluster.replicas.has(replica)) return;
-  const known = { live: false, now: null, address };
+  const known = { live: false, now: null, address, asked: true };
   cluster.replicas.set(replica, known);
+  setTimeout(() => { known.asked = false; soon(); }, ASKED_MS);
   follow(address, hearing(() => replica));
 }
 
@@ -75,7 +77,7 @@ function hearing(which) {
       const known = cluster.replicas.get(which());
       const before = known.now;
       compare(which(), known, now);
-      Object.assign(known, { live: true, now });
+      Object.assign(known, { live: true, now, asked: false });
       if (!before || now.committed !== before.committed) remember(which(), now);
       soon();
     },
@@ -83,7 +85,7 @@ function hearing(which) {
       if (status === 401) askForToken();
       const known = cluster.replicas.get(which());
       if (known?.live) history.note("bad", `replica ${which()} does not answer`);
-      if (known) known.live = false;
+      if (known) Object.assign(known, { live: false, asked: false });
       soon();
     },
   };
@@ -127,8 +129,13 @@ const trial = new Trial(cluster, choose);
 const map = new Map_(byId("map"), cluster, (link) => trial.press(link));
 let columns = [];
 
+/** Is somebody still to say whether they are there? At the beginning nobody is called silent before. */
+function early() {
+  return !document.documentElement.dataset.drawn && cluster.members.some((each) => cluster.at(each).asked);
+}
+
 function draw() {
-  if (!cluster.about) return;
+  if (!cluster.about || early()) return;
   const { about } = cluster;
   say(byId("where"), `cluster ‘${about.cluster}’ · ${about.datatype}`);
   const [title, lead] = headline(cluster);

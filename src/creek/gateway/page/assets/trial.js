@@ -104,9 +104,9 @@ export class Trial {
   ask() {
     const { takes, about } = this.operation();
     for (const { name, value } of byId("arguments").querySelectorAll("input")) this.typed.set(name, value);
-    byId("arguments").replaceChildren(...takes.map((each) => made("label", { class: "field" },
+    byId("arguments").replaceChildren(...takes.map((each, n) => made("label", { class: "field" },
       made("span", {}, each.required ? each.name : `${each.name} (optional)`),
-      made("input", { name: each.name, value: this.typed.get(each.name) ?? (each.required ? EXAMPLES[each.type] ?? "3" : ""), required: each.required, placeholder: hint(each), spellcheck: "false", autocapitalize: "off" }))));
+      made("input", { name: each.name, value: this.typed.get(each.name) ?? (each.required ? example(each, n) : ""), required: each.required, placeholder: hint(each), spellcheck: "false", autocapitalize: "off" }))));
     say(byId("about"), about);
   }
 
@@ -183,6 +183,11 @@ export class Trial {
 
 /** As the lists show it. */
 const shown = (value) => (value === null ? "None" : JSON.stringify(value));
+
+/** What stands in a field at first. If its type is not known, the first is mostly the name of something. */
+function example({ type }, n) {
+  return EXAMPLES[type] ?? (type || n ? "3" : "lamp");
+}
 
 function hint({ type, rest, required, default: usual }) {
   if (rest) return "[1, 2, …]";

@@ -51,6 +51,7 @@ def test_a_cluster_is_started_looked_after_and_stopped(
         os.kill(cluster.replicas()[1], signal.SIGKILL)
         cluster.until("replica 1 was ended by signal 9: it is started again")
         cluster.until(f"replica 1 is up at {at[1]}")
+        os.kill(cluster.replicas()[0], signal.SIGSTOP)  # a frozen one is stopped like the others
         assert cluster.stop() == 0
 
     assert main(["status", "--at", at[0]]) == 1

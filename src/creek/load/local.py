@@ -158,6 +158,7 @@ class LocalCluster:
     def stop(self) -> None:
         for process in self._running.values():
             process.send_signal(signal.SIGINT)
+            process.send_signal(signal.SIGCONT)  # one that is frozen would not hear it
         for process in self._running.values():
             try:
                 process.wait(PATIENCE_S)

@@ -55,7 +55,9 @@ def test_a_cluster_is_started_looked_after_and_stopped(
         assert cluster.stop() == 0
 
     assert main(["status", "--at", at[0]]) == 1
-    assert "unreachable" in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert "unreachable" in said.out
+    assert f"no replica can be reached; the last was {at[0]}" in said.err
     assert main(["up", *options, "--replicas", "5"]) == 2
     assert "go on with --replicas 3 --datatype kv" in capsys.readouterr().err
 

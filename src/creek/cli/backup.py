@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from creek.cli.bar import bar
-from creek.cli.call import addresses_option, authority_option, token_option
+from creek.cli.call import addresses_option, authority_option, token_option, why
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.output import program
 from creek.cli.words import counted
@@ -47,7 +47,7 @@ def backup(
     try:
         head = fetch(file, addresses, token, authority, operations=operations, force=force)
     except NotDone as error:
-        click.echo(f"creek: there is no backup: {error}", err=True)
+        click.echo(f"creek: there is no backup: {why(error, addresses)}", err=True)
         return ILLEGAL
     click.echo(f"{file}: {described(head)}, {file.stat().st_size} bytes")
     click.echo(f"start a new cluster with it: '{program()} restore {file} --help' tells how")

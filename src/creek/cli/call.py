@@ -12,12 +12,14 @@ from creek.cli.output import show_json
 from creek.client import NotDone, OperationFailed, Unknown, connect
 
 TIMEOUT_S = 10.0
+HERE = ("127.0.0.1:7100",)
+"""Where `creek up` has its first replica."""
 
 addresses_option = click.option(
     "--at",
     "addresses",
     multiple=True,
-    default=("127.0.0.1:7100",),
+    default=HERE,
     show_default=True,
     metavar="HOST:PORT",
     help="Where clients find a replica; more than one: whichever can be reached.",
@@ -77,7 +79,7 @@ def call(
     try:
         told = asyncio.run(ask())
     except (OperationFailed, NotDone, Unknown) as error:
-        click.echo(f"creek: {_what(error)}: {error}", err=True)
+        click.echo(f"creek: {_what(error)}: {why(error, addresses)}", err=True)
         return ILLEGAL
     if as_json:
         show_json(told)
@@ -85,6 +87,12 @@ def call(
         changed = ", changed" if told.get("changed") else ""
         click.echo(f"{msgspec.json.encode(told['value']).decode()}  ({told['kind']}{changed})")
     return FINE
+
+
+def why(error: Exception, addresses: tuple[str, ...]) -> str:
+    """What an error says, and what to do where no cluster runs."""
+    nobody = isinstance(error, NotDone) and error.reason == "unreachable"
+    return f"{error} ('creek up' starts a cluster)" if nobody and addresses == HERE else str(error)
 
 
 def _what(error: Exception) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from creek.cli.backup import fetch
-from creek.cli.call import addresses_option, authority_option, token_option
+from creek.cli.call import addresses_option, authority_option, token_option, why
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.options import NewFolder, is_given
 from creek.cli.output import show_json
@@ -66,7 +66,7 @@ def export(
             try:
                 fetch(fetched, addresses, token, authority, operations=True)
             except NotDone as error:
-                click.echo(f"creek: nothing was exported: {error}", err=True)
+                click.echo(f"creek: nothing was exported: {why(error, addresses)}", err=True)
                 return ILLEGAL
             exported = write(fetched, out, recordings)
     if as_json:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from creek.cli.call import addresses_option, authority_option, token_option
+from creek.cli.call import addresses_option, authority_option, token_option, why
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.output import show_json
 from creek.cli.words import counted
@@ -60,7 +60,7 @@ def list_members(as_json: bool, **where: Any) -> int:
         status = await db.status()
         return {"epoch": status["epoch"], "members": status["members"]}
 
-    return _do(ask, as_json, **where)
+    return _do(ask, as_json, **where, otherwise="the members are not known")
 
 
 @member.command()
@@ -177,6 +177,7 @@ def _do(
     addresses: tuple[str, ...],
     token: str,
     authority: str | None,
+    otherwise: str = "the members were not changed",
 ) -> int:
     async def asked() -> dict[str, Any]:
         async with connect(
@@ -187,7 +188,7 @@ def _do(
     try:
         told = asyncio.run(asked())
     except (OperationFailed, NotDone) as error:
-        click.echo(f"creek: the members were not changed: {error}", err=True)
+        click.echo(f"creek: {otherwise}: {why(error, addresses)}", err=True)
         return ILLEGAL
     except _Halfway as error:
         click.echo(f"creek: {error}", err=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from creek.cli.call import addresses_option, authority_option, token_option
+from creek.cli.call import addresses_option, authority_option, token_option, why
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.output import PIPED_WIDTH, results, show_json, show_table
 from creek.cli.replicas import Row, replicas_table, state_of
@@ -39,7 +39,8 @@ def status(addresses: tuple[str, ...], token: str, authority: str | None, as_jso
             ) as db:
                 return {"address": address, **await db.status()}
         except NotDone as error:
-            return {"address": address, "replica": replica, "unreachable": str(error)}
+            told = why(error, addresses)
+            return {"address": address, "replica": replica, "unreachable": told}
 
     async def ask_all() -> list[dict[str, Any]]:
         found = await asyncio.gather(*map(ask, addresses))
@@ -60,6 +61,8 @@ def status(addresses: tuple[str, ...], token: str, authority: str | None, as_jso
         narrow = results().width < PIPED_WIDTH
         show_table(replicas_table([_row(each) for each in found], narrow=narrow))
         _show_refused(found)
+        if all("unreachable" in each for each in found):
+            click.echo(f"creek: {found[-1]['unreachable']}", err=True)
     fine = all("unreachable" not in each and state_of(each) == "up" for each in found)
     return FINE if fine else ILLEGAL
 

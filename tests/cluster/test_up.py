@@ -77,6 +77,7 @@ def test_a_cluster_is_started_looked_after_and_stopped(
     ("options", "says"),
     [
         ("--datatype kvv", "unknown data type 'kvv'"),
+        ("--datatype shop", "bank, package.module:variable"),
         ("--datatype nowhere:shop", "there is no module 'nowhere'"),
         ("--replicas 0", "0 is not in the range"),
         ("--data .", "holds something else"),

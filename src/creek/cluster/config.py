@@ -223,6 +223,8 @@ def load_datatype(name: str) -> DataType:
     if ":" not in name:
         if name.startswith("tpcc"):
             return tpcc.populated(name)
+        if name not in datatypes.DATATYPES:
+            raise UnknownName("data type", name, (*datatypes.DATATYPES, "package.module:variable"))
         return datatypes.named(name)
     module, _, variable = name.partition(":")
     try:

@@ -55,6 +55,13 @@ def test_sessions_deadlines_and_what_a_call_comes_after(cluster: House) -> None:
         assert bob.weak.after(call).within(20).get("a") == 1
 
 
+def test_who_forgets_to_choose_is_told(cluster: House) -> None:
+    with creek.connect(cluster.addresses()) as db:
+        assert not hasattr(db, "_nothing")
+        with pytest.raises(AttributeError, match=r"as db\.weak\.put\(…\) or db\.strong\.put\(…\)"):
+            getattr(db, "put")("a", 1)  # noqa: B009
+
+
 def test_many_threads_share_a_connection(cluster: House) -> None:
     with creek.connect(cluster.addresses()) as db, ThreadPoolExecutor(8) as threads:
         told = list(threads.map(lambda _: db.weak.increment("n"), range(200)))

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from creek.client.callers import Caller, How
+from creek.client.callers import Caller, Chooses, How
 from creek.client.calls import Call, Final
 from creek.client.errors import not_connected
 from creek.cluster.loop import new_loop
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _Given = TypeVar("_Given")
 
 
-class Blocking:
+class Blocking(Chooses):
     """What `with connect(…) as db:` gives."""
 
     def __init__(self, database: "Database") -> None:

@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 from creek.protocol.dots import Dot
 
@@ -56,6 +56,20 @@ class Caller(Generic[Result]):
         other = copy.copy(self)
         other._how = how
         return other
+
+
+class Chooses:
+    """Whoever writes `db.name(…)` has not chosen yet, and is told how."""
+
+    if not TYPE_CHECKING:  # a type checker is to go on knowing what there is
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            raise AttributeError(
+                f"there is no '{name}' here: operations are called weakly or strongly,"
+                f" as db.weak.{name}(…) or db.strong.{name}(…)"
+            )
 
 
 class Session(Generic[Result]):

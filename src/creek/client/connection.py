@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from creek.client.blocking import Blocking
-from creek.client.callers import Caller, How, Issued, Session
+from creek.client.callers import Caller, Chooses, How, Issued, Session
 from creek.client.calls import Call
 from creek.client.errors import NotDone, not_connected
 from creek.client.exchange import Exchange
@@ -32,7 +32,7 @@ INTERNAL: Final = "creek."
 """Names of what is asked of the cluster itself begin so."""
 
 
-class Database:
+class Database(Chooses):
     """What `connect` gives: `db.weak.name(…)` and `db.strong.name(…)` call operations."""
 
     def __init__(

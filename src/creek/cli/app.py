@@ -48,21 +48,21 @@ def command(context: click.Context) -> None:
 
     \b
     Examples:
-      creek simulate --story                   five replicas, a broken network, its healing
-      creek simulate --random-faults --seed 7  one run, measured and checked
-      creek fuzz --seeds 200                   look for a seed that breaks the protocol
-      creek check runs/one                     check a run that was kept
-      creek pipeline run                       the paper's experiments, on Spark, as a page
       creek up                                 a live cluster of three, on this machine
-      creek call put lamp 3                    an operation on it
+      creek call put lamp 3                    while it runs, an operation on it
+      creek status                             how its replicas are
+      creek backup shop.backup                 what it has committed, in a file
       creek serve --config replica.toml        one replica of a live cluster
-      creek backup shop.backup                 what a live cluster has committed, in a file
-      creek pipeline simulate --grid quick --out runs/quick    many runs, on Spark
+      creek simulate --story                   five replicas, a broken network, its healing
+      creek simulate --seed 7 --out runs/7     one run, measured, checked and kept
+      creek check runs/7                       check it again
+      creek fuzz --seeds 200                   look for a seed that breaks the protocol
+      creek pipeline run                       the paper's experiments, on Spark, as a page
 
     \b
     Exit codes:
-      0  fine                     2  a mistake in the command
-      1  something illegal found  3  a file or disk failed
+      0  fine                                  2  a mistake in the command
+      1  something illegal found, or not done  3  a file or disk failed
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

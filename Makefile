@@ -83,6 +83,7 @@ screenshots: $(INSTALLED) ## Take the pictures that the README shows, with Chrom
 		$(BIN)/python -m pytest -q tests/http/test_page_browser.py tests/pipeline/test_report_browser.py $(ARGS)
 
 install: $(INSTALLED) ## Set up .venv; the other targets do so by themselves
+	@echo 'Ready: $(BIN)/creek --help'
 
 # An environment that works is kept and brought up to date; a broken or an outdated one is replaced.
 # -qq leaves pip its errors and takes its chatter.
@@ -97,7 +98,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	    echo "Creating $(VENV) with $$($$python --version) ..."; \
 	    "$$python" -m venv --clear $(VENV); \
 	fi
-	@echo 'Installing creek and the packages that constraints.txt pins into $(VENV) ...'
+	@echo 'Installing creek and the packages that constraints.txt pins into $(VENV); it takes minutes ...'
 	@$(BIN)/python -m pip install -qq --no-input --disable-pip-version-check \
 	    --constraint constraints.txt --editable '.[dev]'
 	@touch $@

@@ -72,6 +72,9 @@ NOOP_TICKS: Final = 5
 the loop, so it should not be much."""
 WINDOW: Final = 8
 """Instances of consensus under way at once: with fewer, each decides more, and costs as much."""
+HANDED_OUT_MAX: Final = 64
+"""Tasks that are handed out before the first of them is completed: they are run one by one, and
+what comes of them is carried out together."""
 WATCH_S: Final = 0.25
 """Between two looks for what its log should tell."""
 
@@ -98,6 +101,7 @@ class Server:
             drafts=1,
             noop_ticks=NOOP_TICKS,
             window=WINDOW,
+            parallelism=HANDED_OUT_MAX,
             begin_anew=int(not config.fresh),
         ).changed_to(configuration)
         self.digests = Digests(config.replica, configuration.numbers)

@@ -12,8 +12,8 @@ from benchmarks.measuring import Timed, cheapest
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from creek.cluster.calling import Once
-from creek.cluster.metrics import Latencies
 from creek.cluster.once import call_once
+from creek.cluster.timing import Latencies
 from creek.datatypes.kv import KV
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Kind, Response, Task

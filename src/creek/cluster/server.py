@@ -26,7 +26,6 @@ from creek.cluster.listener import Listener
 from creek.cluster.logs import EventLog
 from creek.cluster.logs import set_up as set_up_logs
 from creek.cluster.membership import begun, change_asked
-from creek.cluster.metrics import Histogram, Latencies, TimedCalls
 from creek.cluster.onlooker import Onlooker
 from creek.cluster.peers import Peers
 from creek.cluster.recorder import Recorder
@@ -35,6 +34,7 @@ from creek.cluster.security import valid_until
 from creek.cluster.status import status_of
 from creek.cluster.taking import take
 from creek.cluster.tasks import Tasks, is_ours
+from creek.cluster.timing import Histogram, Latencies, TimedCalls
 from creek.cluster.tokens import Tokens
 from creek.cluster.traffic import Traffic
 from creek.cluster.trial import Trial

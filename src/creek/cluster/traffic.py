@@ -8,8 +8,8 @@ from typing import Any
 from creek.cluster.bounds import Undecided
 from creek.cluster.desk import Desk
 from creek.cluster.driver import Driver
-from creek.cluster.metrics import Latencies
 from creek.cluster.onlooker import Onlooker
+from creek.cluster.timing import Latencies
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Kind, Response
 from creek.protocol.request import Operation

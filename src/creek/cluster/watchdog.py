@@ -20,14 +20,23 @@ LOOKS: Final = 4
 FRAMES_MAX: Final = 12
 
 
+class _Running:
+    __slots__ = ("begun", "operation", "thread")
+
+    def __init__(self, operation: Operation) -> None:
+        self.begun = time.monotonic()
+        self.operation = operation
+        self.thread = threading.get_ident()
+
+
 class Watchdog:
     """`begin` and `end` belong to the thread that executes."""
 
     def __init__(self, limit_s: float, events: EventLog) -> None:
         self._limit_s = limit_s
         self._events = events
-        self._running: tuple[float, Operation, int] | None = None
-        self._told: tuple[float, Operation, int] | None = None
+        self._running: _Running | None = None
+        self._told: _Running | None = None
         self._tell_after_s = limit_s
         self._over = threading.Event()
         self._worker = threading.Thread(target=self._look, name="watchdog", daemon=True)
@@ -44,19 +53,19 @@ class Watchdog:
             self._worker.join()
 
     def begin(self, operation: Operation) -> None:
-        self._running = time.monotonic(), operation, threading.get_ident()
+        self._running = _Running(operation)
 
     def end(self) -> None:
         running, self._running = self._running, None
         if running is not None and running is self._told:
-            took_s = time.monotonic() - running[0]
-            self.last = f"{described(running[1])} took {took_s:.1f} s"
+            took_s = time.monotonic() - running.begun
+            self.last = f"{described(running.operation)} took {took_s:.1f} s"
             self._events.warning("operation.ended", self.last)
 
     def status(self) -> dict[str, Any]:
         running, now = self._running, None
         if running is not None and running is self._told:
-            now = f"{described(running[1])} for {time.monotonic() - running[0]:.1f} s"
+            now = f"{described(running.operation)} for {time.monotonic() - running.begun:.1f} s"
         return {"running": now, "long": self.long, "last": self.last or None}
 
     def _look(self) -> None:
@@ -68,7 +77,7 @@ class Watchdog:
         running = self._running
         if running is None:
             return
-        begun, operation, thread = running
+        begun, operation = running.begun, running.operation
         if running is not self._told:
             self._tell_after_s = self._limit_s
         if now - begun < self._tell_after_s:
@@ -76,7 +85,7 @@ class Watchdog:
         self.long += running is not self._told
         self._told = running
         self._tell_after_s *= 2
-        frame = sys._current_frames().get(thread)
+        frame = sys._current_frames().get(running.thread)
         stack = traceback.format_stack(frame)[-FRAMES_MAX:] if frame is not None else []
         self._events.error(
             "operation.long",

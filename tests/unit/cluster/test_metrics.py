@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from creek.cluster import metrics
-from creek.cluster.metrics import Family, Histogram, Latencies, gauge, text_of
+from creek.cluster import timing
+from creek.cluster.metrics import Family, gauge, text_of
+from creek.cluster.timing import Histogram, Latencies
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Kind, Response
 from creek.protocol.request import Outcome
@@ -62,7 +63,7 @@ def test_nothing_is_kept_of_calls_that_are_over() -> None:
 
 
 def test_calls_that_never_end_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics, "CALLS_MAX", 10)
+    monkeypatch.setattr(timing, "CALLS_MAX", 10)
     latencies = Latencies()
     for event in range(1, 31):
         latencies.invoked(Dot(0, event), event % 2 == 0, 0.0)

@@ -12,8 +12,8 @@ from contextlib import suppress
 from typing import Any, Final
 
 from creek.cluster.exposition import lag
-from creek.cluster.metrics import SECONDS
 from creek.cluster.server import Server
+from creek.cluster.timing import SECONDS
 from creek.cluster.watch import QUIET
 from creek.gateway.operations import Described, Operations
 from creek.gateway.page.lives import Lives

@@ -121,6 +121,8 @@ def _message(error: click.UsageError) -> str:
     """The message; of an unknown name with the one that was probably meant, if there is one."""
     name = getattr(error, "option_name", None) or getattr(error, "command_name", None)
     known = getattr(error, "possibilities", None)
+    if name and name[1:].isdigit():
+        return f"{error.message} Before a number below zero write '--'."
     if not name or known is None:
         return error.format_message()
     bare = {each.lstrip("-"): each for each in known}

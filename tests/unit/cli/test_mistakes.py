@@ -15,6 +15,7 @@ MISTAKES = {
     "simulate --scheme best": "unknown scheme 'best': known are basic",
     "fuzz --scheme best": "unknown scheme 'best': known are basic",
     "simulate --colour": "No such option '--colour'",
+    "call put lamp -1": "No such option '-1'. Before a number below zero write '--'.",
     "dream": "No such command 'dream'",
     "simulate loud": "unexpected extra argument (loud)",
     "simulate --replicas 0": "0 is not in the range 1<=x<=99",

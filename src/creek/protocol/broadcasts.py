@@ -425,7 +425,8 @@ class Broadcasts:
             return
         self.probes.hit(Probe.SNAPSHOT_INSTALLED)
         self._install(checkpoint)
-        if self.settings.drafts:
+        # What a newcomer was told must be on disk before it says there that it takes part.
+        if self.settings.drafts and self.newcomer is None:
             self.compact(*draft_of(checkpoint))
         else:
             self.compact(checkpoint)

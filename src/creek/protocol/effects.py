@@ -151,8 +151,8 @@ class Effects(msgspec.Struct, frozen=True):
     digests: tuple[Digest, ...] = ()
     """Where `digest_every` asks for them: to be compared with those of other replicas."""
     images: tuple[ImageDraft, ...] = ()
-    """Where `drafts` asks for them, and there is none in `persist`: to be durable at some time, or
-    never. One that is, allows the driver to drop every record that came before it, and no other.
-    Nothing waits for it. Its registers are to be taken, or closed."""
+    """Where `drafts` asks for them, instead of those in `persist` that nothing waits for: to be
+    durable at some time, or never. One that is, allows the driver to drop every record that came
+    before it, and no other. Its registers are to be taken, or closed."""
     snapshots: tuple[SnapshotDraft, ...] = ()
     """Likewise, instead of those in `send`, and with the same obligation."""

@@ -24,9 +24,9 @@ def running_bench(size: int = 3, **settings: int) -> Bench:
     return bench
 
 
-def lose_disk(bench: Bench, index: int, careful: bool = True) -> None:
+def lose_disk(bench: Bench, index: int, careful: bool = True, drafts: int = 0) -> None:
     """What it has sent arrived, or will not: a driver sees to that."""
-    settings = msgspec.structs.replace(bench.settings, begin_anew=int(careful))
+    settings = msgspec.structs.replace(bench.settings, begin_anew=int(careful), drafts=drafts)
     bench.journals[index].clear()
     bench.replicas[index] = BasicReplica(index, settings, KV)
     bench.network = type(bench.network)(
@@ -247,6 +247,27 @@ def test_who_is_killed_before_it_takes_part_begins_anew() -> None:
     bench.cut.clear()
     bench.tick(PATIENCE_TICKS)
     assert bench[2].waits_for() is None
+
+
+def test_what_a_snapshot_told_is_on_disk_before_it_takes_part() -> None:
+    """Also where images are drawn in time, and it is killed before this one is finished. Else it
+    would take part again without knowing which numbers it has used."""
+    bench = running_bench(checkpoint_every=4)
+    for number in range(12):
+        last = bench.invoke(2, "put", "a", number, strong=True)
+        bench.tick(2)
+    bench.tick(PATIENCE_TICKS)
+    lose_disk(bench, 2, drafts=1)  # of which none is ever finished
+    bench.tick(PATIENCE_TICKS)
+    assert bench[2].waits_for() is None
+    bench.crash(2)
+    bench.restart(2)
+    assert bench[2].waits_for() is None
+    assert bench[2].state() == {"a": 11}
+    new = bench.invoke(2, "put", "a", 12)
+    assert new.event > last.event
+    bench.settle()
+    assert bench[0].state() == {"a": 12}
 
 
 def test_who_has_a_checkpoint_is_not_sent_the_same_again() -> None:

@@ -35,7 +35,7 @@ from creek.execution.execution import Execution
 from creek.protocol.dots import Dot
 from creek.protocol.drafts import Draft, ImageDraft
 from creek.protocol.effects import Digest, Effects, Event, Kind, Response, Send, Task
-from creek.protocol.leaving import Proposals, decisions_last
+from creek.protocol.leaving import Proposals, needed
 from creek.protocol.messages import Cast, Message, Record
 from creek.protocol.request import Operation, Request
 from creek.schemes.contract import Replica
@@ -232,10 +232,10 @@ class Driver:
             self._append_around(effects.images, effects.persist)
             self._answers_after = self._end
             return
-        records, needed = decisions_last(effects.persist)
-        if needed:
-            self._answers_after = self._end + needed
-        self._end = self._journal.append(records, hurry)
+        count = needed(effects.persist)
+        if count:
+            self._answers_after = self._end + count
+        self._end = self._journal.append(effects.persist, hurry)
 
     def _append_around(self, images: Sequence[ImageDraft], records: Sequence[Record]) -> None:
         done = 0

@@ -8,9 +8,9 @@ it. For the sake of speed a driver may know better, in two cases only:
   before; but where one acceptor is a majority, it leads at once. Who votes for a proposal has what
   it names on its own disk. It stays with requests that leave in the same batch: without them nobody
   can vote.
-- An answer does not wait for a `Decided`. Those whose votes decided it have it on their disks, and
-  the vote of this replica is a record before. `Progress`, which lets others forget the decision,
-  does wait.
+- An answer does not wait for a `Decided` that no other record follows. Those whose votes decided it
+  have it on their disks, and the vote of this replica is a record before. `Progress`, which lets
+  others forget the decision, does wait.
 """
 
 from collections.abc import Sequence
@@ -49,10 +49,13 @@ class Proposals:
         )
 
 
-def decisions_last(records: Sequence[Record]) -> tuple[Sequence[Record], int]:
-    """The same records, and how many of them, from the first, answers have to wait for."""
-    decisions = [each for each in records if type(each) is Decided]
-    if not decisions:
-        return records, len(records)
-    others = [each for each in records if type(each) is not Decided]
-    return [*others, *decisions], len(others)
+def needed(records: Sequence[Record]) -> int:
+    """How many of them, from the first, answers have to wait for: all but decisions at the end.
+
+    They stay in the order in which they were emitted. A ballot of new members that is on disk
+    without the decision that changed them would be taken for one of the old ones.
+    """
+    count = len(records)
+    while count and type(records[count - 1]) is Decided:
+        count -= 1
+    return count

@@ -22,7 +22,7 @@ from creek.errors import MalformedMessage
 from creek.execution.execution import Execution
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Effects, Event, Response, Send, Task
-from creek.protocol.leaving import Proposals, decisions_last
+from creek.protocol.leaving import Proposals, needed
 from creek.protocol.messages import Message, decode_message
 from creek.protocol.request import Operation
 from creek.schemes.contract import Replica
@@ -176,10 +176,10 @@ class Node:
             self._recorder.logged(self.index, effects.events)
         disk = self.disk
         if effects.persist:
-            records, needed = decisions_last(effects.persist)
-            if needed:
-                self._answers_after = disk.end + needed
-            disk.append(tuple(records))
+            count = needed(effects.persist)
+            if count:
+                self._answers_after = disk.end + count
+            disk.append(effects.persist)
         if effects.send or effects.respond or effects.events:
             if disk.durable == disk.end:
                 self._leave(effects.events, effects.send, effects.respond)

@@ -45,6 +45,7 @@ class Disk:
         self.durable = 0
         self.failed: StorageFault | None = None
         self._end = 0
+        self.records: list[Record] = []
         self.hurried = 0
         """Somebody waits for all before."""
         self.rooms: list[int] = []
@@ -52,6 +53,7 @@ class Disk:
 
     def append(self, records: Sequence[Record], hurry: bool = True) -> int:
         self._end += len(records)
+        self.records += records
         if hurry:
             self.hurry()
         return self._end
@@ -191,14 +193,14 @@ def test_a_proposal_does_not_leave_before_the_requests_that_it_names() -> None:
     asyncio.run(story())
 
 
-def test_an_answer_waits_for_all_records_but_decisions() -> None:
+def test_an_answer_waits_for_all_records_but_decisions_at_the_end() -> None:
     left: list[Kind] = []
     disk, sent = Disk(), list[Message]()
     value = AcceptedValue(0, Ballot(1, 0), (WEAK,))
 
     async def story() -> None:
         effects = Effects(
-            persist=(Decided(0, (WEAK,)), Accepted(value)),
+            persist=(Accepted(value), Decided(0, (WEAK,))),
             send=(Send((1,), Progress(1)),),
             respond=(answer(Kind.STABLE),),
         )
@@ -211,6 +213,27 @@ def test_an_answer_waits_for_all_records_but_decisions() -> None:
         disk.durable = 2
         driver.release()
         assert sent == [Progress(1)]
+
+    asyncio.run(story())
+
+
+def test_records_are_written_in_the_order_in_which_they_were_emitted() -> None:
+    """What follows a decision may follow from it, such as a ballot of the members that it made."""
+    disk = Disk()
+    records = Decided(0, (WEAK,)), Promised(Ballot(2**40, 1)), Decided(1, ())
+
+    async def story() -> None:
+        effects = Effects(persist=records, respond=(answer(Kind.STABLE),))
+        left: list[Kind] = []
+        driver = driven(Scripted(effects), disk, left)
+        driver.carry_out()
+        assert disk.records == list(records)
+        disk.durable = 1
+        driver.release()
+        assert left == []
+        disk.durable = 2
+        driver.release()
+        assert left == [Kind.STABLE]
 
     asyncio.run(story())
 

@@ -129,7 +129,7 @@ def _unrecorded() -> str:
 def _with_orders(history: History, folder: Path) -> History:
     """As if replicas had recorded what they committed: the table of their orders has that."""
     events: dict[int, list[LoggedEvent]] = {}
-    columns = ("replica", "origin", "event", "index")
+    columns = ["replica", "origin", "event", "index"]
     table = pq.read_table(folder / tables.FILES["orders"], columns=columns)
     for replica, *dot, index in zip(*(table[each].to_pylist() for each in columns), strict=True):
         events.setdefault(replica, []).append(LoggedEvent(0, Committed(Dot(*dot), index)))

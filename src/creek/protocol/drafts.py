@@ -133,6 +133,15 @@ def encoded(draft: Image | Snapshot, held: Array, deleted: Array) -> list[bytes]
     ]
 
 
+def drawn(draft: Image | Snapshot, registers: Registers, most: int = 256) -> bytes:
+    """The whole, encoded, with all of its registers: so many at a time."""
+    held, deleted = Array(), Array()
+    while (found := registers.take(most)) is not None:
+        held.extend(found[0])
+        deleted.extend(found[1])
+    return b"".join(encoded(draft, held, deleted))
+
+
 def _short(length: int) -> bytes:
     return bytes((_SHORT + length,))
 

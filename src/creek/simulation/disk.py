@@ -6,6 +6,8 @@ Rules it keeps:
 - A crash keeps the durable prefix. Of the rest a random prefix may have reached the platter all the
   same; the record after it may be torn, which is noticed on restart and cut off.
 - An `Image` takes the place of the records before it, once it is durable.
+- An image that takes its time has room left for it, which counts as a record. It is written beside
+  what comes after it, and then takes the place of all before; a crash leaves nothing of it.
 - With an fsync that takes no time, records are durable at once and no event is spent on it.
 - A disk that keeps nothing costs nothing: everything counts as durable, nothing is encoded, and
   after a crash nothing is there. For runs that measure what the paper measured, without disks.
@@ -20,9 +22,13 @@ from creek.protocol.messages import Image, Record, decode_record, encode
 from creek.simulation.heap import EventHeap, Handle
 from creek.simulation.models import DiskModel
 
+_ROOM = b""
+"""In the log, where an image is yet to come."""
+
 
 class Disk:
     __slots__ = (
+        "_crashes",
         "_dropped",
         "_fsync",
         "_heap",
@@ -54,6 +60,7 @@ class Disk:
         self._images: list[int] = []
         """The positions of images that are not yet durable."""
         self._fsync: Handle | None = None
+        self._crashes = 0
         self.durable = 0
         """The position up to which everything is durable."""
         self.extra_us = 0
@@ -83,15 +90,24 @@ class Disk:
             self.bytes_written += len(data)
             log.append(data)
         self.records_written += len(records)
-        if self._fsync is not None:
-            return
-        if self._model.fsync_us_max + self.extra_us:
-            self._start_fsync()
-        else:
-            self.fsyncs += 1
-            self._made_durable(self.end)
+        self._sync()
+
+    def leave_room(self) -> int:
+        """The position of an image that comes later, or never."""
+        position = self.end
+        if self._model.kept:
+            self._log.append(_ROOM)
+            self._sync()
+        return position
+
+    def put_image(self, position: int, data: bytes) -> None:
+        """That image, encoded. All before it is durable."""
+        if self._model.kept:
+            assert self.durable > position
+            self._heap.after(self._delay_us(), self._image_done, self._crashes, position, data)
 
     def crash(self) -> None:
+        self._crashes += 1
         if self._fsync is not None:
             self._heap.cancel(self._fsync)
             self._fsync = None
@@ -106,14 +122,26 @@ class Disk:
 
     def read(self) -> list[Record]:
         """What a restart finds."""
-        return [decode_record(data) for data in self._log]
+        return [decode_record(data) for data in self._log if data]
 
     def contents(self) -> list[bytes]:
         return list(self._log)
 
-    def _start_fsync(self) -> None:
+    def _sync(self) -> None:
+        if self._fsync is not None:
+            return
+        if self._model.fsync_us_max + self.extra_us:
+            self._start_fsync()
+        else:
+            self.fsyncs += 1
+            self._made_durable(self.end)
+
+    def _delay_us(self) -> int:
         model = self._model
-        delay_us = self._random.randint(model.fsync_us_min, model.fsync_us_max) + self.extra_us
+        return self._random.randint(model.fsync_us_min, model.fsync_us_max) + self.extra_us
+
+    def _start_fsync(self) -> None:
+        delay_us = self._delay_us()
         self._fsync = self._heap.after(delay_us, self._fsync_done, self.end)
         if self.doom is not None:
             self._heap.after(self._random.randint(0, delay_us), self.doom)
@@ -126,6 +154,15 @@ class Disk:
         if self.end > covered:
             self._start_fsync()
         self._on_durable()
+
+    def _image_done(self, crashes: int, position: int, data: bytes) -> None:
+        if crashes != self._crashes or position < self._dropped:
+            return  # it was torn, or a later one was faster
+        self.fsyncs += 1
+        self.bytes_written += len(data)
+        del self._log[: position - self._dropped]
+        self._dropped = position
+        self._log[0] = data
 
     def _made_durable(self, position: int) -> None:
         self.durable = position

@@ -6,6 +6,8 @@ Rules it keeps, as `creek.protocol.effects` asks:
   is durable, but for what `creek.protocol.leaving` tells; those that have nothing to wait for leave
   at once. So they leave in order.
 - Tasks go to the cores at once.
+- Images and snapshots of which the registers are yet to be gone through are drawn a while later;
+  nothing waits for such an image.
 - A crash loses the replica, its tasks and every effect that was held back; the disk keeps what it
   keeps. A restart is a new replica that recovers from the disk: a new incarnation.
 
@@ -14,16 +16,17 @@ It knows no scheme and no data type, only the contract.
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from creek.errors import MalformedMessage
 from creek.execution.execution import Execution
 from creek.protocol.dots import Dot
+from creek.protocol.drafts import ImageDraft, SnapshotDraft, drawn
 from creek.protocol.effects import Effects, Event, Response, Send, Task
 from creek.protocol.leaving import Proposals, needed
-from creek.protocol.messages import Message, decode_message
+from creek.protocol.messages import Message, Record, decode_message
 from creek.protocol.request import Operation
 from creek.schemes.contract import Replica
 from creek.simulation.clock import Clock
@@ -36,6 +39,9 @@ from creek.simulation.recorder import Recorder
 from creek.simulation.seeds import derive
 from creek.simulation.tally import Tally
 from creek.simulation.trace import COMPLETED, CRASH, INVOKE, RECEIVE, RECOVER, TICK, Trace
+
+DRAWING_US_MAX: Final = 50_000
+"""How long it takes, at most, to go through all registers."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -51,6 +57,7 @@ class _Held(NamedTuple):
 class Node:
     __slots__ = (
         "_answers_after",
+        "_drawing",
         "_heap",
         "_held",
         "_issued",
@@ -103,6 +110,7 @@ class Node:
         self._answers_after = 0
         """The position behind the last record that is not a decision: no answer waits for those."""
         self._proposals = Proposals()
+        self._drawing = derive(seed, "drawing", index)
         self.replica: Replica | None = None
         self.incarnation = -1
 
@@ -175,11 +183,15 @@ class Node:
         if effects.events:
             self._recorder.logged(self.index, effects.events)
         disk = self.disk
-        if effects.persist:
+        if effects.images:
+            self._append_around(effects.images, effects.persist)
+        elif effects.persist:
             count = needed(effects.persist)
             if count:
                 self._answers_after = disk.end + count
             disk.append(effects.persist)
+        for draft in effects.snapshots:
+            self._later(self._draw_snapshot, draft, disk.end)
         if effects.send or effects.respond or effects.events:
             if disk.durable == disk.end:
                 self._leave(effects.events, effects.send, effects.respond)
@@ -187,6 +199,36 @@ class Node:
                 self._hold(effects)
         for task in effects.tasks:
             self.cpu.submit(task)
+
+    def _append_around(self, images: tuple[ImageDraft, ...], records: tuple[Record, ...]) -> None:
+        done = 0
+        for draft in images:
+            if done < draft.after:
+                self.disk.append(records[done : draft.after])
+                done = draft.after
+            self._later(self._draw_image, draft, self.disk.leave_room())
+        if done < len(records):
+            self.disk.append(records[done:])
+        self._answers_after = self.disk.end
+
+    def _later(self, draw: Callable[..., None], draft: object, position: int) -> None:
+        delay_us = self._drawing.randint(0, DRAWING_US_MAX)
+        self._heap.after(delay_us, draw, self.incarnation, draft, position)
+
+    def _draw_image(self, incarnation: int, draft: ImageDraft, position: int) -> None:
+        if self.replica is None or incarnation != self.incarnation:
+            return
+        if self.disk.durable > position:
+            self.disk.put_image(position, drawn(draft.image, draft.registers))
+        else:
+            self._later(self._draw_image, draft, position)
+
+    def _draw_snapshot(self, incarnation: int, draft: SnapshotDraft, position: int) -> None:
+        if self.replica is None or incarnation != self.incarnation:
+            return
+        snapshot = decode_message(drawn(draft.snapshot, draft.registers))
+        self._held.append(_Held(position, (), (Send((draft.to,), snapshot),), ()))
+        self._release()
 
     def _hold(self, effects: Effects) -> None:
         at_once, send = self._proposals.first(effects.send, self.disk.end, self.disk.durable)

@@ -54,6 +54,7 @@ def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) ->
     settings = _settings(derive(seed, "plan", "settings"))
     settings |= _gossip(derive(seed, "plan", "gossip"))
     settings |= _execution(derive(seed, "plan", "execution"))
+    settings |= _drafts(derive(seed, "plan", "drafts"))
     if seed % PLAY_EVERY == 0 and replicas >= PLAYERS_MIN:
         staged = play(derive(seed, "plan", "play"), replicas, tick_us, duration_us)
         mix = staged.faults
@@ -196,3 +197,8 @@ def _execution(random: Random) -> dict[str, int]:
 def _gossip(random: Random) -> dict[str, int]:
     """Slow anti-entropy: what only few replicas have stays rare for long enough to be lost."""
     return {"summary_ticks": random.choice((20, 60))} if random.random() < 0.3 else {}
+
+
+def _drafts(random: Random) -> dict[str, int]:
+    """Images and snapshots that take their time, as those of live replicas do."""
+    return {"drafts": 1} if random.random() < 0.5 else {}

@@ -4,7 +4,7 @@ import pytest
 
 from creek.errors import BadValue
 from creek.protocol.dots import Dots
-from creek.protocol.messages import Ballot, Checkpoint, Image, Received, Record
+from creek.protocol.messages import Ballot, Checkpoint, Image, Received, Record, encode
 from creek.simulation.disk import Disk
 from creek.simulation.heap import EventHeap
 from creek.simulation.models import DiskModel
@@ -131,3 +131,43 @@ def test_doom_strikes_once_in_the_middle_of_the_next_fsync() -> None:
 def test_an_fsync_that_ends_before_it_begins_is_refused() -> None:
     with pytest.raises(BadValue, match="smaller one first"):
         DiskModel(fsync_us_min=5, fsync_us_max=1)
+
+
+def test_an_image_that_takes_its_time_replaces_what_came_before_its_room() -> None:
+    bench = Bench(fsync_us=100)
+    disk = bench.disk
+    disk.append((record(1),))
+    position = disk.leave_room()
+    disk.append((record(2),))
+    bench.heap.run()
+    assert (position, disk.durable) == (1, 3)
+    assert disk.read() == [record(1), record(2)], "as if there were none"
+    disk.put_image(position, encode(image()))
+    bench.heap.run()
+    assert disk.read() == [image(), record(2)]
+    assert (disk.durable, disk.end) == (3, 3)
+
+
+def test_a_crash_leaves_nothing_of_an_image_that_is_being_written() -> None:
+    bench = Bench(fsync_us=100)
+    disk = bench.disk
+    disk.append((record(1),))
+    position = disk.leave_room()
+    bench.heap.run()
+    disk.put_image(position, encode(image()))
+    disk.crash()
+    bench.heap.run()
+    assert disk.read() == [record(1)]
+
+
+def test_of_two_images_the_later_one_stays() -> None:
+    bench = Bench(fsync_us=0)
+    disk = bench.disk
+    first = disk.leave_room()
+    disk.append((record(1),))
+    second = disk.leave_room()
+    disk.append((record(2),))
+    disk.put_image(second, encode(image()))
+    disk.put_image(first, encode(image()))
+    bench.heap.run()
+    assert disk.read() == [image(), record(2)]

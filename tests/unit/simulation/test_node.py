@@ -1,8 +1,19 @@
 """The driver of one replica: the barrier before effects, crashes, restarts."""
 
-from creek.protocol.dots import Dot
+from creek.protocol.dots import Dot, Dots
+from creek.protocol.drafts import ImageDraft, SnapshotDraft, draft_of
 from creek.protocol.effects import Effects, Kind, Response, Send
-from creek.protocol.messages import Message, Progress, Received, Record, encode
+from creek.protocol.messages import (
+    Ballot,
+    Checkpoint,
+    Image,
+    Message,
+    Progress,
+    Received,
+    Record,
+    Snapshot,
+    encode,
+)
 from creek.protocol.request import NOOP, Operation, Outcome
 from creek.simulation.clock import Clock
 from creek.simulation.heap import EventHeap
@@ -113,6 +124,32 @@ def test_a_batch_without_records_still_waits_for_the_records_of_earlier_batches(
     bench.heap.run()
     # The first fsync covers record 1 only; record 3 waits for the next one, and answer 4 with it.
     assert bench.answered == [(100, 1), (100, 2), (200, 3), (200, 4)]
+
+
+def test_nothing_waits_for_an_image_that_is_drawn_and_it_stands_where_room_was_left() -> None:
+    bare, registers = draft_of(Checkpoint(0, 0, Dots(), 0, (("a", 1),), ()))
+    draft = ImageDraft(1, Image(bare, Ballot(0, 0), (), (), ()), registers)
+    before, after = Received(request(1)), Received(request(2))
+    effects = Effects((before, after), respond=batch(answer=1).respond, images=(draft,))
+    bench = Bench(100, [effects])
+    bench.at(0, "tick")
+    bench.heap.at(250, lambda: kept.append(bench.node.disk.read()))
+    kept: list[list[Record]] = []
+    bench.heap.run()
+    assert bench.answered == [(200, 1)]
+    assert kept == [[before, after]]
+    image, *rest = bench.node.disk.read()
+    assert isinstance(image, Image)
+    assert (image.checkpoint.state, rest) == ((("a", 1),), [after])
+
+
+def test_a_snapshot_that_is_drawn_leaves_when_what_came_before_it_is_durable() -> None:
+    bare, registers = draft_of(Checkpoint(0, 0, Dots(), 0, (("a", 1),), ()))
+    draft = SnapshotDraft(1, Snapshot(bare), registers)
+    bench = Bench(10**6, [Effects((Received(request(1)),), snapshots=(draft,))])
+    bench.at(0, "tick")
+    bench.heap.run()
+    assert [at_us for at_us, _ in bench.arrived] == [10**6]
 
 
 def test_with_a_disk_that_takes_no_time_effects_leave_at_once() -> None:

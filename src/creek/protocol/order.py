@@ -112,7 +112,8 @@ class Order:
 
 
 def _rank(of: Request | OrderKey) -> int:
-    """The key as one number, which compares alike."""
+    """The key as one number, which compares alike: an event takes less than 62 bits, and the number
+    of a replica less than 34."""
     replica, event = of.id
     return (of.timestamp << 96) | (replica << 62) | event
 

@@ -19,6 +19,8 @@ MAY_BE_NONE: Final = (
     "record_orders",
 )
 
+REPLICA_MAX: Final = 2**32 - 1
+"""The greatest number of a replica: what an identifier is ranked by has room for no more."""
 ROUNDS: Final = 2**40
 """Rounds of ballots in an epoch: those of a later epoch are all above those of an earlier one."""
 
@@ -82,6 +84,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def __post_init__(self) -> None:
         if not self.members or list(self.members) != sorted(set(self.members)):
             raise BadValue(f"members are different and ascending, not {self.members}")
+        if self.members[0] < 0 or self.members[-1] > REPLICA_MAX:
+            raise BadValue(f"members have numbers from 0 to {REPLICA_MAX}, not {self.members}")
         if not 0 <= self.acceptors <= len(self.members):
             raise BadValue(f"{self.acceptors} acceptors: there are {len(self.members)} members")
         for name in Settings.__struct_fields__:

@@ -5,9 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
+from creek.errors import BadValue
+from creek.protocol.admission import LIMIT
 from creek.protocol.dots import Dot, Dots
 from creek.protocol.order import Order
 from creek.protocol.request import Operation, OrderKey, Request
+from creek.protocol.settings import REPLICA_MAX, Settings
 from tests.unit.protocol.strategies import frozen_dots
 
 OPERATION = Operation("touch")
@@ -113,6 +116,28 @@ def test_requests_stand_in_the_order_of_timestamps_then_identifiers() -> None:
         Dot(0, 2),
         Dot(1, 1),
     ]
+
+
+def test_the_greatest_identifiers_that_there_can_be_stand_in_that_order_too() -> None:
+    requests = [
+        weak(0, REPLICA_MAX, LIMIT - 1),
+        weak(1, 0, 1),
+        weak(1, 0, LIMIT - 1),
+        weak(1, 1, 1),
+        weak(1, REPLICA_MAX, 1),
+        weak(LIMIT - 1, 0, 2),
+        weak(LIMIT - 1, REPLICA_MAX, 2),
+    ]
+    order = Order()
+    for each in reversed(requests):
+        order.insert(each)
+    assert list(order.tentative()) == requests == sorted(requests, key=lambda each: each.key)
+
+
+@pytest.mark.parametrize("member", [-1, REPLICA_MAX + 1])
+def test_no_replica_has_a_number_for_which_there_is_no_room(member: int) -> None:
+    with pytest.raises(BadValue, match="numbers from 0"):
+        Settings(members=tuple(sorted((0, 1, member))))
 
 
 def test_the_requests_after_a_key_leave_the_key_itself_out() -> None:

@@ -28,16 +28,17 @@ async def take(
     replica = driver.replica
     if replica.waits_for() is not None:
         raise UsageError("this replica has an empty disk, and does not take part yet: ask another")
+    driver.carry_out()  # so that the journal has all that led to it
     checkpoint, registers = driver.draft()
     state = Gated(registers, driver.executor.gate)
     requests: tuple[Request, ...] = ()
-    if operations:
-        try:
-            await _until_durable(journal)
+    try:
+        await _until_durable(journal)
+        if operations:
             requests = await asyncio.to_thread(_told, Path(config.data), checkpoint)
-        except BaseException:
-            state.close()
-            raise
+    except BaseException:
+        state.close()
+        raise
     head = Head(
         cluster=config.cluster,
         replica=config.replica,
@@ -57,9 +58,11 @@ async def take(
 
 
 async def _until_durable(journal: Journal) -> None:
+    """What is not may come to nothing. A disk that has failed is not waited for: perhaps that is
+    why somebody wants a copy."""
     journal.hurry()
     end, tries = journal.end, int(PATIENCE_S / LOOK_S)
-    while journal.durable < end and tries:
+    while journal.durable < end and journal.failed is None and tries:
         tries -= 1
         await asyncio.sleep(LOOK_S)
 

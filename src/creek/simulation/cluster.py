@@ -126,6 +126,7 @@ class Simulation:
                 cores=scenario.cpu.cores,
                 cost=cost or scenario.cpu.cost,
                 disk=scenario.disk,
+                turn_us=scenario.turn_us,
                 clock=scenario.clock.clock(index),
                 recorder=self._recorder,
                 trace=self._trace,
@@ -248,6 +249,8 @@ class Simulation:
         self._check_rest()
 
     def _check_rest(self) -> None:
+        for node in self.nodes:
+            node.end_turn_now()
         self._unsettled = self._restless()
         if self._unsettled is None or self.heap.now >= self._settle_by_us:
             self.heap.stop()

@@ -5,6 +5,8 @@ Rules it keeps, as `creek.protocol.effects` asks:
 - Sends and responses of a batch leave only once every record of that batch and of all earlier ones
   is durable, but for what `creek.protocol.leaving` tells; those that have nothing to wait for leave
   at once. So they leave in order.
+- With a `turn_us`, inputs that come within so long of each other have their effects taken together,
+  as in a turn of the loop of a live replica.
 - Tasks go to the cores at once.
 - Images and snapshots of which the registers are yet to be gone through are drawn a while later;
   nothing waits for such an image.
@@ -32,7 +34,7 @@ from creek.schemes.contract import Replica
 from creek.simulation.clock import Clock
 from creek.simulation.cpu import Cost, Cpu
 from creek.simulation.disk import Disk
-from creek.simulation.heap import EventHeap
+from creek.simulation.heap import EventHeap, Handle
 from creek.simulation.models import DiskModel
 from creek.simulation.network import Network
 from creek.simulation.recorder import Recorder
@@ -68,6 +70,8 @@ class Node:
         "_respond",
         "_tally",
         "_trace",
+        "_turn",
+        "_turn_us",
         "clock",
         "cpu",
         "disk",
@@ -87,6 +91,7 @@ class Node:
         cores: int,
         cost: Cost,
         disk: DiskModel,
+        turn_us: int = 0,
         clock: Clock,
         recorder: Recorder,
         trace: Trace,
@@ -100,6 +105,9 @@ class Node:
         self._network = network
         self.cpu = Cpu(heap, cores, cost, self._run_task, self._task_done)
         self.disk = Disk(heap, disk, derive(seed, "disk", index), self._release)
+        self._turn_us = turn_us
+        self._turn: Handle | None = None
+        """When effects are taken next, if there are any."""
         self.clock = clock
         self._recorder = recorder
         self._trace = trace
@@ -124,7 +132,7 @@ class Node:
         if self.incarnation:
             self._trace.add(self._heap.now, 0, self.index, RECOVER, b"".join(self.disk.contents()))
             replica.recover(self.disk.read())
-        self._carry_out(replica.take_effects())
+        self._end_turn()
 
     def crash(self) -> None:
         assert self.replica is not None, "a replica that is down cannot crash"
@@ -132,6 +140,9 @@ class Node:
         self._recorder.crashed(self.index)
         self._tally.add(self.replica)
         self.replica = None
+        if self._turn is not None:
+            self._heap.cancel(self._turn)
+            self._turn = None
         self._held.clear()
         self.cpu.reset()
         self.disk.crash()
@@ -149,7 +160,7 @@ class Node:
         id = replica.invoke(operation, strong, session, now)
         self._recorder.invoked(self.index, session, id, operation, strong)
         self._issued(session, id)
-        self._carry_out(replica.take_effects())
+        self._proceed()
 
     def receive(self, sender: int, data: bytes, message: Message | None) -> None:
         replica = self.replica
@@ -166,7 +177,7 @@ class Node:
         now = self.clock.read(now_us)
         self._trace.add(now_us, now, self.index, RECEIVE, data, sender)
         replica.receive(message, sender, now)
-        self._carry_out(replica.take_effects())
+        self._proceed()
 
     def tick(self) -> None:
         replica = self.replica
@@ -175,9 +186,26 @@ class Node:
         now = self.clock.read(self._heap.now)
         self._trace.add(self._heap.now, now, self.index, TICK)
         replica.tick(now)
-        self._carry_out(replica.take_effects())
+        self._proceed()
 
     # --- effects ------------------------------------------------------------------------------
+
+    def _proceed(self) -> None:
+        if not self._turn_us:
+            self._end_turn()
+        elif self._turn is None:
+            self._turn = self._heap.after(self._turn_us, self._end_turn)
+
+    def end_turn_now(self) -> None:
+        """Whoever wants to know whether it is at rest must see all that it does."""
+        if self._turn is not None:
+            self._heap.cancel(self._turn)
+            self._end_turn()
+
+    def _end_turn(self) -> None:
+        self._turn = None
+        assert self.replica is not None
+        self._carry_out(self.replica.take_effects())
 
     def _carry_out(self, effects: Effects) -> None:
         if effects.events:
@@ -269,7 +297,7 @@ class Node:
         content = _encode((task.number, task.work, task.request.id, outcome))
         self._trace.add(self._heap.now, now, self.index, COMPLETED, content)
         replica.completed(task, execution, now)
-        self._carry_out(replica.take_effects())
+        self._proceed()
 
     # --- what it waits for --------------------------------------------------------------------
 

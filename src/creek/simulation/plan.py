@@ -73,6 +73,7 @@ def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) ->
         duration_us=duration_us,
         settle_us=_SETTLE_TICKS * tick_us,
         tick_us=tick_us,
+        turn_us=_turn_us(derive(seed, "plan", "turns"), tick_us),
         clients=clients,
         cpu=_cpu(derive(seed, "plan", "cpu")),
         network=network,
@@ -197,6 +198,11 @@ def _execution(random: Random) -> dict[str, int]:
 def _gossip(random: Random) -> dict[str, int]:
     """Slow anti-entropy: what only few replicas have stays rare for long enough to be lost."""
     return {"summary_ticks": random.choice((20, 60))} if random.random() < 0.3 else {}
+
+
+def _turn_us(random: Random, tick_us: int) -> int:
+    """Turns as short as those of a live replica, or so long that much comes together."""
+    return random.choice((0, 0, 0, 50, tick_us // 5))
 
 
 def _drafts(random: Random) -> dict[str, int]:

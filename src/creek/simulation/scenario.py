@@ -28,6 +28,9 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     settle_us: int = 20_000_000
     """How long, after that and healed, the replicas may take to come to rest."""
     tick_us: int = 5_000
+    turn_us: int = 0
+    """Inputs of a replica that come within so long of each other have their effects taken together;
+    0: each has its own."""
     clients: ClientModel = ClientModel()
     cpu: CpuModel = CpuModel()
     network: NetworkModel = NetworkModel()
@@ -57,6 +60,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
             raise BadValue("a replica that crashes needs a disk that keeps what is written")
         if not 0 <= self.samples <= SAMPLES_MAX:
             raise BadValue(f"samples is {self.samples}: it must be from 0 to {SAMPLES_MAX}")
+        if self.turn_us < 0:
+            raise BadValue(f"turn_us is {self.turn_us}: it must not be negative")
         if self.tick_us < 1:
             raise BadValue(f"tick_us is {self.tick_us}: it must be at least 1")
         known = sorted(set(Settings.__struct_fields__) - {"members", "acceptors", "record_orders"})

@@ -43,7 +43,9 @@ class Scripted(ToyReplica):
 class Bench:
     """Node 0, whose messages to node 1 arrive at once and are written down."""
 
-    def __init__(self, fsync_us: int, batches: list[Effects] | None = None) -> None:
+    def __init__(
+        self, fsync_us: int, batches: list[Effects] | None = None, turn_us: int = 0
+    ) -> None:
         self.heap = EventHeap()
         self.arrived: list[tuple[int, int]] = []
         self.answered: list[tuple[int, int]] = []
@@ -64,6 +66,7 @@ class Bench:
             cores=1,
             cost=CpuModel(execution_us=10, access_us=0).cost,
             disk=DiskModel(fsync_us_min=fsync_us, fsync_us_max=fsync_us),
+            turn_us=turn_us,
             clock=Clock(),
             recorder=self.recorder,
             trace=Trace(),
@@ -157,6 +160,23 @@ def test_with_a_disk_that_takes_no_time_effects_leave_at_once() -> None:
     bench.at(5, "tick")
     bench.heap.run()
     assert bench.answered == [(5, 1)]
+
+
+def test_inputs_of_one_turn_have_their_effects_taken_together() -> None:
+    bench = Bench(100, [batch(record=1, answer=1), batch(answer=2)], turn_us=20)
+    for at_us in (0, 10, 30):
+        bench.at(at_us, "tick")
+    bench.heap.run()
+    assert bench.answered == [(120, 1), (120, 2)], "taken after 20 and 50 us"
+
+
+def test_a_crash_loses_the_effects_of_a_turn_that_is_not_over() -> None:
+    bench = Bench(0, [batch(record=1, answer=1)], turn_us=20)
+    bench.at(0, "tick")
+    bench.at(10, "crash")
+    bench.heap.run()
+    assert bench.answered == []
+    assert bench.node.disk.read() == []
 
 
 def test_a_crash_drops_held_effects_and_running_tasks() -> None:

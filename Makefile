@@ -71,7 +71,7 @@ OF_SOURCE := tests/unit/schemes/test_determinism.py tests/unit/schemes/test_refu
 
 test-compiled: compiled ## Run the tests near what is compiled on it, and compare it with the source
 	$(COMPILED) $(BIN)/python -m pytest -n auto --dist loadgroup \
-	    tests/cluster/test_live.py tests/cluster/test_disk.py tests/paper tests/simulation \
+	    tests/cluster tests/http tests/paper tests/simulation \
 	    tests/unit/cluster tests/unit/datatypes tests/unit/execution tests/unit/protocol \
 	    tests/unit/schemes tests/unit/simulation $(OF_SOURCE:%=--ignore=%) $(ARGS)
 	$(BIN)/python tools/compare_compiled.py

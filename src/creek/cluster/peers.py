@@ -146,7 +146,8 @@ class Peers:
 
     def cut_off(self, replicas: Iterable[int]) -> None:
         """From these, until others are named; what is under way to them, and from them, is lost."""
-        before, self.cut = self.cut, frozenset(replicas) & self.links.keys()
+        before = self.cut
+        self.cut = frozenset(each for each in replicas if each in self.links)
         for replica in self.cut - before:
             self.links[replica].drop()
         for listener in tuple(self.heard):

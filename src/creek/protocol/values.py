@@ -5,29 +5,40 @@ are turned into tuples where they enter, so that a value is the same thing befor
 travelled, and cannot be changed behind the store's back. A key names a register of the store.
 """
 
+from collections.abc import Sequence
 from types import NoneType
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 Key: TypeAlias = str | int | tuple[str | int, ...]
 
 PLAIN = frozenset((NoneType, bool, int, float, str, bytes))
+DEPTH_MAX: Final = 256
+"""Far more than `creek.execution.carriable` lets pass, and few enough for recursion."""
 
 
-def frozen(value: Any) -> Any:
-    """`value` with every list in it turned into a tuple."""
+def frozen(value: Any, depth: int = DEPTH_MAX) -> Any:
+    """`value` with every list in it turned into a tuple; `ValueError` if it is nested deeper."""
     kind = type(value)
     if kind is tuple:
         for each in value:
             if type(each) not in PLAIN:
-                return tuple([frozen(each) for each in value])
+                return _frozen_items(value, depth)
         return value
     if kind is list:
-        return tuple([each if type(each) in PLAIN else frozen(each) for each in value])
+        return _frozen_items(value, depth)
     if kind is dict:
-        return {key: frozen(each) for key, each in value.items()}
+        if not depth:
+            raise ValueError(f"nested more than {DEPTH_MAX} levels deep")
+        return {key: frozen(each, depth - 1) for key, each in value.items()}
     return value
+
+
+def _frozen_items(values: Sequence[Any], depth: int) -> tuple[Any, ...]:
+    if not depth:
+        raise ValueError(f"nested more than {DEPTH_MAX} levels deep")
+    return tuple([each if type(each) in PLAIN else frozen(each, depth - 1) for each in values])
 
 
 def same(left: Any, right: Any) -> bool:

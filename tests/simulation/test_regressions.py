@@ -15,6 +15,7 @@ FOUND = {
 FOUND_IN_CREEK = {
     2368: "a register was forgotten while one who had read it was running",
     64: "an answer left while what its session had done before was executed again",
+    1656: "what a snapshot brought was told to others before it was on disk",
 }
 FOUND_IN_SMR = {
     764: "a checker took a vote in vain, found on the disk and told of, for a lie",

@@ -425,11 +425,9 @@ class Broadcasts:
             return
         self.probes.hit(Probe.SNAPSHOT_INSTALLED)
         self._install(checkpoint)
-        # What a newcomer was told must be on disk before it says there that it takes part.
-        if self.settings.drafts and self.newcomer is None:
-            self.compact(*draft_of(checkpoint))
-        else:
-            self.compact(checkpoint)
+        # On disk before anything leaves that rests on it, and before a newcomer takes part.
+        self.compact(checkpoint)
+        self._image = draft_of(checkpoint).checkpoint
 
     def _install(self, checkpoint: Checkpoint) -> None:
         self.clock.observe(checkpoint.timestamp, self._now)

@@ -45,3 +45,13 @@ def commands(console: str) -> list[Command]:
     told = [each.partition("\n") for each in others]
     found = [Command(line, shown) for line, _, shown in told]
     return [Command("", first), *found] if first else found
+
+
+def commands_of(page: str) -> list[Command]:
+    """Of all its consoles, in their order."""
+    return [
+        command
+        for block in blocks(page)
+        if block.language == "console"
+        for command in commands(block.text)
+    ]

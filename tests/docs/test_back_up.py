@@ -9,7 +9,7 @@ import pytest
 
 from creek.load.ports import free_port
 from tests.cluster.ports import free_ports
-from tests.docs.pages import blocks, commands
+from tests.docs.pages import commands_of
 from tests.docs.reader import Reader
 
 PAGE = "back-up.md"
@@ -24,13 +24,7 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
 
 
 def test_the_page_can_be_followed(reader: Reader) -> None:
-    shown = [
-        command
-        for block in blocks(PAGE)
-        if block.language == "console"
-        for command in commands(block.text)
-    ]
-    put, put_too, backup, restore, restore_one, get, export, export_live = shown
+    put, put_too, backup, restore, restore_one, get, export, export_live = commands_of(PAGE)
     reader.start("cluster", f"creek up --port {reader.port}").until("leads")
     at = f" --at 127.0.0.1:{reader.port}"
     reader.does(put)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.ports import free_ports
-from tests.docs.pages import Command, blocks, commands, files
+from tests.docs.pages import Command, commands_of, files
 from tests.docs.reader import Reader
 
 PAGE = "deploy.md"
@@ -38,17 +38,8 @@ def machines(tmp_path: Path) -> Iterator[Machines]:
     somebody.end()
 
 
-def shown_commands(page: str) -> list[Command]:
-    return [
-        command
-        for block in blocks(page)
-        if block.language == "console"
-        for command in commands(block.text)
-    ]
-
-
 def test_three_machines_are_deployed_and_one_loses_its_disk(machines: Machines) -> None:
-    certs, *calls = shown_commands(PAGE)
+    certs, *calls = commands_of(PAGE)
     for name, text in {**files("tutorial.md"), **files(PAGE)}.items():
         machines.save(name, text)
     check_certificates(machines, certs)
@@ -60,7 +51,7 @@ def test_three_machines_are_deployed_and_one_loses_its_disk(machines: Machines) 
         machines.does(call)
     assert [each["members"] for each in machines.statuses()] == [list(REPLICAS)] * 3
 
-    stop, move, begin, ask = shown_commands("lost-disk.md")
+    stop, move, begin, ask = commands_of("lost-disk.md")
     assert (stop.line, begin.line) == ("systemctl stop creek", "systemctl start creek")
     machines.terminals.pop("1").end()
     machines.run(move.line.replace("/var/lib/creek", f"{machines.folder}/{FOLDER}"))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.ports import free_ports
-from tests.docs.pages import blocks, commands
+from tests.docs.pages import commands_of
 from tests.docs.reader import Reader
 
 PAGE = "members.md"
@@ -20,13 +20,7 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
 
 
 def test_the_page_can_be_followed(reader: Reader) -> None:
-    shown = [
-        command
-        for block in blocks(PAGE)
-        if block.language == "console"
-        for command in commands(block.text)
-    ]
-    _, join, remove, _ = shown
+    _, join, remove, _ = commands_of(PAGE)
     cluster = reader.start("cluster", f"creek up --port {reader.port}")
     cluster.until("leads")
     joined = reader.start("new", join.line)

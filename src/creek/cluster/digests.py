@@ -7,6 +7,9 @@ Rules it keeps:
   differ from it, it stops: with three replicas the one that differs from two; and with two, both.
 - While some who could tell are silent, it waits for them, but not for long: then it stops, too.
 - Who stops says which operations were carried out since the states were last the same.
+- Nothing is told of a state before what it rests on is durable. A decision may rest on a vote of
+  this very replica: with the vote forgotten in a crash, others could decide otherwise, and who was
+  told too early would take that for a state that differs.
 
 What is kept is bounded: of one who is further away than that, nothing is known until it is closer.
 """
@@ -55,7 +58,10 @@ class Digests:
         self._theirs: dict[int, dict[int, int]] = {peer: {} for peer in self.compared}
         """What peers told of lengths where we are not yet."""
         self._newest = (0, 0)
-        self._untold: deque[tuple[int, int]] = deque(maxlen=TOLD_MAX)
+        self._untold: deque[tuple[int, int, int]] = deque(maxlen=DIGESTS_KEPT)
+        """Each with the position of the journal that must be durable before it is told."""
+        self._told = (0, 0)
+        """The newest that was."""
         self._recent: deque[tuple[int, Request]] = deque(maxlen=REQUESTS_KEPT)
         self._doubted_at: float | None = None
 
@@ -68,8 +74,8 @@ class Digests:
 
     # --- inputs -------------------------------------------------------------------------------
 
-    def note(self, digest: Digest) -> None:
-        """One of our own."""
+    def note(self, digest: Digest, position: int) -> None:
+        """One of our own; it rests on what stands before this position of the journal."""
         length, value = digest.length, digest.value
         first = length - len(digest.requests) + 1
         self._recent.extend(enumerate(digest.requests, first))
@@ -77,8 +83,7 @@ class Digests:
         self._ours[length] = value
         if len(self._ours) > DIGESTS_KEPT:
             del self._ours[next(iter(self._ours))]
-        if length % DIGEST_EVERY == 0:
-            self._untold.append((length, value))
+        self._untold.append((position, length, value))
         for peer, theirs in self._theirs.items():
             told = theirs.pop(length, None)
             if told is not None:
@@ -96,11 +101,16 @@ class Digests:
                 if len(theirs) > DIGESTS_KEPT:
                     del theirs[next(iter(theirs))]
 
-    def take_told(self) -> Told:
-        """What is to be told now. The newest is told again and again, for who was away."""
-        told = {*self._untold, self._newest}
-        self._untold.clear()
-        return Told(tuple(sorted(told)[-TOLD_MAX:]))
+    def take_told(self, durable: int) -> Told:
+        """What is to be told now, where the journal is durable up to this position. The newest is
+        told again and again, for who was away."""
+        told, untold = set[tuple[int, int]](), self._untold
+        while untold and untold[0][0] <= durable:
+            _, length, value = untold.popleft()
+            self._told = length, value
+            if length % DIGEST_EVERY == 0:
+                told.add(self._told)
+        return Told(tuple(sorted({*told, self._told})[-TOLD_MAX:]))
 
     # --- what follows -------------------------------------------------------------------------
 
@@ -147,7 +157,7 @@ class Digests:
                 found.differs_at, found.theirs = length, theirs
         elif length > found.same_at:
             found.same_at = length
-            if found.differs_at is not None and length > found.differs_at:
+            if found.differs_at is not None and length >= found.differs_at:
                 found.differs_at = None
 
     def _differs_at(self, peer: int) -> int:

@@ -183,7 +183,7 @@ class Server:
             send_snapshot=self.peers.send_snapshot,
             respond=self.traffic.respond,
             observe=self._observe,
-            compare=self.digests.note,
+            compare=lambda digest: self.digests.note(digest, self.journal.end),
             broke=self._broke,
             tentative_at_once=config.durability == "memory",
             recorder=self._recorder,
@@ -207,7 +207,9 @@ class Server:
         self.tasks.spawn(mend_disk(self.journal))
         if not config.record:  # a run has only what clients asked for
             self.tasks.spawn(forget_old_calls(config.forget_after, self._leads, self._call))
-        self.tasks.spawn(compare_digests(self.digests, self.peers, self.fail, self.events))
+        self.tasks.spawn(
+            compare_digests(self.digests, self.journal, self.peers, self.fail, self.events)
+        )
         self.tasks.spawn(self._watch())
         if self.expires is not None:
             self.tasks.spawn(tell_of_expiry(lambda: self.expires or 0.0, self.events))

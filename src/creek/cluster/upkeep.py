@@ -134,13 +134,17 @@ async def mend_disk(journal: Journal) -> None:
 
 
 async def compare_digests(
-    digests: Digests, peers: Peers, fail: Callable[[Exception], None], events: EventLog
+    digests: Digests,
+    journal: Journal,
+    peers: Peers,
+    fail: Callable[[Exception], None],
+    events: EventLog,
 ) -> None:
     loop = asyncio.get_running_loop()
     differing: list[int] = []
     while True:
         await asyncio.sleep(DIGEST_S)
-        peers.send(peers.connected(), digests.take_told())
+        peers.send(peers.connected(), digests.take_told(journal.durable))
         verdict = digests.verdict(loop.time())
         if verdict is not None:
             fail(verdict)

@@ -17,7 +17,7 @@ def digests(members: int, *values: int) -> Digests:
     """Of replica 0, which came to these, one request after the other."""
     found = Digests(0, tuple(range(members)))
     for length, value in enumerate(values, 1):
-        found.note(Digest(length, value, (request("put", length),)))
+        found.note(Digest(length, value, (request("put", length),)), position=length)
     return found
 
 
@@ -75,17 +75,41 @@ def test_what_peers_tell_of_the_future_is_compared_when_it_is_here() -> None:
     ours = digests(2)
     ours.receive(told((1, 5), (2, 6)), 1)
     assert ours.verdict(0.0) is None
-    ours.note(Digest(1, 5, ()))
+    ours.note(Digest(1, 5, ()), 1)
     assert ours.compared[1].same_at == 1
-    ours.note(Digest(2, 7, ()))
+    ours.note(Digest(2, 7, ()), 2)
     assert ours.verdict(0.0) is not None
 
 
 def test_what_is_told_is_what_others_have_as_well_and_the_newest() -> None:
     ours = digests(3, *range(DIGEST_EVERY + 2))
     expected = ((DIGEST_EVERY, DIGEST_EVERY - 1), (DIGEST_EVERY + 2, DIGEST_EVERY + 1))
-    assert ours.take_told().digests == expected
-    assert ours.take_told().digests == expected[1:]
+    assert ours.take_told(durable=DIGEST_EVERY + 2).digests == expected
+    assert ours.take_told(durable=DIGEST_EVERY + 2).digests == expected[1:]
+
+
+def test_nothing_is_told_that_rests_on_what_is_not_durable() -> None:
+    """A replica may decide by its own vote. If it tells what came of that, crashes, and has
+    forgotten the vote, the others may decide otherwise: who was told must not take that for a
+    replica that differs."""
+    crashes = digests(3, 5, 6)
+    other = digests(3)
+    early = crashes.take_told(durable=1)
+    assert early.digests == ((1, 5),)
+    other.receive(early, 1)
+    for length, value in ((1, 5), (2, 7)):  # decided anew, without what was forgotten
+        other.note(Digest(length, value, ()), length)
+    assert other.differing() == []
+    assert crashes.take_told(durable=2).digests == ((2, 6),)
+
+
+def test_one_who_tells_another_state_at_the_same_place_is_believed() -> None:
+    """It was given the state of others, and nothing has been committed since."""
+    ours = digests(2, 5)
+    ours.receive(told((1, 9)), 1)
+    assert ours.differing() == [1]
+    ours.receive(told((1, 5)), 1)
+    assert ours.differing() == []
 
 
 def test_what_is_kept_is_bounded() -> None:

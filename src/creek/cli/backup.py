@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from creek.cli.bar import bar
-from creek.cli.call import addresses_option, authority_option, token_option, why
+from creek.cli.call import REFUSED_S, addresses_option, authority_option, token_option, why
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.output import program
 from creek.cli.words import counted
@@ -72,6 +72,7 @@ def fetch(
                 authority=authority,
                 operations=operations,
                 progress=moved,
+                refused=REFUSED_S,
             )
         )
     return read_head(file)

@@ -14,7 +14,7 @@ import msgspec
 from rich.progress import BarColumn, Progress, TextColumn
 
 from creek import tpcc
-from creek.cli.call import authority_option, token_option
+from creek.cli.call import REFUSED_S, authority_option, token_option
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.latencies import show_latencies
 from creek.cli.options import (
@@ -30,7 +30,7 @@ from creek.cluster.loop import run
 from creek.errors import UsageError
 from creek.evaluation import how_it_runs
 from creek.history import gather, save
-from creek.load.line import dial
+from creek.load.line import Unreachable, dial
 from creek.load.local import CpuClock, LocalCluster
 from creek.load.loops import Plan, drive
 from creek.load.meter import STRONG_STABLE, WEAK_TENTATIVE, Meter
@@ -293,10 +293,16 @@ async def _measured(
         seed=asked.seed,
         watch=watch,
         cpu=cpu,
-        dial=partial(dial, token=asked.token, secured=trusting(asked.authority)),
+        dial=partial(dial, token=asked.token, secured=trusting(asked.authority), refused=REFUSED_S),
     )
-    with bar:
-        meter = await drive(plan)
+    try:
+        with bar:
+            meter = await drive(plan)
+    except Unreachable as error:
+        raise UsageError(
+            f"{error} (is it started there? --at names another address; without it, a cluster is "
+            "started for the time)"
+        ) from error
     return result_of(meter, cpu.used_s), meter
 
 

@@ -14,6 +14,8 @@ from creek.client import NotDone, OperationFailed, Unknown, connect
 TIMEOUT_S = 10.0
 HERE = ("127.0.0.1:7100",)
 """Where `creek up` has its first replica."""
+REFUSED_S = 2.0
+"""How long is looked for a cluster where nobody listens: it may be about to start."""
 
 addresses_option = click.option(
     "--at",
@@ -68,7 +70,12 @@ def call(
 
     async def ask() -> dict[str, Any]:
         async with connect(
-            addresses, token=token, authority=authority, timeout=timeout, patience=timeout
+            addresses,
+            token=token,
+            authority=authority,
+            timeout=timeout,
+            patience=timeout,
+            refused=REFUSED_S,
         ) as db:
             asked = getattr(db.strong if strong else db.weak, operation)(*values)
             if final:
@@ -91,8 +98,16 @@ def call(
 
 def why(error: Exception, addresses: tuple[str, ...]) -> str:
     """What an error says, and what to do where no cluster runs."""
-    nobody = isinstance(error, NotDone) and error.reason == "unreachable"
-    return f"{error} ('creek up' starts a cluster)" if nobody and addresses == HERE else str(error)
+    if not isinstance(error, NotDone) or error.reason != "unreachable":
+        return str(error)
+    return f"{error} ({what_to_do(addresses == HERE)})"
+
+
+def what_to_do(is_here: bool) -> str:
+    """Where no cluster runs."""
+    if is_here:
+        return "'creek up' starts a cluster here; --at names one elsewhere"
+    return "is it started there? --at names another address, 'creek up' starts a cluster here"
 
 
 def _what(error: Exception) -> str:

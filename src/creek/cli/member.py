@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from creek.cli.call import addresses_option, authority_option, token_option, why
+from creek.cli.call import REFUSED_S, addresses_option, authority_option, token_option, why
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.output import show_json
 from creek.cli.words import counted
@@ -181,7 +181,12 @@ def _do(
 ) -> int:
     async def asked() -> dict[str, Any]:
         async with connect(
-            addresses, token=token, authority=authority, timeout=TIMEOUT_S, patience=TIMEOUT_S
+            addresses,
+            token=token,
+            authority=authority,
+            timeout=TIMEOUT_S,
+            patience=TIMEOUT_S,
+            refused=REFUSED_S,
         ) as db:
             return await ask(db)
 

@@ -44,6 +44,7 @@ class Database(Chooses):
         secured: ssl.SSLContext | None = None,
         timeout: float | None = TIMEOUT_S,
         patience: float = PATIENCE_S,
+        refused: float | None = None,
     ) -> None:
         self._finder = Finder(addresses, secured, patience)
         self._datatype = datatype if isinstance(datatype, DataType) else None
@@ -51,6 +52,7 @@ class Database(Chooses):
         self._hello = wire.Hello(wire.WIRE_VERSION, uuid.uuid4().hex, token, name)
         self._timeout = timeout
         self._patience = patience
+        self._refused = refused
         self._exchange = Exchange(len(self._finder.addresses), self._ended)
         self._sessions = 0
         self._keeper: asyncio.Task[None] | None = None
@@ -64,7 +66,7 @@ class Database(Chooses):
     # --- for people -----------------------------------------------------------------------------
 
     async def __aenter__(self) -> "Database":
-        line = await self._reach()
+        line = await self._reach(self._refused)
         self._is_open = True
         self._keeper = asyncio.get_running_loop().create_task(self._keep_up(line))
         return self
@@ -220,13 +222,13 @@ class Database(Chooses):
                 if not asked.cancel() and not asked.cancelled():
                     asked.exception()  # is told by the line's end
 
-    async def _reach(self) -> Line:
+    async def _reach(self, refused: float | None = None) -> Line:
         """The next replica that answers."""
         exchange, before = self._exchange, self.welcome
         if exchange.may_be_renamed():
             self._hello = msgspec.structs.replace(self._hello, client=uuid.uuid4().hex)
             exchange.renamed()
-        line, welcome = await self._finder.find(self._hello, exchange.heard)
+        line, welcome = await self._finder.find(self._hello, exchange.heard, refused)
         if before is not None and before.cluster != welcome.cluster:
             exchange.forget_seen()  # restored from a backup
         exchange.line, exchange.replica = line, welcome.replica
@@ -250,6 +252,7 @@ def connect(
     authority: str | None = None,
     timeout: float | None = TIMEOUT_S,
     patience: float = PATIENCE_S,
+    refused: float | None = None,
 ) -> Database:
     """A cluster, by the addresses (`HOST:PORT`) of one or more of its replicas: for `async with`,
     or for `with`, where calls give their answers without `await`.
@@ -257,7 +260,8 @@ def connect(
     `datatype`: what one expects to find there; given as such and not by its name, calls are checked
     before they are sent. `authority`: a file with the certificates that are trusted; then the
     connection is encrypted. `timeout`: seconds that a call waits for its answer; None: for ever.
-    `patience`: seconds for which replicas are looked for before calls are given up.
+    `patience`: seconds for which replicas are looked for before calls are given up. `refused`: the
+    same in the beginning, if nobody is at any of the addresses for certain; None: `patience`.
     """
     texts = addresses.split(",") if isinstance(addresses, str) else list(addresses)
     if not isinstance(getattr(datatype, "name", datatype), str):
@@ -272,4 +276,5 @@ def connect(
         secured=trusting(authority),
         timeout=timeout,
         patience=patience,
+        refused=refused,
     )

@@ -25,14 +25,15 @@ async def copy(
     authority: str | None = None,
     operations: bool = False,
     progress: Callable[[int, int], None] = lambda done, of: None,
+    refused: float | None = None,
 ) -> None:
     """Hand the bytes of a backup to `write`, as they come. Raises `NotDone` if that is impossible,
     also in the middle: then what was written is worth nothing. `progress` is told how many of how
-    many registers are there."""
+    many registers are there; `refused` is as in `connect`."""
     heard: asyncio.Queue[wire.ToClient] = asyncio.Queue()
     finder = Finder(map(wire.address_of, addresses), trusting(authority), PATIENCE_S)
     hello = wire.Hello(wire.WIRE_VERSION, uuid.uuid4().hex, token)
-    line, _ = await finder.find(hello, heard.put_nowait)
+    line, _ = await finder.find(hello, heard.put_nowait, refused)
     try:
         line.write(wire.frame_of(wire.CopyRequest(1, operations)))
         begun = await _next(line, heard)

@@ -1,7 +1,10 @@
 """The replicas of a cluster, one after the other, until one is willing."""
 
 import asyncio
+import errno
 import os
+import re
+import socket
 import ssl
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -12,6 +15,8 @@ from creek.cluster import wire
 from creek.errors import MalformedMessage, UsageError
 
 PAUSE_S: Final = 0.05
+
+_NUMBERS: Final = re.compile(r"\[Errno (\d+)\]")
 
 
 class Finder:
@@ -26,15 +31,20 @@ class Finder:
         self._at = 0
 
     async def find(
-        self, hello: wire.Hello, heard: Callable[[wire.ToClient], None]
+        self,
+        hello: wire.Hello,
+        heard: Callable[[wire.ToClient], None],
+        refused: float | None = None,
     ) -> tuple[Line, wire.Welcome]:
         """The next one that answers. Raises `NotDone` if none does, and `UsageError` if one does
-        and will not have us."""
+        and will not have us. `refused`: for how long they are looked for, if nobody is at any of
+        the addresses for certain."""
         loop = asyncio.get_running_loop()
-        until = loop.time() + self._patience
+        begun = loop.time()
         why = "no address was given"
         while True:
             denied: UsageError | None = None
+            patience = min(self._patience, refused or self._patience)
             for _ in self.addresses:
                 address = self.addresses[self._at % len(self.addresses)]
                 self._at += 1
@@ -43,11 +53,14 @@ class Finder:
                 except UsageError as error:
                     denied = error
                 except (OSError, TimeoutError, MalformedMessage) as error:
-                    why = f"{address[0]}:{address[1]}: {_why(error)}"
+                    why = f"{address[0]}:{address[1]}: {reason_of(error)}"
+                    if not is_nobody_there(error):
+                        patience = self._patience
             if denied is not None:
                 raise denied
-            if loop.time() >= until:
-                raise NotDone("unreachable", f"no replica can be reached; the last was {why}")
+            if loop.time() >= begun + patience:
+                message = f"no replica can be reached; the last was {why}, for {patience:g} s"
+                raise NotDone("unreachable", message)
             await asyncio.sleep(PAUSE_S)
 
 
@@ -59,7 +72,26 @@ def trusting(authority: str | None) -> ssl.SSLContext | None:
         raise UsageError(f"authority {authority}: {error.strerror or error}") from error
 
 
-def _why(error: Exception) -> str:
-    if isinstance(error, OSError) and (error.errno or 0) > 0:
-        return os.strerror(error.errno or 0)
+def is_nobody_there(error: Exception) -> bool:
+    """For certain: nobody listens, or there is no such name."""
+    if isinstance(error, socket.gaierror):
+        return error.errno == socket.EAI_NONAME
+    return _numbers(error) == {errno.ECONNREFUSED}
+
+
+def reason_of(error: Exception) -> str:
+    """Why somebody cannot be reached, in words."""
+    if isinstance(error, socket.gaierror):
+        return error.strerror or "its name is not known"
+    if numbers := _numbers(error):
+        return ", ".join(map(os.strerror, sorted(numbers)))
     return str(error) or type(error).__name__
+
+
+def _numbers(error: Exception) -> set[int]:
+    """Of one error, or of several in one, where a name stands for several addresses."""
+    if not isinstance(error, OSError):
+        return set()
+    if error.errno is not None:
+        return {error.errno} if error.errno > 0 else set()
+    return set(map(int, _NUMBERS.findall(str(error))))

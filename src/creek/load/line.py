@@ -14,6 +14,7 @@ from typing import Final, Protocol, TypeAlias, cast
 
 import msgspec
 
+from creek.client.finding import is_nobody_there, reason_of
 from creek.cluster import wire
 from creek.cluster.wire import address_of
 from creek.errors import MalformedMessage, UsageError
@@ -28,6 +29,10 @@ from creek.load.streams import Asked
 
 PATIENCE_S: Final = 10.0
 PAUSE_S: Final = 0.02
+
+
+class Unreachable(UsageError):
+    """Nobody who could be asked is at an address."""
 
 
 class Asker(Protocol):
@@ -181,11 +186,13 @@ async def dial(
     *,
     token: str = "",
     secured: ssl.SSLContext | None = None,
+    refused: float = PATIENCE_S,
 ) -> Line:
-    """A connection to the replica there, as soon as there is one."""
+    """A connection to the replica there, as soon as there is one. `refused`: for how many seconds
+    that is waited for where nobody listens."""
     loop = asyncio.get_running_loop()
     host, port = address_of(address)
-    until = loop.time() + PATIENCE_S
+    begun = loop.time()
     while True:
         try:
             _, line = await loop.create_connection(
@@ -198,8 +205,10 @@ async def dial(
                 f"{error.verify_message}"
             ) from error
         except (OSError, TimeoutError, MalformedMessage, msgspec.DecodeError) as error:
-            if loop.time() > until:
-                raise UsageError(f"no replica can be reached at {address}: {error}") from error
+            patience = refused if is_nobody_there(error) else PATIENCE_S
+            if loop.time() > begun + patience:
+                why = f"{reason_of(error)}, for {patience:g} s"
+                raise Unreachable(f"no replica can be reached at {address}: {why}") from error
             await asyncio.sleep(PAUSE_S)
         else:
             return line

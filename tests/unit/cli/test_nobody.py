@@ -1,11 +1,66 @@
-"""Where no cluster runs, who looks for one here is told how to start it."""
+"""Where no cluster runs, who looks for one is told so soon, in words, with what to do."""
 
+import errno
+import os
+import socket
+
+import pytest
+
+from creek.cli import main
 from creek.cli.call import HERE, why
 from creek.client import NotDone
+from creek.client.finding import is_nobody_there, reason_of
+from creek.load.ports import free_port
+
+REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 7100)")
+BOTH = OSError(f"Multiple exceptions: {REFUSED}, [Errno {errno.ECONNREFUSED}] Connect call failed")
+ONE_SILENT = OSError(f"Multiple exceptions: {REFUSED}, [Errno {errno.EHOSTUNREACH}] Connect call")
+UNNAMED = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+LATER = socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
 
 
-def test_who_finds_nobody_here_is_told_of_up() -> None:
+def test_who_finds_nobody_is_told_what_to_do() -> None:
     nobody = NotDone("unreachable", "no replica can be reached")
-    assert why(nobody, HERE) == "no replica can be reached ('creek up' starts a cluster)"
-    assert why(nobody, ("10.0.0.1:7100",)) == "no replica can be reached"
+    assert why(nobody, HERE).startswith("no replica can be reached ('creek up' starts a cluster")
+    assert "is it started there?" in why(nobody, ("10.0.0.1:7100",))
     assert why(NotDone("closed", "not connected"), HERE) == "not connected"
+
+
+@pytest.mark.parametrize(
+    ("error", "is_certain", "reason"),
+    [
+        (REFUSED, True, os.strerror(errno.ECONNREFUSED)),
+        (BOTH, True, os.strerror(errno.ECONNREFUSED)),
+        (UNNAMED, True, "Name or service not known"),
+        (LATER, False, "Temporary failure in name resolution"),
+        (TimeoutError(), False, "TimeoutError"),
+        (ConnectionResetError("it closes the connection"), False, "it closes the connection"),
+    ],
+)
+def test_a_reason_is_told_in_words(error: Exception, is_certain: bool, reason: str) -> None:
+    assert is_nobody_there(error) == is_certain
+    assert reason_of(error) == reason
+
+
+def test_one_of_several_addresses_that_is_silent_is_waited_for() -> None:
+    assert not is_nobody_there(ONE_SILENT)
+    assert "Errno" not in reason_of(ONE_SILENT)
+
+
+@pytest.mark.parametrize(
+    "command", [["call", "get", "a"], ["status"], ["member", "list"], ["bench", "kv"]]
+)
+def test_nobody_is_waited_for_where_nobody_listens(
+    command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("call", "member", "bench"):
+        monkeypatch.setattr(f"creek.cli.{name}.REFUSED_S", 0.05)
+    monkeypatch.setattr("creek.cli.status.PATIENCE_S", 0.05)
+    port = free_port()
+
+    assert main([*command, "--at", f"127.0.0.1:{port}"]) != 0
+
+    said = capsys.readouterr().err
+    assert "no replica can be reached" in said
+    assert f"127.0.0.1:{port}: Connection refused, for 0.05 s (is it started there?" in said
+    assert "Errno" not in said

@@ -64,7 +64,10 @@ def check(run: Run) -> Verdict:
     told = sorted(_told(run), key=lambda each: each.observed.settled)
     tentative = any(record.tentative is not None for record in run.history.operations)
     if tentative and not told:
-        return Unknown(NAME, "the run did not record which orders answers were computed on")
+        return Unknown(
+            NAME,
+            "the run did not record on which orders answers were computed, as the fuzzer's runs do",
+        )
     return (
         _in_sessions(run, run.datatype)
         or _replayed(run, run.datatype, told)

@@ -103,6 +103,8 @@ def tell_measured(
 def tell_verified(verdicts: Sequence[Mapping[str, Any]], out: Path) -> None:
     illegal = [each for each in verdicts if each["verdict"] == "illegal"]
     show_table(_counts(verdicts))
+    if any(each["verdict"] == "unknown" for each in verdicts):
+        show([Text("unknown is no fault: a run does not record all that could be checked", "dim")])
     show(_counterexamples(illegal))
     runs = counted(len({each["run"] for each in verdicts}), "run")
     told = f"{len(illegal)} illegal verdicts" if illegal else "nothing illegal"

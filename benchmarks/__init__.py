@@ -11,6 +11,7 @@ reported.
 - `workloads`: requests, and replicas in the state that is to be measured
 - `network`: a cluster in one process, without a simulator, for whole runs
 - `shop`, `registers`: data types to execute
+- `rivals`: what `live` sets a cluster beside; `floor`: what the machine alone takes
 - `order`, `replica`, `execution`, `versions`, `conflicts`, `memory`, `dots`, `heal`, `journal`,
   `simulator`, `fuzzer`, `pipeline`, `pipeline_tables`: the benchmarks
 """

@@ -1,22 +1,26 @@
 """A live cluster beside etcd and PySyncObj: three servers each, all on this machine's cores.
 
 Creek and etcd are driven by the same load, from one process, in turns while both run; values are of
-the same size, and whatever is answered is on disk before. PySyncObj comes after them. Where one of
-them cannot be found, the table says so. What is being done is told as it goes on.
+the same size, and whatever is answered is on disk before. That load costs etcd as little as it can:
+the bars are held against it. What etcd's own generator gets out of the same servers, in turns of
+its own, is reported beside it. PySyncObj comes after them. Where one of them cannot be found, the
+table says so. With the latencies it is told what the machine alone takes. What is being done is
+told as it goes on.
 """
 
 import asyncio
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
+from benchmarks import floor
 from benchmarks.result import Benchmark, Result
-from benchmarks.rivals import etcd, pysyncobj
+from benchmarks.rivals import etcd, etcd_benchmark, pysyncobj
 from benchmarks.scale import Scale
 from creek.client import NotDone
 from creek.cluster.loop import run
@@ -110,6 +114,7 @@ def measure(scale: Scale) -> Iterator[Result]:
             System("weak", cluster.addresses, cluster.processes, dial, 0.0),
             System("strong", cluster.addresses, cluster.processes, dial, 1.0),
         ]
+        generator: etcd_benchmark.Generator | None = None
         if etcd.is_there():
             (folder / "etcd").mkdir()
             servers = etcd.Etcd(folder / "etcd")
@@ -117,14 +122,38 @@ def measure(scale: Scale) -> Iterator[Result]:
             tell("three servers of etcd are started")
             servers.start()
             systems.append(System("etcd", servers.addresses, servers.processes, etcd.dial, 1.0))
-        full = _in_turns(systems, scale)
+            if (program := etcd_benchmark.found()) is not None:
+                generator = etcd_benchmark.Generator(
+                    program, servers.addresses, clients=CLIENTS, value_bytes=VALUE_BYTES
+                )
+        bare = floor.Floor(folder, VALUE_BYTES, MODEST)
+
+        def at_full_load() -> None:
+            if generator is not None:
+                rate = generator.as_many_as_can_be(scale.live_s)
+                tell(f"etcd under its own generator: {rate:,.0f} puts a second")
+
+        def at_a_modest_load() -> None:
+            if generator is not None:
+                tell(f"etcd under its own generator, {MODEST} a second")
+                generator.at_a_rate(MODEST, scale.live_s)
+            tell("the disk and the loopback alone")
+            bare.measure(scale.live_s / 2)
+
+        full = _in_turns(systems, scale, at_full_load)
         yield from _throughputs(full)
-        yield _latencies(_in_turns(systems, scale, MODEST))
+        yield from _own_throughputs(full, generator)
+        modest = _in_turns(systems, scale, at_a_modest_load, MODEST)
+        yield _latencies(modest, bare)
+        yield _own_latencies(modest, generator)
         yield run(_catching_up(cluster, scale))
     yield from _pysyncobj(scale, full["strong"].per_second)
 
 
-def _in_turns(systems: list[System], scale: Scale, load: float = 0.0) -> dict[str, Turns]:
+def _in_turns(
+    systems: list[System], scale: Scale, beside: Callable[[], None], load: float = 0.0
+) -> dict[str, Turns]:
+    """`beside` has the last turn of each round."""
     found = {each.name: Turns([], []) for each in systems}
     for turn in range(scale.live_turns):
         for system in systems:
@@ -138,6 +167,7 @@ def _in_turns(systems: list[System], scale: Scale, load: float = 0.0) -> dict[st
                 raise Silent(f"not one put of {system.name} was answered: {dict(meter.errors)}")
             found[system.name].meters.append(meter)
             found[system.name].cpu.append(cpu)
+        beside()
     return found
 
 
@@ -152,25 +182,52 @@ def _throughputs(found: dict[str, Turns]) -> Iterator[Result]:
         yield Result(
             what=f"etcd's puts for one {name} put",
             explanation=(
-                f"{told}; etcd: {theirs.per_second:,.0f} a second, {theirs.cpu_us:.0f} µs each."
+                f"{told}; etcd driven by the same load: {theirs.per_second:,.0f} a second, "
+                f"{theirs.cpu_us:.0f} µs each."
             ),
             value=theirs.per_second / max(1e-9, ours.per_second),
             bar=1 / bar,
         )
 
 
-def _latencies(found: dict[str, Turns]) -> Result:
+def _own_throughputs(
+    found: dict[str, Turns], generator: etcd_benchmark.Generator | None
+) -> Iterator[Result]:
+    for name in ("strong", "weak"):
+        what = f"etcd's puts for one {name} put, under its own generator"
+        if generator is None:
+            yield _missing(what, f"{etcd_benchmark.MISSING}.")
+            continue
+        yield Result(
+            what=what,
+            explanation=f"{_DRIVEN}: {generator.per_second:,.0f} a second.",
+            value=generator.per_second / max(1e-9, found[name].per_second),
+        )
+
+
+def _own_latencies(found: dict[str, Turns], generator: etcd_benchmark.Generator | None) -> Result:
+    what = "median latency of a weak put, to that of etcd's under its own generator"
+    if generator is None:
+        return _missing(what, f"{etcd_benchmark.MISSING}.")
+    return Result(
+        what=what,
+        explanation=f"{_DRIVEN}, at {MODEST} puts a second: {generator.p50_ms:.2f} ms.",
+        value=found["weak"].p50_ms(WEAK_TENTATIVE) / max(1e-9, generator.p50_ms),
+    )
+
+
+def _latencies(found: dict[str, Turns], bare: floor.Floor) -> Result:
     ours = found["weak"].p50_ms(WEAK_TENTATIVE)
     stable = found["strong"].p50_ms(STRONG_STABLE)
     told = f"At {MODEST} puts a second: weak {ours:.2f} ms, strong {stable:.2f} ms"
     what = "median latency of a weak put, to that of etcd's"
     theirs = found.get("etcd")
     if theirs is None:
-        return _missing(what, f"{told}; {_ETCD}.")
+        return _missing(what, f"{told}; {_ETCD}. {bare.told()}.")
     etcd_ms = theirs.p50_ms(STRONG_STABLE)
     return Result(
         what=what,
-        explanation=f"{told}, etcd {etcd_ms:.2f} ms.",
+        explanation=f"{told}, etcd driven by the same load {etcd_ms:.2f} ms. {bare.told()}.",
         value=ours / max(1e-9, etcd_ms),
         bar=LATENCY_BAR,
     )
@@ -269,6 +326,7 @@ def _pysyncobj(scale: Scale, strong: float) -> Iterator[Result]:
     )
 
 
+_DRIVEN = "etcd driven by its own 'benchmark put'"
 _ETCD = "etcd is not installed ('apt-get install etcd-server' adds it)"
 
 
@@ -276,4 +334,4 @@ def _missing(what: str, explanation: str) -> Result:
     return Result(what=what, explanation=explanation, value=0.0, unit="")
 
 
-BENCHMARK = Benchmark("live", 5, measure)
+BENCHMARK = Benchmark("live", 8, measure)

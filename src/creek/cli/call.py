@@ -1,6 +1,9 @@
 """`creek call`: one operation on a live cluster, from the command line."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import click
@@ -9,13 +12,15 @@ import msgspec
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.options import argument_of
 from creek.cli.output import show_json
-from creek.client import NotDone, OperationFailed, Unknown, connect
+from creek.client import Database, NotDone, OperationFailed, Unknown, connect
 
 TIMEOUT_S = 10.0
 HERE = ("127.0.0.1:7100",)
 """Where `creek up` has its first replica."""
-REFUSED_S = 2.0
+REFUSED_S = 3.0
 """How long is looked for a cluster where nobody listens: it may be about to start."""
+TELL_S = 0.3
+"""After so long it is told that nobody has answered yet."""
 
 addresses_option = click.option(
     "--at",
@@ -69,14 +74,7 @@ def call(
     values = tuple(map(argument_of, arguments))
 
     async def ask() -> dict[str, Any]:
-        async with connect(
-            addresses,
-            token=token,
-            authority=authority,
-            timeout=timeout,
-            patience=timeout,
-            refused=REFUSED_S,
-        ) as db:
+        async with connected(addresses, token, authority, timeout) as db:
             asked = getattr(db.strong if strong else db.weak, operation)(*values)
             if final:
                 ended = await asked.final
@@ -94,6 +92,28 @@ def call(
         changed = ", changed" if told.get("changed") else ""
         click.echo(f"{msgspec.json.encode(told['value']).decode()}  ({told['kind']}{changed})")
     return FINE
+
+
+@asynccontextmanager
+async def connected(
+    addresses: tuple[str, ...], token: str, authority: str | None, timeout: float
+) -> AsyncIterator[Database]:
+    """Who has to wait for it is told why."""
+    told = f"creek: nobody answers at {', '.join(addresses)} yet: trying again ..."
+    telling = asyncio.get_running_loop().call_later(TELL_S, partial(click.echo, told, err=True))
+    try:
+        async with connect(
+            addresses,
+            token=token,
+            authority=authority,
+            timeout=timeout,
+            patience=timeout,
+            refused=REFUSED_S,
+        ) as db:
+            telling.cancel()
+            yield db
+    finally:
+        telling.cancel()
 
 
 def why(error: Exception, addresses: tuple[str, ...]) -> str:

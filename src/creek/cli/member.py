@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from creek.cli.call import REFUSED_S, addresses_option, authority_option, token_option, why
+from creek.cli.call import addresses_option, authority_option, connected, token_option, why
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.output import show_json
 from creek.cli.words import counted
-from creek.client import Database, NotDone, OperationFailed, Unknown, connect
+from creek.client import Database, NotDone, OperationFailed, Unknown
 from creek.client.errors import CallFailed
 from creek.cluster.membership import ADD, REMOVE
 from creek.cluster.ticket import make_folder, ticket_of, write_ticket
@@ -180,14 +180,7 @@ def _do(
     otherwise: str = "the members were not changed",
 ) -> int:
     async def asked() -> dict[str, Any]:
-        async with connect(
-            addresses,
-            token=token,
-            authority=authority,
-            timeout=TIMEOUT_S,
-            patience=TIMEOUT_S,
-            refused=REFUSED_S,
-        ) as db:
+        async with connected(addresses, token, authority, TIMEOUT_S) as db:
             return await ask(db)
 
     try:

@@ -53,7 +53,7 @@ def test_one_of_several_addresses_that_is_silent_is_waited_for() -> None:
 def test_nobody_is_waited_for_where_nobody_listens(
     command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("call", "member", "bench"):
+    for name in ("call", "bench"):
         monkeypatch.setattr(f"creek.cli.{name}.REFUSED_S", 0.05)
     monkeypatch.setattr("creek.cli.status.PATIENCE_S", 0.05)
     port = free_port()
@@ -64,3 +64,17 @@ def test_nobody_is_waited_for_where_nobody_listens(
     assert "no replica can be reached" in said
     assert f"127.0.0.1:{port}: Connection refused, for 0.05 s (is it started there?" in said
     assert "Errno" not in said
+
+
+def test_who_waits_is_told_that_nobody_has_answered_yet(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("creek.cli.call.REFUSED_S", 0.1)
+    monkeypatch.setattr("creek.cli.call.TELL_S", 0.0)
+    port = free_port()
+
+    assert main(["call", "get", "a", "--at", f"127.0.0.1:{port}"]) == 1
+
+    told, ended = capsys.readouterr().err.splitlines()
+    assert told == f"creek: nobody answers at 127.0.0.1:{port} yet: trying again ..."
+    assert ended.startswith("creek: it was not done: ")

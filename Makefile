@@ -5,6 +5,8 @@ VENV      := .venv
 BIN       := $(VENV)/bin
 COMPILED  := PYTHONPATH=$(CURDIR)/build/compiled
 INSTALLED := $(VENV)/.installed
+LIVE      := $(VENV)/.live
+RIVALS    := $(VENV)/.rivals
 
 ARGS  ?=
 SEEDS ?= 2000
@@ -16,7 +18,7 @@ unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run reproduce story test check format fuzz mutants chaos bench compiled test-compiled docs screenshots install clean
+.PHONY: help run reproduce story test check format fuzz mutants chaos bench compiled test-compiled docs screenshots install install-live clean
 
 help: ## Show this list
 	@echo 'make <target> [ARGS="…"]'
@@ -58,7 +60,7 @@ mutants: $(INSTALLED) ## Break the protocol on purpose and see that the fuzzer n
 chaos: $(INSTALLED) ## Kill, freeze, divide real processes: make chaos ARGS="--minutes 60 --seed 7"
 	@$(BIN)/python -m tests.cluster.chaos $(ARGS)
 
-bench: compiled ## Measure the costs that must hold
+bench: compiled $(RIVALS) ## Measure the costs that must hold
 	@$(COMPILED) $(BIN)/python -m benchmarks $(ARGS)
 
 compiled: $(INSTALLED) ## Compile Creek into build/compiled, where there is a C compiler
@@ -101,9 +103,15 @@ screenshots: $(INSTALLED) ## Take the pictures that the README shows, with Chrom
 install: $(INSTALLED) ## Set up .venv; the other targets do so by themselves
 	@echo 'Ready: $(BIN)/creek --help'
 
-# An environment that works is kept and brought up to date; a broken or an outdated one is replaced.
+install-live: $(LIVE) ## Set up .venv for live clusters alone, without Spark and what tests need
+	@echo 'Ready: $(BIN)/creek up'
+
 # -qq leaves pip its errors and takes its chatter.
-$(INSTALLED): pyproject.toml constraints.txt
+PIP_INSTALL := $(BIN)/python -m pip install -qq --no-input --disable-pip-version-check \
+    --constraint constraints.txt --editable
+
+# An environment that works is kept and brought up to date; a broken or an outdated one is replaced.
+define MAKE_VENV
 	@usable() { "$$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }; \
 	if ! usable $(BIN)/python || ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
 	    for python in python3.11 python3 ''; do usable "$$python" && break; done; \
@@ -114,10 +122,24 @@ $(INSTALLED): pyproject.toml constraints.txt
 	    echo "Creating $(VENV) with $$($$python --version) ..."; \
 	    "$$python" -m venv --clear $(VENV); \
 	fi
+endef
+
+$(INSTALLED): pyproject.toml constraints.txt
+	$(MAKE_VENV)
 	@echo 'Installing creek and the packages that constraints.txt pins into $(VENV); it takes minutes ...'
-	@$(BIN)/python -m pip install -qq --no-input --disable-pip-version-check \
-	    --constraint constraints.txt --editable '.[dev]'
+	@$(PIP_INSTALL) '.[dev]'
 	@touch $@
+
+$(LIVE): pyproject.toml constraints.txt
+	$(MAKE_VENV)
+	@echo 'Installing creek for live clusters into $(VENV) ...'
+	@$(PIP_INSTALL) '.[certs]'
+	@touch $@
+
+# What Creek is compared with. Where it cannot be had, the table says so.
+$(RIVALS): $(INSTALLED)
+	@if $(PIP_INSTALL) '.[bench]'; then touch $@; \
+	    else echo 'PySyncObj cannot be installed, and is left out.' >&2; fi
 
 clean: ## Remove everything that make created, .venv included; runs/ is kept
 	rm -rf $(VENV) build dist src/*.egg-info

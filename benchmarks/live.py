@@ -315,7 +315,7 @@ def _rate(begin: tuple[float, int], end: tuple[float, int]) -> float:
 def _pysyncobj(scale: Scale, strong: float) -> Iterator[Result]:
     what = "PySyncObj's puts for one strong put"
     if not pysyncobj.is_there():
-        yield _missing(what, "PySyncObj is not installed: 'pip install pysyncobj' adds it.")
+        yield _missing(what, "PySyncObj is not installed: 'make bench' adds it.")
         return
     with tempfile.TemporaryDirectory(prefix=".live-", dir=Path.cwd()) as folder:
         theirs = pysyncobj.puts_per_second(Path(folder), scale.live_s, VALUE_BYTES, CLIENTS // 3)

@@ -90,5 +90,5 @@ def like(table: str) -> str:
 def check_set_up(text: str) -> None:
     """What the reader does first has been done where tests run: the target exists."""
     first, second, *_ = text.splitlines()
-    assert (first, second) == ("make install", ". .venv/bin/activate")
-    assert re.search("^install:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert (first, second) == ("make install-live", ". .venv/bin/activate")
+    assert re.search("^install-live:", (ROOT / "Makefile").read_text(), re.MULTILINE)

@@ -1,6 +1,7 @@
 """The benchmarks, in the order of the table."""
 
 from benchmarks import (
+    call,
     conflicts,
     counting,
     dots,
@@ -36,6 +37,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         dots,
         heal,
         journal,
+        call,
         live,
         live_tpcc,
         counting,

@@ -79,8 +79,8 @@ MUTANTS: tuple[Mutant, ...] = (
         100,
         Edit(
             VERSIONS,
-            "version\n            self._doubt_readers_of_ground(key, position, fresh)\n",
-            "version\n",
+            "version\n            if fresh or of_ground.get(key, entry) is not entry:\n",
+            "version\n            if False:\n",
         ),
     ),
     # --- validity: what was read would be read again ----------------------------------------------

@@ -41,9 +41,13 @@ DESCRIBED_MAX: Final = 200
 
 _SHORT: Final = frozenset((type(None), bool, int, float))
 
-_encode = msgspec.msgpack.Encoder().encode
+_HEAD_BYTES_MAX: Final = 5
+"""Before bytes, where they are encoded."""
 
-Run: TypeAlias = Callable[[Request, View], Execution]
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+RunAs: TypeAlias = Callable[[Request, str, tuple[Any, ...], View], Execution]
+"""Runs the operation of that name, with these arguments, in the place of the request's."""
 
 
 def call_once(client: str, number: int, operation: Operation) -> Operation:
@@ -87,10 +91,24 @@ def is_ended(operation: Operation) -> bool:
     return operation.name == ENDED and tuple(map(type, arguments)) == (str, int)
 
 
-def run_called(run: Run, request: Request, view: View) -> Execution:
+def run_asked(run_as: RunAs, request: Request, view: View) -> Execution:
+    """What a client called, and what else there is for a replica to carry out."""
+    operation = request.operation
+    if is_once(operation):
+        return _run_once(run_as, request, view)
+    if is_forget(operation):
+        return _run_forget(request, view)
+    if is_ended(operation):
+        return _run_ended(request, view)
+    return _run_called(run_as, request, operation.name, operation.arguments, view)
+
+
+def _run_called(
+    run_as: RunAs, request: Request, name: str, arguments: tuple[Any, ...], view: View
+) -> Execution:
     """What a client called; it leaves alone what is not its own."""
-    execution = run(request, view)
-    if request.operation.name != MEMBERS:
+    execution = run_as(request, name, arguments, view)
+    if name != MEMBERS:
         for written in (execution.writes, execution.adds):
             for key in written:
                 if type(key) is tuple and key and key[0] in OURS:
@@ -99,37 +117,37 @@ def run_called(run: Run, request: Request, view: View) -> Execution:
     return execution
 
 
-def run_once(run: Run, request: Request, view: View) -> Execution:
-    """`run` it, unless it was."""
+def _run_once(run_as: RunAs, request: Request, view: View) -> Execution:
+    """Run it, unless it was."""
     client, number, name, arguments = request.operation.arguments
-    operation = Operation(name, arguments)
     key: Key = (CLIENTS, client, number % CALLS_KEPT)
     kept = view.read(key)
     if kept is not ABSENT and kept[0] == number:
         _, _, value, error, mark = kept
-        if mark != _mark(operation):
+        if mark != _mark(name, arguments):
             value, error = None, f"NumberUsed: call {number} of {client} was another operation"
         return Execution(Outcome(value, error), reads=1)
-    inner = Request(request.timestamp, request.id, operation, request.strong, request.context)
-    execution = run_called(run, inner, view)
-    writes = execution.writes
+    execution = _run_called(run_as, request, name, arguments, view)
+    outcome, writes = execution.outcome, execution.writes
     # Of one that comes too late to be asked for again, nothing is kept.
     if kept is ABSENT or kept[0] < number:
-        value, error = execution.outcome.value, execution.outcome.error
-        if type(value) not in _SHORT and len(_encode(value)) > ANSWER_KEPT_MAX:
+        value, error = outcome.value, outcome.error
+        if not _is_short(value):
             value, error = None, FORGOTTEN
-        writes = {**writes, key: (number, request.timestamp, value, error, _mark(operation))}
-    return Execution(
-        execution.outcome,
-        writes,
-        execution.reads + 1,
-        execution.scanned,
-        execution.adds,
-        execution.seen,
-    )
+        writes[key] = (number, request.timestamp, value, error, _mark(name, arguments))
+    reads = execution.reads + 1
+    return Execution(outcome, writes, reads, execution.scanned, execution.adds, view)
 
 
-def run_forget(request: Request, view: View) -> Execution:
+def _is_short(value: Any) -> bool:
+    """Is it short enough to be kept?"""
+    kind = type(value)
+    if kind in _SHORT or (kind is bytes and len(value) <= ANSWER_KEPT_MAX - _HEAD_BYTES_MAX):
+        return True
+    return len(_encode(value)) <= ANSWER_KEPT_MAX
+
+
+def _run_forget(request: Request, view: View) -> Execution:
     before_us, client, number = request.operation.arguments
     _, stop = prefix_range((CLIENTS,))
     keys = view.keys(place((CLIENTS, client, number)), stop, False)
@@ -143,7 +161,7 @@ def run_forget(request: Request, view: View) -> Execution:
     return Execution(Outcome(value), dict.fromkeys(old, ABSENT), scanned=len(found))
 
 
-def run_ended(request: Request, view: View) -> Execution:
+def _run_ended(request: Request, view: View) -> Execution:
     client, number = request.operation.arguments
     kept = view.read((CLIENTS, client, number % CALLS_KEPT))
     if kept is ABSENT or kept[0] != number or kept[3] == FORGOTTEN:
@@ -152,6 +170,6 @@ def run_ended(request: Request, view: View) -> Execution:
     return Execution(Outcome((value, error)), reads=1)
 
 
-def _mark(operation: Operation) -> int:
+def _mark(name: str, arguments: tuple[Any, ...]) -> int:
     """Another operation has, as good as certainly, another one."""
-    return crc32(_encode((operation.name, operation.arguments)))
+    return crc32(_encode((name, arguments)))

@@ -19,12 +19,12 @@ from creek.protocol.values import Key, same
 INITIAL: Final = object()
 """In place of a value that the base holds."""
 
-ADDABLE_MAX = 2**61
+ADDABLE_MAX: Final = 2**61
 """While no sum can exceed this, adding can neither fail nor overflow, whatever comes before it."""
 
-_LONG = 1024
+_LONG: Final = 1024
 """Versions of a chain that is not moved as a whole each time its base changes."""
-_SPARE_MAX = 64
+_SPARE_MAX: Final = 64
 
 
 Doubts: TypeAlias = list[tuple[Entry, Key]]

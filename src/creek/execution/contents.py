@@ -159,10 +159,11 @@ class Contents:
     def settle(self, key: Key, version: Version) -> None:
         """What stands before the version cannot change any more."""
         found = self.held[key]
-        old = settled_part(found)
         if found is version and not version.delta:
+            old = version.ground
             self.held[key] = version.value
         else:
+            old = settled_part(found)
             chain = self.chain(key)
             chain.settle(version)
             if chain.is_bare:

@@ -122,22 +122,28 @@ class DataType:
     def run(self, request: Request, view: View) -> Execution:
         """Run the request against `view`, which it does not change."""
         operation = request.operation
-        declaration = self._declared.get(operation.name)
+        return self.run_as(request, operation.name, operation.arguments, view)
+
+    def run_as(
+        self, request: Request, name: str, arguments: tuple[Any, ...], view: View
+    ) -> Execution:
+        """The same, as if that were the operation that the request asks for."""
+        declaration = self._declared.get(name)
         readonly = declaration is not None and declaration.readonly
-        transaction = Transaction(request, view, readonly, self.steps)
+        transaction = Transaction(request, view, readonly, self.steps, name)
         recursion_limit = sys.getrecursionlimit()
         sys.setrecursionlimit(self._stack_depth() + RECURSION_MAX)
         try:
             if declaration is None:
-                declaration = _OF_THE_CLUSTER.get(operation.name) or self._find(operation.name)
-            declaration.check_arity(len(operation.arguments))
-            arguments = handed_out(operation.arguments)
+                declaration = _OF_THE_CLUSTER.get(name) or self._find(name)
+            declaration.check_arity(len(arguments))
+            given = handed_out(arguments)
             if self.count_lines:
-                value = declaration.call_counting_lines(transaction, arguments)
+                value = declaration.call_counting_lines(transaction, given)
             else:
-                value = declaration.function(transaction, *arguments)
+                value = declaration.function(transaction, *given)
             if not is_row(value):
-                refuse_uncarriable(value, f"the answer of '{operation.name}'")
+                refuse_uncarriable(value, f"the answer of '{name}'")
             outcome = Outcome(value)
         except KeyboardInterrupt:
             raise  # the person at this machine, not the operation

@@ -19,7 +19,7 @@ from creek.protocol.values import Key
 MASK: Final = 2**64 - 1
 _ODD: Final = 0x9E3779B97F4A7C15
 
-_encode = msgspec.msgpack.Encoder().encode
+_encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class StateDigest:

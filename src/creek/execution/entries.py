@@ -6,7 +6,7 @@ looked at, so that forgetting a read costs nothing.
 
 import enum
 from bisect import bisect_right
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from creek.execution.keys import Place
 from creek.protocol.dots import Dot
@@ -16,11 +16,11 @@ from creek.protocol.values import Key
 Position: TypeAlias = tuple[int, ...]
 """Where a request stands in `committed · tentative`; positions compare like the order itself."""
 
-_TENTATIVE = 2**63
-TAIL: Position = (_TENTATIVE + 1,)
+_TENTATIVE: Final = 2**63
+TAIL: Final[Position] = (_TENTATIVE + 1,)
 """After every request."""
 
-_READERS_MIN = 16
+_READERS_MIN: Final = 16
 
 
 def committed_position(index: int) -> Position:
@@ -50,7 +50,7 @@ class Phase(enum.Enum):
     SETTLED = "executed and committed, like all before it"
 
 
-_NOT_EXECUTED = (Phase.WAITING, Phase.RUNNING)
+_NOT_EXECUTED: Final = (Phase.WAITING, Phase.RUNNING)
 
 
 class Entry:
@@ -182,9 +182,9 @@ Read: TypeAlias = tuple[Version | None, Any]
 Picks: TypeAlias = dict[Key, tuple[int | str, ...]]
 """What was looked at of a value, where it was not the whole."""
 
-NO_READS: dict[Key, Read] = {}
-NO_PICKS: Picks = {}
-NO_VERSIONS: dict[Key, Version] = {}
+NO_READS: Final[dict[Key, Read]] = {}
+NO_PICKS: Final[Picks] = {}
+NO_VERSIONS: Final[dict[Key, Version]] = {}
 """Shared by all entries that have none, and never written to."""
 
 

@@ -1,11 +1,12 @@
 """Who has read what stands on settled ground, be it the base's.
 
 Who has read a version is noted there; for most registers there is none. Who has read the ground is
-noted by register, but not at once: those executed last, the *fresh* ones, are asked one by one what
-they read. Most are settled, and forgotten, before there are too many of them.
+noted by register, unless those who may be asked are few: these, the *fresh* ones, are asked one by
+one what they read. Where requests are settled soon after they are executed, that is all there are;
+where they are not, nobody is fresh, and nobody is asked in vain.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from creek.execution.entries import (
     Crowd,
@@ -17,7 +18,11 @@ from creek.execution.entries import (
     readers_after,
     reads_version,
 )
+from creek.execution.snapshots import Snapshot
 from creek.protocol.values import Key
+
+NOBODY: Final[list[Entry]] = []
+"""Never written to."""
 
 
 class Readership:
@@ -34,8 +39,8 @@ class Readership:
         self.of_ground = {}
         self._fresh = {}
 
-    def add(self, entry: Entry, keys: set[Key]) -> None:
-        """It was executed, and has read all of `keys`."""
+    def add(self, entry: Entry, snapshot: Snapshot) -> None:
+        """It was executed, on this snapshot."""
         for key, (version, value) in entry.reads.items():
             if version is None:
                 continue
@@ -46,9 +51,12 @@ class Readership:
             else:
                 version.readers = joined(version.readers, entry, key, version)
         fresh = self._fresh
-        fresh[entry] = keys
-        if len(fresh) > self._fresh_max:
-            self._note_reads_of_ground(next(iter(fresh)))
+        if self.of_ground or len(fresh) >= self._fresh_max:
+            for each in tuple(fresh):
+                self._note_reads_of_ground(each)
+            self._note(entry)
+        else:
+            fresh[entry] = snapshot.looked_at()
 
     def note(self, entry: Entry, key: Key, version: Version | None, value: Any) -> None:
         """It has read this as well, or instead of something else."""
@@ -86,16 +94,20 @@ class Readership:
             del self._fresh[entry]
             entry.forget()
             return
-        of_ground, reads = self.of_ground, entry.all_reads()
+        initial, reads = entry.initial, entry.reads
         entry.forget()
         for key, (version, _) in reads.items():
             if version is None:
-                readers = of_ground.get(key)
-                if readers is entry or (isinstance(readers, Crowd) and readers.is_left()):
-                    del of_ground[key]
+                self._leave(key, entry)
+        if initial:
+            for key in initial:
+                if key not in reads:
+                    self._leave(key, entry)
 
     def fresh_after(self, position: Position, keys: set[Key]) -> list[Entry]:
         """The fresh ones after `position` that may have read any of these registers."""
+        if not self._fresh:
+            return NOBODY
         return [
             reader
             for reader, read in self._fresh.items()
@@ -114,11 +126,25 @@ class Readership:
     def _note_reads_of_ground(self, entry: Entry) -> None:
         """It is not fresh any more."""
         del self._fresh[entry]
-        of_ground = self.of_ground
-        for key, (version, _) in entry.all_reads().items():
+        self._note(entry)
+
+    def _note(self, entry: Entry) -> None:
+        of_ground, reads = self.of_ground, entry.reads
+        for key, (version, _) in reads.items():
             if version is None:
                 readers = of_ground.get(key)
                 of_ground[key] = entry if readers is None else joined(readers, entry, key, None)
+        if entry.initial:
+            for key in entry.initial:
+                if key not in reads:
+                    readers = of_ground.get(key)
+                    of_ground[key] = entry if readers is None else joined(readers, entry, key, None)
+
+    def _leave(self, key: Key, entry: Entry) -> None:
+        """One who has read the ground there is forgotten."""
+        readers = self.of_ground.get(key)
+        if readers is entry or (isinstance(readers, Crowd) and readers.is_left()):
+            del self.of_ground[key]
 
 
 def _position(entry: Entry) -> Position:

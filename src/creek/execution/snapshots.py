@@ -6,17 +6,29 @@ value of which some items were picked, so are these.
 """
 
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from creek.execution.chains import INITIAL, Chain, looks_the_same, united_items
 from creek.execution.contents import Contents
-from creek.execution.entries import NO_PICKS, Picks, Position, Range, Read, Version
+from creek.execution.entries import (
+    NO_PICKS,
+    NO_READS,
+    Picks,
+    Position,
+    Range,
+    Read,
+    Version,
+)
 from creek.execution.keys import Place, place
 from creek.execution.transaction import ABSENT
 from creek.protocol.values import Key
 
 Told: TypeAlias = tuple[Key, bool]
 """Of a register it was asked whether one can add to it; and what it was told."""
+
+NO_RANGES: Final[list[Range]] = []
+NO_ADDS: Final[dict[Key, None]] = {}
+"""Shared by all snapshots that have none, and never written to."""
 
 
 class Seen:
@@ -51,12 +63,12 @@ class Snapshot:
         self._contents = contents
         self._position = position
         self.changes = contents.changes
-        self.initial: dict[Key, Read] = {}
+        self.initial: dict[Key, Read] = NO_READS
         """What it read of registers that nobody had written to."""
         self.reads: dict[Key, Read] = {}
         """What else it read."""
-        self.ranges: list[Range] = []
-        self.adds: dict[Key, None] = {}
+        self.ranges: list[Range] = NO_RANGES
+        self.adds: dict[Key, None] = NO_ADDS
         self.picks: Picks = NO_PICKS
         self._keys: set[Key] | None = None
 
@@ -82,6 +94,8 @@ class Snapshot:
     def keys(self, start: Place, stop: Place, reverse: bool) -> Iterator[Key]:
         """Only what the operation really went through counts as read."""
         passed = Range(stop, stop) if reverse else Range(start, start)
+        if self.ranges is NO_RANGES:
+            self.ranges = []
         self.ranges.append(passed)
         for key in self._contents.known_keys(start, stop, reverse):
             here = place(key)
@@ -96,6 +110,8 @@ class Snapshot:
     def addable(self, key: Key) -> bool:
         if not self._contents.is_addable(key):
             return False
+        if self.adds is NO_ADDS:
+            self.adds = {}
         self.adds[key] = None
         return True
 
@@ -108,6 +124,8 @@ class Snapshot:
         if found is not INITIAL:
             read = self.reads[key] = None, found
             return read
+        if self.initial is NO_READS:
+            self.initial = {}
         read = self.initial[key] = None, contents.base.read(key)
         return read
 
@@ -117,8 +135,8 @@ class Snapshot:
         """The registers that were looked at one by one: not to be changed."""
         keys = self._keys
         if keys is None:
-            keys = set(self.initial)
-            keys.update(self.reads)
+            keys = set(self.reads)
+            keys.update(self.initial)
             keys.update(self.adds)
             self._keys = keys
         return keys
@@ -126,8 +144,8 @@ class Snapshot:
     def begin_again(self) -> None:
         """As if nothing had been looked at."""
         self.changes = self._contents.changes
-        self.initial, self.reads, self.ranges = {}, {}, []
-        self.adds, self.picks = {}, NO_PICKS
+        self.initial, self.reads, self.ranges = NO_READS, {}, NO_RANGES
+        self.adds, self.picks = NO_ADDS, NO_PICKS
         self._keys = None
 
     def repeat(self, seen: Seen) -> bool:

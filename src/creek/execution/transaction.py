@@ -74,6 +74,7 @@ class Transaction:
 
     __slots__ = (
         "_adds",
+        "_name",
         "_random",
         "_readonly",
         "_reads",
@@ -86,10 +87,17 @@ class Transaction:
     )
 
     def __init__(
-        self, request: Request, view: View, readonly: bool = False, steps: int = STEPS_MAX
+        self,
+        request: Request,
+        view: View,
+        readonly: bool = False,
+        steps: int = STEPS_MAX,
+        name: str = "",
     ) -> None:
+        """`name`: of the operation, if the request asks for it by another one."""
         self._request = request
         self._view = view
+        self._name = name
         self._readonly = readonly
         self._random: RequestRandom | None = None
         self._writes: dict[Key, Any] = {}
@@ -273,10 +281,11 @@ class Transaction:
         raise OperationStopped(self._why_stopped())
 
     def _why_stopped(self) -> str:
-        return f"operation '{self._request.operation.name}' took more than {self._steps} steps"
+        name = self._name or self._request.operation.name
+        return f"operation '{name}' took more than {self._steps} steps"
 
     def _refuse_to_write(self) -> None:
-        name = self._request.operation.name
+        name = self._name or self._request.operation.name
         raise UsageError(f"operation '{name}' is declared read-only and must not write")
 
 

@@ -47,7 +47,7 @@ from creek.execution.transaction import ABSENT
 from creek.protocol.values import Key
 
 FRESH_MAX: Final = 32
-"""How many of those executed last are asked one by one what they read."""
+"""Executed and not settled: if there are no more, they are asked one by one what they read."""
 
 
 class VersionStore:
@@ -118,10 +118,10 @@ class VersionStore:
             return False
         entry.phase = Phase.EXECUTED
         entry.initial, entry.reads, entry.picks = snapshot.initial, snapshot.reads, snapshot.picks
-        entry.versions = {key: Version(entry, value) for key, value in execution.writes.items()}
+        versions = {key: Version(entry, value) for key, value in execution.writes.items()}
         for key, amount in execution.adds.items():
-            entry.versions[key] = Version(entry, amount, delta=True)
-        self._readership.add(entry, snapshot.looked_at())
+            versions[key] = Version(entry, amount, delta=True)
+        self._readership.add(entry, snapshot)
         if snapshot.ranges:
             entry.ranges = tuple(snapshot.ranges)
             for passed in entry.ranges:
@@ -130,11 +130,13 @@ class VersionStore:
             entry.adds = tuple(snapshot.adds)
             for key in entry.adds:
                 self._adders.setdefault(key, {})[entry] = None
-        if entry.versions:
-            self._insert_versions(entry)
+        if versions:
+            entry.versions = versions
+            self._insert_versions(entry, versions)
         if entry.hidden:
             self._doubt_hidden(entry)
-        self._resolve()
+        if self._doubts:
+            self._resolve()
         return True
 
     def rename(self, entry: Entry, position: Position) -> None:
@@ -306,13 +308,13 @@ class VersionStore:
 
     # --- inside -----------------------------------------------------------------------------------
 
-    def _insert_versions(self, entry: Entry) -> None:
+    def _insert_versions(self, entry: Entry, versions: dict[Key, Version]) -> None:
         contents, readership, position = self._contents, self._readership, entry.position
-        held = contents.held
-        keys = set(entry.versions)  # two sets are compared faster than anything else
+        held, of_ground = contents.held, readership.of_ground
+        keys = set(versions)  # two sets are compared faster than anything else
         contents.note_change(keys)
         fresh = readership.fresh_after(position, keys)
-        for key, version in entry.versions.items():
+        for key, version in versions.items():
             found = held.setdefault(key, version)
             if found is version:
                 version.ground = INITIAL
@@ -326,9 +328,10 @@ class VersionStore:
             else:
                 version.ground = found
                 held[key] = version
-            self._doubt_readers_of_ground(key, position, fresh)
+            if fresh or of_ground.get(key, entry) is not entry:
+                self._doubt_readers_of_ground(key, position, fresh)
         if self._adders:
-            for key in entry.versions:
+            for key in versions:
                 self._withdraw_adders(key, position)
 
     def _withdraw_adders(self, key: Key, position: Position) -> None:
@@ -403,13 +406,14 @@ class VersionStore:
 
     def _forget(self, entry: Entry) -> None:
         """What it read and wrote is no longer its own."""
-        for passed in entry.ranges:
-            self._ranges.remove(passed)
-        for key in entry.adds:
-            adders = self._adders[key]
-            adders.pop(entry, None)
-            if not adders:
-                del self._adders[key]
+        if entry.ranges or entry.adds:
+            for passed in entry.ranges:
+                self._ranges.remove(passed)
+            for key in entry.adds:
+                adders = self._adders[key]
+                adders.pop(entry, None)
+                if not adders:
+                    del self._adders[key]
         self._readership.forget(entry)
 
 

@@ -7,6 +7,7 @@ value. This module knows nothing of how requests travel or run.
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from creek.protocol.dots import Dot, Dots
 from creek.protocol.values import frozen
@@ -30,7 +31,10 @@ class Operation(msgspec.Struct, frozen=True, array_like=True):
     """By position."""
 
     def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "arguments", frozen(self.arguments))
+        given = self.arguments
+        arguments = frozen(given)
+        if arguments is not given:
+            force_setattr(self, "arguments", arguments)
 
 
 class Request(msgspec.Struct, frozen=True, array_like=True):
@@ -59,7 +63,10 @@ class Outcome(msgspec.Struct, frozen=True, array_like=True):
     """What it raised: `TypeName: message`."""
 
     def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "value", frozen(self.value))
+        given = self.value
+        value = frozen(given)
+        if value is not given:
+            force_setattr(self, "value", value)
 
     def same_as(self, other: "Outcome") -> bool:
         """Equal as they travel: 1, 1.0 and True are three answers."""

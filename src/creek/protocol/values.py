@@ -13,7 +13,7 @@ import msgspec
 
 Key: TypeAlias = str | int | tuple[str | int, ...]
 
-PLAIN = frozenset((NoneType, bool, int, float, str, bytes))
+PLAIN: Final = frozenset((NoneType, bool, int, float, str, bytes))
 DEPTH_MAX: Final = 256
 """Far more than `creek.execution.carriable` lets pass, and few enough for recursion."""
 

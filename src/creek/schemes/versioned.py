@@ -70,6 +70,8 @@ class VersionedReplica(OrderingReplica):
             return Execution(Outcome())
         snapshot = self._store.snapshot(entry.position)
         execution = self._datatype.run(task.request, snapshot)
+        if execution.seen is snapshot:
+            return execution
         return msgspec.structs.replace(execution, seen=snapshot)
 
     def completed(self, task: Task, execution: Execution, now: int) -> None:

@@ -12,6 +12,7 @@
     ├── StorageFault            the disk failed, or holds what we did not write
     │   ├── DiskFull            there is no space; goes away by itself when there is
     │   └── DiskFailed          it refused to write, for another reason
+    ├── HelperEnded             another program that is needed, such as Spark, ended too early
     └── CallFailed              a call to a live cluster has no answer (`creek.client.errors`)
 
 An operation that raises is none of these: its error is its answer (`protocol.request.Outcome`).
@@ -75,3 +76,7 @@ class DiskFull(StorageFault):
 
 class DiskFailed(StorageFault):
     """The disk refused to write, for another reason than space."""
+
+
+class HelperEnded(CreekError):
+    """Another program that is needed ended before its time. The message says what to do."""

@@ -1,6 +1,7 @@
 """A session for people: Java is found, and what goes wrong is one line."""
 
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -25,6 +26,18 @@ QUIET = """
 from creek.pipeline.spark import session
 with session("local[1]") as spark:
     print(spark.range(3).count(), spark.sparkContext.parallelize([1], 1).map(abs).collect())
+"""
+
+
+ENDING = """
+from creek.errors import HelperEnded
+from creek.pipeline.spark import session
+try:
+    with session("local[1]") as spark:
+        spark.sparkContext._gateway.proc.kill()
+        spark.range(3).count()
+except HelperEnded as error:
+    print(error)
 """
 
 
@@ -124,6 +137,16 @@ def test_why_spark_cannot_start_is_one_line() -> None:
         "creek.errors.UsageError: Spark cannot start on nonsense: Master must either be yarn or "
         "start with spark, k8s, or local"
     )
+
+
+def test_that_spark_ended_is_one_line_and_its_log_is_kept() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", ENDING], capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    told = re.match(r"Spark was ended by SIGKILL .* Its log is (\S+)\. What is done", ran.stdout)
+    assert told is not None
+    Path(told[1]).unlink()
 
 
 def test_the_heap_is_a_share_of_the_memory_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from creek.cli.bench import bench
 from creek.cli.call import call
 from creek.cli.certs import certs
 from creek.cli.check import check
-from creek.cli.exits import DISK, INTERRUPTED, PIPE_CLOSED, USAGE
+from creek.cli.exits import DISK, ILLEGAL, INTERRUPTED, PIPE_CLOSED, USAGE
 from creek.cli.export import export
 from creek.cli.fuzz import fuzz
 from creek.cli.gather import gather
@@ -33,7 +33,7 @@ from creek.cli.serve import serve
 from creek.cli.simulate import simulate
 from creek.cli.status import status
 from creek.cli.up import up
-from creek.errors import LIKELY, StorageFault, UsageError
+from creek.errors import LIKELY, HelperEnded, StorageFault, UsageError
 from creek.evaluation import how_it_runs
 
 
@@ -105,6 +105,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(error.format_message(), USAGE)
     except StorageFault as error:
         return _complain(str(error), DISK)
+    except HelperEnded as error:
+        return _complain(str(error), ILLEGAL)
     except click.Abort:
         return _complain("interrupted", INTERRUPTED)
     except (SystemExit, BrokenPipeError):  # click and rich exit when nobody reads any more
@@ -112,7 +114,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return PIPE_CLOSED
     except OSError as error:
         _silence()
-        what = error.filename or "cannot write the output"
+        broke = isinstance(error, ConnectionError)
+        what = error.filename or ("a connection broke" if broke else "cannot write the output")
         return _complain(f"{what}: {error.strerror or error}", DISK)
     return code if isinstance(code, int) else 0
 

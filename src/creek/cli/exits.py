@@ -2,7 +2,7 @@
 
 FINE = 0
 ILLEGAL = 1
-"""A checker, or the fuzzer, found something that must not be."""
+"""A checker, or the fuzzer, found something that must not be; or what was asked was not done."""
 USAGE = 2
 DISK = 3
 INTERRUPTED = 130

@@ -1,23 +1,26 @@
 """A Spark session for people: quiet, sized for the machine, and with one clear line if it fails.
 
 What the Java process says goes into a file from the moment it is started: there is nothing in it
-for a user, unless Spark cannot start, and then the line that tells why is quoted. Errors of Spark
-itself still arrive here, as exceptions.
+for a user, unless Spark cannot start, and then the line that tells why is quoted, or ends while it
+is needed, and then the file is kept. Errors of Spark itself still arrive here, as exceptions.
 """
 
+import logging
 import os
 import re
+import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import creek
-from creek.errors import UsageError
+from creek.errors import CreekError, HelperEnded, UsageError
 from creek.pipeline.java import java_home
 
 if TYPE_CHECKING:
@@ -31,6 +34,8 @@ HEAP_SHARE: Final = 4
 HEAP_MIB_MIN: Final = 1024
 HEAP_MIB_MAX: Final = 4096
 REACHED_WITHIN_S: Final = 5.0
+ENDED_WITHIN_S: Final = 5.0
+"""Of a Java process with which the connection broke, if that is because it ended."""
 INSTALL: Final = "install them with: pip install 'creek[pipeline]'"
 
 _LOGGING: Final = """\
@@ -84,12 +89,22 @@ def session(
                 spark = builder.getOrCreate()
         except Exception as error:  # noqa: BLE001 - whatever it is, a user gets one line
             raise UsageError(f"Spark cannot start on {master}: {_reason(error, chatter)}") from None
+        code: int | None = None
         try:
             if not is_local(master):
                 spark.sparkContext.addPyFile(str(_zipped(scratch)))
-            yield spark
+            with _complaints_to(chatter, spark):
+                yield spark
+        except CreekError:
+            raise
+        except Exception as error:
+            code = _ended(spark, error)
+            if code is not None:
+                raise HelperEnded(_last_words(code, chatter)) from error
+            raise
         finally:
-            spark.stop()
+            if code is None:
+                spark.stop()
 
 
 def _check_reachable(master: str) -> None:
@@ -174,13 +189,60 @@ def _chatter_to(file: Path) -> Iterator[None]:
         os.close(kept)
 
 
+@contextmanager
+def _complaints_to(file: Path, spark: "SparkSession") -> Iterator[None]:
+    """What Spark's side of this process says of a connection that broke goes to `file`, too."""
+    handler = logging.FileHandler(file)
+    logging.getLogger().addHandler(handler)
+    server: Any = getattr(spark.sparkContext, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda *_: logging.exception("a connection broke")
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
+        handler.close()
+
+
 def tasks(spark: "SparkSession") -> tuple[int, int]:
-    """How many tasks of what is going on are done, and how many there are in all."""
+    """How many tasks of what is going on are done, and how many there are in all; none, if Spark
+    has ended, of which somebody else will tell."""
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - it is optional
+
     tracker = spark.sparkContext.statusTracker()
-    found = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
+    try:
+        found = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
+    except (OSError, Py4JError):
+        return 0, 0
     stages = [stage for stage in found if stage is not None]
     done = sum(stage.numCompletedTasks for stage in stages)
     return done, sum(stage.numTasks for stage in stages)
+
+
+def _ended(spark: "SparkSession", error: Exception) -> int | None:
+    """The code with which the Java process ended, if it has."""
+    from py4j.protocol import Py4JError, Py4JJavaError  # noqa: PLC0415 - it is optional
+
+    process: subprocess.Popen[bytes] | None = getattr(spark.sparkContext._gateway, "proc", None)
+    if process is None:
+        return None
+    told_by_java = isinstance(error, Py4JJavaError)
+    if isinstance(error, ConnectionError | EOFError | Py4JError) and not told_by_java:
+        with suppress(subprocess.TimeoutExpired):
+            return process.wait(ENDED_WITHIN_S)
+    return process.poll()
+
+
+def _last_words(code: int, chatter: Path) -> str:
+    """What became of Spark, where its log is kept, and what to do."""
+    how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
+    file, name = tempfile.mkstemp(prefix="creek-spark-", suffix=".log")
+    with os.fdopen(file, "wb") as kept:
+        kept.write(chatter.read_bytes())
+    return (
+        f"Spark {how} in the middle: often there was too little memory for it. Its log is {name}. "
+        "What is done stays, and the same command does the rest"
+    )
 
 
 def _reason(error: Exception, chatter: Path) -> str:

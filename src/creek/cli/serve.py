@@ -57,7 +57,8 @@ if TYPE_CHECKING:
 @click.option(
     "--durability",
     type=click.Choice(["disk", "memory"]),
-    help="What a tentative answer waits for. A stable one waits for a majority's disks.",
+    help="What a tentative answer waits for. A stable one waits for a majority's disks. With "
+    "'memory' a crash may take back weak calls that were answered.",
 )
 @click.option("--scheme", help="The replication scheme.")
 @click.option(

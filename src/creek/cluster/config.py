@@ -72,7 +72,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     data: str = DATA
     """The folder for its journal."""
     durability: Literal["disk", "memory"] = "disk"
-    """What a tentative answer waits for; a stable one always waits for the disks of a majority."""
+    """What a tentative answer waits for; a stable one always waits for the disks of a majority.
+    `memory`: a crash may take back weak calls that were answered, also from who made them."""
     tick_ms: int = 20
     """How often it looks after what was forgotten."""
     checkpoint_every: int = 20_000

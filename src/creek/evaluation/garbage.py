@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from typing import Final
 
 THRESHOLDS: Final = (100_000, 20, 100)
-SERVING: Final = (1_000_000, 10, 10)
-"""Of a live replica: nearly all of what it makes is gone a second later, without being looked
-for."""
+SERVING: Final = (50_000, 10, 100)
+"""Of a live replica. What it makes and is not gone a moment later mostly stays for good, and is
+looked at once: so looking costs as much, however seldom it is done, but holds up the replica for as
+long as there is to look at. More than what is under way is made between two looks."""
 
 
 @contextmanager

@@ -86,6 +86,15 @@ MODULES: Final = (
     "simulation/recorder",
     "simulation/sharing",
     "simulation/trace",
+    "tpcc/base",
+    "tpcc/customers",
+    "tpcc/domain",
+    "tpcc/draws",
+    "tpcc/formulas",
+    "tpcc/inputs",
+    "tpcc/layout",
+    "tpcc/names",
+    "tpcc/population",
 )
 """What a simulation or a live replica spends its time in. Not among them: modules that define a
 `msgspec.Struct` with options, which mypyc drops (requests, messages, effects, settings, models,
@@ -100,12 +109,22 @@ OPEN: Final = (
     "CreekReplica",
     "Nothing",
     "OrderingReplica",
+    "Population",
     "SmrReplica",
     "VersionedReplica",
 )
 """Classes that others, which are not compiled, inherit from. mypyc wants to be told."""
 
-SEEN: Final = ("cluster", "errors.py", "execution", "history", "protocol", "schemes", "simulation")
+SEEN: Final = (
+    "cluster",
+    "errors.py",
+    "execution",
+    "history",
+    "protocol",
+    "schemes",
+    "simulation",
+    "tpcc",
+)
 """What mypyc reads of Creek: when nothing of it has changed, nothing is compiled again."""
 
 ROOT: Final = Path(__file__).resolve().parent.parent

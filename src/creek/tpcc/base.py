@@ -63,6 +63,8 @@ class PopulationBase:
         value = self._old.get(key)
         if value is None:
             value = self._compute(key)
+            if value is ABSENT:
+                return value  # quickly told, and there is no end of what is not there
         if len(self._young) >= GENERATION:
             self._old, self._young = self._young, {}
         self._young[key] = value

@@ -1,10 +1,11 @@
 """Finding a customer by number or by last name (clauses 2.5.2.2 and 2.6.2.2)."""
 
-from creek.execution.transaction import Transaction
+from typing import Any
+
 from creek.tpcc.layout import CUSTOMERS_NAMED
 
 
-def find_customer(tx: Transaction, w: int, d: int, customer: int | str) -> int:
+def find_customer(tx: Any, w: Any, d: Any, customer: Any) -> int:
     """The number given, or among the customers of the last name given, in the order of their first
     names, the one in the middle: of n the one at n / 2, rounded up, counted from one."""
     if type(customer) is int:

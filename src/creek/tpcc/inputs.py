@@ -63,7 +63,7 @@ def constants(seed: int, population: Population) -> Constants:
 class Inputs:
     """The stream of one client: an iterator of `Input` without end."""
 
-    def __init__(self, datatype: DataType, population: Population, seed: int, client: int) -> None:
+    def __init__(self, datatype: DataType, population: Population, seed: int, client: Any) -> None:
         if type(client) is not int or client < 0:
             raise BadValue(f"a client is a number from 0, not {client!r}")
         self._datatype = datatype
@@ -71,8 +71,8 @@ class Inputs:
         self._constants = constants(seed, population)
         generator = Random(f"tpcc inputs {seed} {client}")
         self._random = generator.random
-        self.warehouse = client % population.warehouses + 1
-        self.district = client // population.warehouses % DISTRICTS + 1
+        self.warehouse: int = client % population.warehouses + 1
+        self.district: int = client // population.warehouses % DISTRICTS + 1
         """Where the terminal stands: only Stock-Level cares."""
         self._deal: dict[str, Callable[[], tuple[Any, ...]]] = {
             "new_order": self.new_order,

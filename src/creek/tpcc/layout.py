@@ -19,6 +19,9 @@ registers are the same in both layouts, for they are no rows but ways to find th
 Each conflicts exactly where finding the row by looking at rows would: names never change; who looks
 for the last order of a customer has to know of that customer's orders; who delivers has to know of
 deliveries, and of new orders only when there is none left.
+
+What comes from clients, such as the parts of a key, is `Any` where a layout is compiled: there a
+declared type is checked, and refused in other words than the operation's own.
 """
 
 from typing import Any, Final, Protocol
@@ -103,7 +106,7 @@ class Tables:
 class WholeRow:
     __slots__ = ("_changed", "_key", "_tx", "fixed")
 
-    def __init__(self, tx: Transaction, key: Key, values: tuple[Any, ...]) -> None:
+    def __init__(self, tx: Any, key: Key, values: tuple[Any, ...]) -> None:
         self._tx = tx
         self._key = key
         self._changed: list[Any] | None = None
@@ -117,7 +120,7 @@ class WholeRow:
             self._changed = list(self.fixed)
         self._changed[column] = value
 
-    def add(self, column: int, amount: int) -> None:
+    def add(self, column: int, amount: Any) -> None:
         if self._changed is None:
             self._changed = list(self.fixed)
         self._changed[column] += amount
@@ -133,26 +136,26 @@ class WholeTable:
     def __init__(self, table: Table) -> None:
         self._name = table.name
 
-    def find(self, tx: Transaction, *key: int) -> tuple[Any, ...] | None:
+    def find(self, tx: Any, *key: Any) -> tuple[Any, ...] | None:
         found: tuple[Any, ...] | None = tx.get((self._name, *key))
         return found
 
-    def pick(self, tx: Transaction, key: tuple[int, ...], *columns: int) -> tuple[Any, ...]:
+    def pick(self, tx: Any, key: tuple[Any, ...], *columns: int) -> tuple[Any, ...]:
         found = tx.pick((self._name, *key), *columns)
         return _missing(self._name, key) if found is None else found
 
-    def value(self, tx: Transaction, column: int, *key: int) -> Any:
+    def value(self, tx: Any, column: int, *key: Any) -> Any:
         return self.pick(tx, key, column)[0]
 
-    def row(self, tx: Transaction, *key: int) -> Row:
+    def row(self, tx: Any, *key: Any) -> Row:
         register: Key = (self._name, *key)
         values = tx.get(register)
         return WholeRow(tx, register, _missing(self._name, key) if values is None else values)
 
-    def insert(self, tx: Transaction, key: tuple[int, ...], values: tuple[Any, ...]) -> None:
+    def insert(self, tx: Any, key: tuple[Any, ...], values: tuple[Any, ...]) -> None:
         tx.put((self._name, *key), values)
 
-    def delete(self, tx: Transaction, *key: int) -> None:
+    def delete(self, tx: Any, *key: Any) -> None:
         tx.delete((self._name, *key))
 
 
@@ -161,7 +164,7 @@ class SplitRow:
 
     __slots__ = ("_key", "_table", "_tx")
 
-    def __init__(self, tx: Transaction, table: "SplitTable", key: tuple[int, ...]) -> None:
+    def __init__(self, tx: Any, table: "SplitTable", key: tuple[Any, ...]) -> None:
         self._tx = tx
         self._table = table
         self._key = key
@@ -177,7 +180,7 @@ class SplitRow:
     def set(self, column: int, value: Any) -> None:
         self._tx.put((self._table.columns[column], *self._key), value)
 
-    def add(self, column: int, amount: int) -> None:
+    def add(self, column: int, amount: Any) -> None:
         self._tx.add((self._table.columns[column], *self._key), amount)
 
     def save(self) -> None:
@@ -192,32 +195,32 @@ class SplitTable:
         self._fixed = len(table.fixed)
         self.columns = table.columns
 
-    def find(self, tx: Transaction, *key: int) -> tuple[Any, ...] | None:
+    def find(self, tx: Any, *key: Any) -> tuple[Any, ...] | None:
         found: tuple[Any, ...] | None = tx.get((self.name, *key))
         return found
 
-    def pick(self, tx: Transaction, key: tuple[int, ...], *columns: int) -> tuple[Any, ...]:
+    def pick(self, tx: Any, key: tuple[Any, ...], *columns: int) -> tuple[Any, ...]:
         found = tx.pick((self.name, *key), *columns)
         return _missing(self.name, key) if found is None else found
 
-    def value(self, tx: Transaction, column: int, *key: int) -> Any:
+    def value(self, tx: Any, column: int, *key: Any) -> Any:
         found = tx.get((self.columns[column], *key))
         return _missing(self.name, key) if found is None else found
 
-    def row(self, tx: Transaction, *key: int) -> Row:
+    def row(self, tx: Any, *key: Any) -> Row:
         return SplitRow(tx, self, key)
 
-    def insert(self, tx: Transaction, key: tuple[int, ...], values: tuple[Any, ...]) -> None:
+    def insert(self, tx: Any, key: tuple[Any, ...], values: tuple[Any, ...]) -> None:
         tx.put((self.name, *key), values[: self._fixed])
         for column in range(self._fixed, len(values)):
             if values[column] is not None:
                 tx.put((self.columns[column], *key), values[column])
 
-    def delete(self, tx: Transaction, *key: int) -> None:
+    def delete(self, tx: Any, *key: Any) -> None:
         tx.delete((self.name, *key))
         for column in self.columns[self._fixed :]:
             tx.delete((column, *key))
 
 
-def _missing(name: str, key: tuple[int, ...]) -> tuple[Any, ...]:
+def _missing(name: str, key: tuple[Any, ...]) -> tuple[Any, ...]:
     raise LookupError(f"there is no {name} {', '.join(map(str, key))}")

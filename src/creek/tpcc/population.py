@@ -9,7 +9,7 @@ arrays, and only so many districts' are kept; everything else is as cheap to com
 from array import array
 from bisect import bisect_left
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from creek.errors import BadValue
 from creek.tpcc.draws import Pools, Scalars
@@ -23,7 +23,7 @@ DISTRICTS_KEPT: Final = 4_096
 """About 30 kB each."""
 
 
-def check(seed: int, warehouses: int) -> None:
+def check(seed: Any, warehouses: Any) -> None:
     """Is there such a population? Otherwise `BadValue`."""
     if type(warehouses) is not int or not 1 <= warehouses <= WAREHOUSES_MAX:
         raise BadValue(f"there are from 1 to {WAREHOUSES_MAX} warehouses, not {warehouses!r}")
@@ -32,10 +32,10 @@ def check(seed: int, warehouses: int) -> None:
 
 
 class Population:
-    def __init__(self, seed: int, warehouses: int) -> None:
+    def __init__(self, seed: Any, warehouses: Any) -> None:
         check(seed, warehouses)
-        self.seed = seed
-        self.warehouses = warehouses
+        self.seed: int = seed
+        self.warehouses: int = warehouses
         self.pools = Pools(seed)
         self._formulas = Formulas(seed, Scalars(self.pools))
         self.warehouse = self._formulas.warehouse

@@ -17,7 +17,7 @@ from creek.client import Database, NotDone, OperationFailed, Unknown, connect
 TIMEOUT_S = 10.0
 HERE = ("127.0.0.1:7100",)
 """Where `creek up` has its first replica."""
-REFUSED_S = 3.0
+REFUSED_S = 5.0
 """How long is looked for a cluster where nobody listens: it may be about to start."""
 TELL_S = 0.3
 """After so long it is told that nobody has answered yet."""
@@ -99,7 +99,7 @@ async def connected(
     addresses: tuple[str, ...], token: str, authority: str | None, timeout: float
 ) -> AsyncIterator[Database]:
     """Who has to wait for it is told why."""
-    told = f"creek: nobody answers at {', '.join(addresses)} yet: trying again ..."
+    told = f"creek: nobody answers at {', '.join(addresses)} yet: trying again for some seconds"
     telling = asyncio.get_running_loop().call_later(TELL_S, partial(click.echo, told, err=True))
     try:
         async with connect(

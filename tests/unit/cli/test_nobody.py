@@ -76,5 +76,5 @@ def test_who_waits_is_told_that_nobody_has_answered_yet(
     assert main(["call", "get", "a", "--at", f"127.0.0.1:{port}"]) == 1
 
     told, ended = capsys.readouterr().err.splitlines()
-    assert told == f"creek: nobody answers at 127.0.0.1:{port} yet: trying again ..."
+    assert told == f"creek: nobody answers at 127.0.0.1:{port} yet: trying again for some seconds"
     assert ended.startswith("creek: it was not done: ")

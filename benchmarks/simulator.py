@@ -85,6 +85,9 @@ class Recorded:
         self._note(Input.COMPLETED, task.number, now)
         self._replica.completed(task, execution, now)
 
+    def take_tasks(self) -> tuple[Task, ...]:
+        return self._replica.take_tasks()
+
     def take_effects(self) -> Effects:
         effects = self._replica.take_effects()
         self._note(Input.TAKE)

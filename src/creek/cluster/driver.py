@@ -10,7 +10,8 @@ Rules it keeps, as `creek.protocol.effects` asks:
 - Inputs that come in one turn of the loop have their effects taken together. That is as if they had
   been taken one by one: each kind stays in order, and what leaves, leaves after the records.
 - Tasks are run by an `Executor`, which may use the replica in another thread: whatever else uses it
-  holds the executor's gate.
+  holds the executor's gate. When one is completed the next is asked for at once, and what came of
+  the first is carried out with what comes of others.
 - Images and snapshots are drawn in turns of their own; an image is written beside the records that
   come after it, and nothing waits for it.
 - What the replica raises, unless it refuses what it is asked, is a bug: it takes no further part.
@@ -151,6 +152,7 @@ class Driver:
     def _completed(self, task: Task, execution: Execution) -> None:
         if not self._halted:
             self._step(self.replica.completed, task, execution, now_us())
+            self._submit(self._step(self.replica.take_tasks))
             if self.executor.waiting():
                 self._soon()
             else:
@@ -221,10 +223,13 @@ class Driver:
             self._drawings.snapshot(draft, self._end)
         if effects.send or effects.respond:
             self._let_go(effects.send, effects.respond)
-        if effects.tasks:
+        self._submit(effects.tasks)
+
+    def _submit(self, tasks: tuple[Task, ...]) -> None:
+        if tasks:
             if self.on_tasks is not None:
-                self.on_tasks(effects.tasks)
-            self.executor.submit(effects.tasks)
+                self.on_tasks(tasks)
+            self.executor.submit(tasks)
 
     def _append(self, effects: Effects) -> None:
         hurry = bool(effects.send or effects.respond or effects.snapshots)

@@ -72,9 +72,11 @@ NOOP_TICKS: Final = 5
 the loop, so it should not be much."""
 WINDOW: Final = 8
 """Instances of consensus under way at once: with fewer, each decides more, and costs as much."""
-HANDED_OUT_MAX: Final = 64
-"""Tasks that are handed out before the first of them is completed: they are run one by one, and
-what comes of them is carried out together."""
+HANDED_OUT_MAX: Final = 1
+"""Tasks that are handed out before the first of them is completed. They are run one by one, and
+each is better chosen late: one that has to be executed before others may have come meanwhile."""
+HANDED_OUT_TO_THREAD_MAX: Final = 64
+"""The same, for a thread that should not wait for the loop between two of them."""
 WATCH_S: Final = 0.25
 """Between two looks for what its log should tell."""
 
@@ -101,7 +103,9 @@ class Server:
             drafts=1,
             noop_ticks=NOOP_TICKS,
             window=WINDOW,
-            parallelism=HANDED_OUT_MAX,
+            parallelism=HANDED_OUT_MAX
+            if config.execution == "inline"
+            else HANDED_OUT_TO_THREAD_MAX,
             begin_anew=int(not config.fresh),
         ).changed_to(configuration)
         self.digests = Digests(config.replica, configuration.numbers)

@@ -31,6 +31,11 @@ class Outbox:
         self.images: list[ImageDraft] = []
         self.snapshots: list[SnapshotDraft] = []
 
+    def take_tasks(self) -> tuple[Task, ...]:
+        """Nothing but these."""
+        tasks, self.tasks = tuple(self.tasks), []
+        return tasks
+
     def take(self) -> Effects:
         if not (
             self.records

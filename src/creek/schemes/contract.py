@@ -51,6 +51,10 @@ class Replica(Protocol):
 
     def completed(self, task: Task, execution: Execution, now: int) -> None: ...
 
+    def take_tasks(self) -> tuple[Task, ...]:
+        """Before the other effects: for a driver that has time for one more, and carries out the
+        rest with what comes of it."""
+
     def take_effects(self) -> Effects: ...
 
     def has(self, id: Dot) -> bool:

@@ -34,6 +34,7 @@ from creek.protocol.effects import (
     Observed,
     RbDelivered,
     Response,
+    Task,
 )
 from creek.protocol.members import MEMBERS, Configuration
 from creek.protocol.messages import Checkpoint, Message, Record
@@ -192,6 +193,9 @@ class OrderingReplica(ABC):
         self._stabilise(now)
         self._forget_told()
         self._proceed()
+
+    def take_tasks(self) -> tuple[Task, ...]:
+        return self._outbox.take_tasks()
 
     def take_effects(self) -> Effects:
         return self._outbox.take()

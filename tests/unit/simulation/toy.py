@@ -94,6 +94,9 @@ class ToyReplica:
                     Response(request.id, session, kind, Outcome(self._executed))
                 )
 
+    def take_tasks(self) -> tuple[Task, ...]:
+        return self._outbox.take_tasks()
+
     def take_effects(self) -> Effects:
         return self._outbox.take()
 

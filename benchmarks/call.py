@@ -13,7 +13,7 @@ import asyncio
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
 from typing import Any, Final, cast
 
@@ -76,10 +76,13 @@ class Disk:
     def hurry(self) -> None:
         pass
 
+    def append_image(self, pieces: Iterable[bytes]) -> int:
+        raise NotImplementedError
+
     def leave_room(self) -> Room:
         raise NotImplementedError
 
-    def put_image(self, room: Room, pieces: Sequence[bytes], over: Callable[[], None]) -> None:
+    def put_image(self, room: Room, pieces: Iterable[bytes], over: Callable[[], None]) -> None:
         raise NotImplementedError
 
 

@@ -17,6 +17,7 @@ from benchmarks import shop
 from benchmarks.measuring import Timed, ratio
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
+from creek.execution.arrivals import Arrivals
 from creek.execution.datatype import DataType
 from creek.execution.entries import Entry, committed_position, tentative_position
 from creek.execution.transaction import Transaction
@@ -58,7 +59,9 @@ class Versioned:
     ) -> None:
         self.datatype = datatype
         self.store = VersionStore()
-        self.store.load(tuple(state.items()))
+        arrived = Arrivals(datatype.base, digested=False)
+        arrived.add(tuple(state.items()), ())
+        self.store.load(arrived)
         self.answers: list[Any] = []
         self._executed: deque[Entry] = deque()
         self._settled = 0

@@ -16,7 +16,7 @@ from creek.datatypes import DATATYPES, SAMPLES
 from creek.execution.execution import Execution
 from creek.execution.keys import Place
 from creek.protocol.dots import Dot
-from creek.protocol.drafts import Draft
+from creek.protocol.drafts import Brought, Draft, Given, Intake
 from creek.protocol.effects import Effects, Task
 from creek.protocol.members import Configuration
 from creek.protocol.messages import Message, Record, decode_message, encode
@@ -67,7 +67,11 @@ class Recorded:
         self._note(Input.INVOKE, operation, strong, session, now)
         return self._replica.invoke(operation, strong, session, now)
 
-    def receive(self, message: Message, sender: int, now: int) -> None:
+    def intake(self) -> Intake:
+        raise NotImplementedError("nobody is behind in this scenario")
+
+    def receive(self, message: Given, sender: int, now: int) -> None:
+        assert not isinstance(message, Brought)
         self._note(Input.RECEIVE, message, sender, now)
         self._recording.received.append(encode(message))
         self._replica.receive(message, sender, now)

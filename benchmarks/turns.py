@@ -1,8 +1,11 @@
-"""A replica that writes down a large state: for how long its loop does nothing else.
+"""A replica that writes down a large state, or is brought one: for how long its loop does nothing
+else.
 
 One replica in this process, with real disk, begins with so many registers, draws an image of them
-and puts it on disk, while a client goes on calling. The loop beats as often as it can; the longest
-time between two beats is its longest turn, whatever else the machine does meanwhile.
+and puts it on disk, while a client goes on calling. Of two others one begins with as many registers
+of before, is brought those of the other, and has them on its disk. The loop beats as often as it
+can; the longest time between two beats is its longest turn, whatever else the machine does
+meanwhile.
 """
 
 import asyncio
@@ -26,6 +29,8 @@ from creek.protocol.messages import Ballot, Checkpoint, Image
 from creek.schemes.ordering import OrderingReplica
 
 REGISTERS: Final = 200_000
+AHEAD: Final = 5
+"""Instances of consensus that the replica which brings its state has seen, and one more."""
 BAR_MS: Final = 20.0
 """A tenth of the time after which a leader is suspected."""
 
@@ -51,9 +56,10 @@ class Beats:
             self._loop.call_soon(self._beat)
 
 
-def _begin_with(folder: Path, registers: int) -> None:
-    state = tuple((f"key {each:09}", "x" * 32) for each in range(registers))
-    checkpoint = Checkpoint(1, 0, Dots(), 1, state, ())
+def _begin_with(folder: Path, registers: int, instance: int = 1) -> None:
+    state = tuple((f"key {each:09}", (instance, "x" * 32)) for each in range(registers))
+    ids = Dots({0: (1, instance)}) if instance > 1 else Dots()
+    checkpoint = Checkpoint(instance, ids.count(), ids, 1, state, ())
     journal = Journal(folder)
     journal.open()
     journal.append((Image(checkpoint, Ballot(1, 0), (), (), ()),))
@@ -85,6 +91,39 @@ async def _longest_turn_s(folder: Path) -> float:
     return beats.longest_s
 
 
+async def _longest_turn_when_brought_s(folder: Path) -> float:
+    peers = {each: f"127.0.0.1:{free_port()}" for each in range(2)}
+    ahead, behind = (
+        Server(
+            ServerConfig(
+                replica=each,
+                members=peers,
+                clients=f"127.0.0.1:{free_port()}",
+                data=str(folder / str(each)),
+            )
+        )
+        for each in range(2)
+    )
+    await behind.start()
+    await ahead.start()
+    replica = behind.driver.replica
+    assert isinstance(replica, OrderingReplica)
+    beats = Beats()
+    while replica.settled_instance() < AHEAD or behind.journal.durable < behind.journal.end:
+        await asyncio.sleep(0.01)
+    beats.stop()
+    await behind.stop()
+    await ahead.stop()
+    return beats.longest_s
+
+
+def _brought_s(runner: asyncio.Runner) -> float:
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as made:
+        _begin_with(Path(made) / "0", REGISTERS, AHEAD)
+        _begin_with(Path(made) / "1", REGISTERS)
+        return runner.run(_longest_turn_when_brought_s(Path(made)))
+
+
 def measure(scale: Scale) -> Iterator[Result]:
     with (
         tempfile.TemporaryDirectory(dir=Path.cwd()) as made,
@@ -94,6 +133,15 @@ def measure(scale: Scale) -> Iterator[Result]:
         folder = Path(made)
         _begin_with(folder, REGISTERS)
         longest_s = min(runner.run(_longest_turn_s(folder)) for _ in range(scale.repeats))
+        brought_s = min(_brought_s(runner) for _ in range(scale.repeats))
+    yield Result(
+        what=f"longest turn of the loop, {REGISTERS:,} registers brought",
+        explanation="While a replica is brought the state of another one, and puts it on disk in "
+        "place of its own, its loop is held up for so long at most.",
+        value=brought_s * 1000,
+        unit="ms",
+        bar=BAR_MS,
+    )
     yield Result(
         what=f"longest turn of the loop, {REGISTERS:,} registers",
         explanation="While a replica draws an image of its state and puts it on disk, and calls go "

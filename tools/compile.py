@@ -38,6 +38,7 @@ MODULES: Final = (
     "cluster/traffic",
     "cluster/waiting",
     "cluster/watchdog",
+    "execution/arrivals",
     "execution/base",
     "execution/carriable",
     "execution/chains",

@@ -12,6 +12,7 @@ from creek.execution.keys import FIRST_PLACE, LAST_PLACE
 from creek.execution.versions import VersionStore
 from tests.cluster import slow
 from tests.cluster.house import PATIENCE_S, House, house
+from tests.unit.execution.shelf import arrived
 
 SLOW = "tests.cluster.slow:slow"
 
@@ -142,7 +143,7 @@ def test_an_operation_that_broke_in_a_thread_stops_the_replica(tmp_path: Path) -
 def test_a_scan_from_outside_finds_what_one_from_inside_does(reverse: bool) -> None:
     numbers = random.Random(1).sample(range(10_000), 300)
     store = VersionStore()
-    store.load(tuple((("key", number), number) for number in numbers))
+    store.load(arrived(*((("key", number), number) for number in numbers)))
     position = (10, 0, 0, 0)
     inside = list(store.snapshot(position).keys(FIRST_PLACE, LAST_PLACE, reverse))
     view = GuardedView(store.snapshot(position), Gate())

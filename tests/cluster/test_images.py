@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+from creek.cluster.journal import Journal
+from creek.protocol.messages import Image
 from creek.protocol.probes import Probe
 from tests.cluster.house import PATIENCE_S, House, house, run
 
@@ -51,5 +53,15 @@ def test_a_replica_that_lost_its_disk_gets_the_state_in_parts(tmp_path: Path) ->
             assert states[0] == states[1] == states[2]
             assert len(states[0]) >= 600
             assert cluster.servers[2].driver.replica.probes.counts[Probe.SNAPSHOT_INSTALLED] >= 1
+            await cluster.stop(2)
+            journal = Journal(tmp_path / "2")
+            found = journal.open()
+            journal.close()
+            brought = [record for record in found if isinstance(record, Image)]
+            assert len(brought[0].checkpoint.state) >= 600, "what was brought is on its disk"
+            await cluster.start(2)
+            await cluster.until_connected()
+            await cluster.until_settled()
+            assert cluster.servers[2].driver.replica.state() == states[2]
 
     run(story())

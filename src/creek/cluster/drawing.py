@@ -6,7 +6,7 @@ one comes is worth nothing any more, and so is a snapshot for the same replica.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Final, NamedTuple, Protocol
 
@@ -23,7 +23,7 @@ TURN_BYTES: Final = 128 * 1024
 class Album(Protocol):
     """Where images are kept."""
 
-    def put_image(self, room: Room, pieces: Sequence[bytes], over: Callable[[], None]) -> None: ...
+    def put_image(self, room: Room, pieces: Iterable[bytes], over: Callable[[], None]) -> None: ...
 
 
 class _Drawing(NamedTuple):

@@ -13,7 +13,8 @@ Rules it keeps, as `creek.protocol.effects` asks:
   holds the executor's gate. When one is completed the next is asked for at once, and what came of
   the first is carried out with what comes of others.
 - Images and snapshots are drawn in turns of their own; an image is written beside the records that
-  come after it, and nothing waits for it.
+  come after it, and nothing waits for it. But one of a state that was brought is drawn already: all
+  that comes after it waits for it, as for any record.
 - What the replica raises, unless it refuses what it is asked, is a bug: it takes no further part.
 
 A replica whose disk fails takes no further part until it works again: for the others it is as if
@@ -34,7 +35,7 @@ from creek.cluster.recorder import Recorder, steady_us
 from creek.errors import CreekError, StorageFault
 from creek.execution.execution import Execution
 from creek.protocol.dots import Dot
-from creek.protocol.drafts import Draft, ImageDraft
+from creek.protocol.drafts import Draft, DrawnImage, Given, ImageDraft
 from creek.protocol.effects import Digest, Effects, Event, Kind, Response, Send, Task
 from creek.protocol.leaving import Proposals, needed
 from creek.protocol.messages import Cast, Message, Record
@@ -57,9 +58,11 @@ class Log(Protocol):
 
     def hurry(self) -> None: ...
 
+    def append_image(self, pieces: Iterable[bytes]) -> int: ...
+
     def leave_room(self) -> Room: ...
 
-    def put_image(self, room: Room, pieces: Sequence[bytes], over: Callable[[], None]) -> None: ...
+    def put_image(self, room: Room, pieces: Iterable[bytes], over: Callable[[], None]) -> None: ...
 
 
 class _Held(NamedTuple):
@@ -134,7 +137,7 @@ class Driver:
         self._soon()
         return id
 
-    def receive(self, message: Message, sender: int) -> None:
+    def receive(self, message: Given, sender: int) -> None:
         if self._journal.failed is None and not self._halted:
             self._step(self.replica.receive, message, sender, now_us())
             self._soon()
@@ -242,12 +245,17 @@ class Driver:
             self._answers_after = self._end + count
         self._end = self._journal.append(effects.persist, hurry)
 
-    def _append_around(self, images: Sequence[ImageDraft], records: Sequence[Record]) -> None:
+    def _append_around(
+        self, images: Sequence[ImageDraft | DrawnImage], records: Sequence[Record]
+    ) -> None:
         done = 0
         for draft in images:
             if done < draft.after:
                 self._journal.append(records[done : draft.after])
                 done = draft.after
+            if isinstance(draft, DrawnImage):
+                self._end = self._journal.append_image(draft.pieces())
+                continue
             room = self._journal.leave_room()
             self._end = room.position + 1
             self._drawings.image(draft, room)

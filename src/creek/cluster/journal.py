@@ -25,7 +25,7 @@ import threading
 import traceback
 from asyncio import AbstractEventLoop
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -62,7 +62,7 @@ class Room:
 class _Group:
     """Records that are made durable together."""
 
-    __slots__ = ("first", "image", "payloads", "room", "size")
+    __slots__ = ("first", "image", "path", "payloads", "pieces", "room", "size")
 
     def __init__(self, first: int, image: bool, room: Room | None = None) -> None:
         self.first = first
@@ -70,6 +70,10 @@ class _Group:
         self.room = room
         """None of them: where they would be, an image comes later."""
         self.payloads: list[bytes] = []
+        self.pieces: Iterable[bytes] | None = None
+        """What makes up an image that is the only record of the group."""
+        self.path: Path | None = None
+        """Where that image is, once it is written."""
         self.size = 0
 
 
@@ -132,7 +136,7 @@ class Journal:
         more."""
         self._done: queue.SimpleQueue[_Done] = queue.SimpleQueue()
         self._image_thread: threading.Thread | None = None
-        self._drawn: queue.SimpleQueue[tuple[Room, Sequence[bytes], Callable[[], None]] | None]
+        self._drawn: queue.SimpleQueue[tuple[Room, Iterable[bytes], Callable[[], None]] | None]
         self._drawn = queue.SimpleQueue()
         """Images that are to be written; None: there are no more."""
         self.end = 0
@@ -230,6 +234,17 @@ class Journal:
         if self._worker is not None and not self._writing and self._writable():
             self._begin()
 
+    def append_image(self, pieces: Iterable[bytes]) -> int:
+        """An image that is a record like others, encoded: in pieces, which are made by the thread
+        that writes them. Answers with the position behind it."""
+        self._check_open()
+        group = _Group(self.end, True)
+        group.pieces = pieces
+        self._waiting.append(group)
+        self.end += 1
+        self.hurry()
+        return self.end
+
     def leave_room(self) -> Room:
         """For an image of everything appended so far. It counts as a record that is durable."""
         self._check_open()
@@ -240,10 +255,10 @@ class Journal:
         return room
 
     def put_image(
-        self, room: Room, pieces: Sequence[bytes], over: Callable[[], None] = _nothing
+        self, room: Room, pieces: Iterable[bytes], over: Callable[[], None] = _nothing
     ) -> None:
-        """The image that room was left for: encoded, in pieces. `over` is called when it is there,
-        or when it will never be."""
+        """The image that room was left for: encoded, in pieces, which are made by the thread that
+        writes them. `over` is called when it is there, or when it will never be."""
         if self._image_thread is None:
             self._write_all()
             self._write_image(room, pieces, over)
@@ -300,7 +315,7 @@ class Journal:
         group = self._waiting.popleft()
         self._sealed = False
         self.failed = None
-        self.durable = group.first + (len(group.payloads) if group.room is None else 1)
+        self.durable = group.first + (len(group.payloads) or 1)
         self.pending_bytes -= group.size
         self.syncs += group.room is None
         if self._worker is not None and self._waiting and self._waiting[0].first < self._wanted:
@@ -340,13 +355,20 @@ class Journal:
         self._done.put(_Done(fault))
         if self._worker is not None:
             self._tell(self._collect)
-        if to_do.image and fault is None:
+        if to_do.path is not None:
+            self._writer.add_image(to_do.path)
+        elif to_do.image and fault is None:
             self._writer.forget_older()
         return True
 
     def _write(self, group: _Group) -> None:
         room = group.room
-        if room is None:
+        if group.pieces is not None:
+            group.pieces = pieces = list(group.pieces)  # perhaps it is tried again
+            number = self._writer.leave_room()
+            calls, first = self._calls, group.first
+            group.path = write_image(self._directory, calls, number, first, pieces, lambda: True)
+        elif room is None:
             self._writer.write(group.first, group.payloads, group.size, group.image)
         else:
             room.number = self._writer.leave_room()
@@ -356,7 +378,7 @@ class Journal:
         while (drawn := self._drawn.get()) is not None:
             self._write_image(*drawn)
 
-    def _write_image(self, room: Room, pieces: Sequence[bytes], over: Callable[[], None]) -> None:
+    def _write_image(self, room: Room, pieces: Iterable[bytes], over: Callable[[], None]) -> None:
         try:
             if self._worker is not None:
                 room.ready.wait()

@@ -1,10 +1,12 @@
 """A connection that another replica dialled to us: it says hello, then the protocol's messages."""
 
 import asyncio
+from collections import deque
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, cast
 
 from creek.cluster.frames import Frames
-from creek.cluster.parts import Assembly
+from creek.cluster.parts import Assembly, give_up
 from creek.cluster.silence import notice_silence
 from creek.cluster.wire import (
     PEER_FRAME_MAX,
@@ -16,6 +18,7 @@ from creek.cluster.wire import (
     peer_hello,
 )
 from creek.errors import MalformedMessage
+from creek.protocol.drafts import Brought
 from creek.protocol.messages import Snapshot
 
 if TYPE_CHECKING:
@@ -33,10 +36,13 @@ class Listener:
     def __init__(self, peers: "Peers") -> None:
         self._peers = peers
         self._frames = Frames(HELLO_BYTES_MAX)
-        self._assembly = Assembly()
+        self._assembly = Assembly(peers.intake)
         self._transport: asyncio.Transport | None = None
         self._silence = asyncio.get_running_loop().call_later(HELLO_S, self._leave_silent)
         self.sender: int | None = None
+        self._data: deque[bytes] = deque()
+        """What came while it was paused, or just now."""
+        self._is_paused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
@@ -45,18 +51,44 @@ class Listener:
         self._transport.write(frame_of(self._peers.hello))
 
     def data_received(self, data: bytes) -> None:
+        self._data.append(data)
+        if not self._is_paused:
+            self._hear_all(self._payloads())
+
+    def _payloads(self) -> Iterator[bytes]:
+        while self._data:
+            yield from self._frames.feed(self._data.popleft())
+
+    def _hear_all(self, payloads: Iterator[bytes]) -> None:
         try:
-            for payload in self._frames.feed(data):
+            for payload in payloads:
                 if self._transport is None or self._transport.is_closing():
                     return
                 if self.sender is None:
                     hello = peer_hello(payload)
                     self._greet(hello)
-                else:
-                    self._hear(from_peer(payload), self.sender)
+                    continue
+                message = from_peer(payload)
+                self._hear(message, self.sender)
+                if isinstance(message, Part):
+                    self._pause(payloads)
+                    return
         except MalformedMessage:
             self._peers.count("malformed")
             self.close()
+
+    def _pause(self, payloads: Iterator[bytes]) -> None:
+        """To take in a part takes a while: what comes behind it is heard in another turn."""
+        self._is_paused = True
+        if self._transport is not None:
+            self._transport.pause_reading()
+        asyncio.get_running_loop().call_soon(self._go_on, payloads)
+
+    def _go_on(self, payloads: Iterator[bytes]) -> None:
+        self._is_paused = False
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+            self._hear_all(payloads)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._silence.cancel()
@@ -79,7 +111,10 @@ class Listener:
         if isinstance(message, Part):
             self._assembly.add(message)
         elif isinstance(message, Snapshot):
-            self._peers.receive(self._assembly.whole(message), sender)
+            whole = self._assembly.whole(message)
+            self._peers.receive(whole, sender)
+            if isinstance(whole, Brought):
+                give_up(whole.intake)
         else:
             self._peers.receive(message, sender)
 

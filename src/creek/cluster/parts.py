@@ -1,23 +1,28 @@
 """Snapshots on their way from one replica to another: in parts, with other messages between them.
 
 The sender has a part leave only when what it wrote before has mostly left, so that a heartbeat
-never waits behind more than a part. The receiver puts the parts together; a connection that breaks
-takes them with it, and what comes on the next one begins anew.
+never waits behind more than a part. The receiver takes in each part as it comes, so that little is
+left to do with the last; a connection that breaks takes them with it, and what comes on the next
+one begins anew.
 """
 
-from collections.abc import Iterator
+import asyncio
+import gc
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import msgspec
 
-from creek.cluster.drawing import DrawnSnapshot
+from creek.cluster.drawing import REGISTERS_MAX, DrawnSnapshot
 from creek.cluster.wire import PEER_FRAME_MAX, Part, frame_of, framed
 from creek.errors import MalformedMessage
-from creek.protocol.drafts import Array, array_head
-from creek.protocol.messages import Checkpoint, Snapshot
+from creek.protocol.drafts import Array, Brought, Intake, array_head
+from creek.protocol.members import REGISTER
+from creek.protocol.messages import Snapshot
 from creek.protocol.values import Key
 
-PART_BYTES: Final = 256 * 1024
+PART_BYTES: Final = 32 * 1024
+"""More or less; the receiver takes in one in a turn of its loop."""
 REGISTERS_MOST: Final = 2**28
 """Of one snapshot."""
 
@@ -66,34 +71,47 @@ def _gathered(array: Array) -> Iterator[tuple[int, list[bytes]]]:
 
 
 class Assembly:
-    """The parts that came on one connection."""
+    """The parts that came on one connection: their registers are taken in as they come."""
 
-    __slots__ = ("_deleted", "_held", "_left")
+    __slots__ = ("_begin", "_deleted", "_held", "_intake", "_left", "_members")
 
-    def __init__(self) -> None:
-        self._held: list[tuple[Key, Any]] = []
-        self._deleted: list[Key] = []
+    def __init__(self, begin: Callable[[], Intake]) -> None:
+        self._begin = begin
+        self._intake: Intake | None = None
+        self._held, self._deleted = Array(), Array()
+        self._members: tuple[tuple[Key, Any], ...] = ()
         self._left = 0
 
     def add(self, part: Part) -> None:
-        before, count = len(self._held) + len(self._deleted), len(part.held) + len(part.deleted)
+        before, count = self._held.count + self._deleted.count, len(part.held) + len(part.deleted)
         if part.before != before or (before and part.left + count != self._left):
             raise MalformedMessage("parts of a snapshot that do not belong together")
         if before + count + part.left > REGISTERS_MOST:
             raise MalformedMessage("parts of a snapshot that is too large")
-        self._held += part.held
-        self._deleted += part.deleted
+        if self._intake is None:
+            self._intake = self._begin()
+        self._intake.add(part.held, part.deleted)
+        self._held.extend(part.held)
+        self._deleted.extend(part.deleted)
+        self._members += tuple([item for item in part.held if item[0] == REGISTER])
         self._left = part.left
+        # They stay: to look for garbage among ever more of them would hold up the loop.
+        gc.freeze()
 
-    def whole(self, snapshot: Snapshot) -> Snapshot:
+    def whole(self, snapshot: Snapshot) -> Snapshot | Brought:
         """With the registers that came before it."""
         if self._left:
             raise MalformedMessage("a snapshot before its last part")
-        if not self._held and not self._deleted:
+        intake, self._intake = self._intake, None
+        if intake is None:
             return snapshot
-        held, deleted = tuple(self._held), tuple(self._deleted)
-        self._held, self._deleted = [], []
-        checkpoint: Checkpoint = msgspec.structs.replace(snapshot.checkpoint, deleted=deleted)
-        # As it came in parts, it is frozen: to look at all of it again would hold up the loop.
-        msgspec.structs.force_setattr(checkpoint, "state", held)
-        return Snapshot(checkpoint)
+        checkpoint = msgspec.structs.replace(snapshot.checkpoint, state=self._members)
+        whole = Brought(checkpoint, intake, self._held, self._deleted)
+        self._held, self._deleted, self._members = Array(), Array(), ()
+        return whole
+
+
+def give_up(intake: Intake) -> None:
+    """Whatever is left in there is not wanted: a few registers in a turn of the loop."""
+    if intake.give_up(REGISTERS_MAX):
+        asyncio.get_running_loop().call_soon(give_up, intake)

@@ -34,6 +34,7 @@ from creek.cluster.wire import (
     common_version,
 )
 from creek.errors import MalformedMessage
+from creek.protocol.drafts import Brought, Intake
 
 PAUSE_MIN_S: Final = 0.05
 PAUSE_MAX_S: Final = 2.0
@@ -44,14 +45,15 @@ STRANGERS_MAX: Final = 8
 
 
 class Peers:
-    """All of them; `receive` is called for what they say, `count` for what went wrong, `spawn` for
-    what is done all the time."""
+    """All of them; `receive` is called for what they say, `intake` where one brings a state,
+    `count` for what went wrong, `spawn` for what is done all the time."""
 
     def __init__(
         self,
         hello: PeerHello,
         addresses: dict[int, tuple[str, int]],
-        receive: Callable[[Heard, int], None],
+        receive: Callable[[Heard | Brought, int], None],
+        intake: Callable[[], Intake],
         count: Callable[[str], None],
         spawn: Spawn,
         secured: ssl.SSLContext | None = None,
@@ -60,6 +62,7 @@ class Peers:
         self.hello = hello
         self.log = log
         self.receive = receive
+        self.intake = intake
         self.count = count
         self.spawn = spawn
         self._secured = secured

@@ -5,7 +5,7 @@ What it leaves behind at any moment, however it is interrupted, is what `segment
 
 import os
 from bisect import insort
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -199,7 +199,7 @@ def write_image(
     calls: Calls,
     number: int,
     position: int,
-    pieces: Sequence[bytes],
+    pieces: Iterable[bytes],
     is_wanted: Callable[[], bool],
 ) -> Path | None:
     """Make an image durable, for which room was left, beside what else is written. None if it was

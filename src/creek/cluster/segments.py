@@ -22,7 +22,7 @@ That bytes which are on disk stay there while others are written beside them is 
 
 import gc
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -124,7 +124,7 @@ def group_bytes_of(first: int, salt: int, payloads: Sequence[bytes]) -> bytes:
     return b"".join(group_pieces_of(first, salt, len(payloads), payloads))
 
 
-def group_pieces_of(first: int, salt: int, count: int, pieces: Sequence[bytes]) -> list[bytes]:
+def group_pieces_of(first: int, salt: int, count: int, pieces: Iterable[bytes]) -> list[bytes]:
     """A group of so many records, which come in any number of pieces."""
     body = [_ARRAY.pack(_ARRAY_TAG, count), *pieces]
     length, checksum = 0, salt

@@ -57,6 +57,7 @@ from creek.cluster.wire import WIRE_OLDEST, WIRE_VERSION, Heard, PeerHello, Told
 from creek.errors import StorageFault
 from creek.execution.datatype import DataType
 from creek.protocol.dots import Dot
+from creek.protocol.drafts import Brought
 from creek.protocol.effects import Event, Installed, RbDelivered
 from creek.protocol.request import Operation
 from creek.protocol.settings import Settings
@@ -161,6 +162,7 @@ class Server:
             hello,
             config.peers,
             self._receive,
+            replica.intake,
             self._count,
             self.tasks.spawn,
             self.doors.dialling(),
@@ -339,7 +341,7 @@ class Server:
 
     # --- what happens -------------------------------------------------------------------------
 
-    def _receive(self, message: Heard, sender: int) -> None:
+    def _receive(self, message: Heard | Brought, sender: int) -> None:
         if isinstance(message, Told):
             self.digests.receive(message, sender)
         elif self._disk_keeps_up():

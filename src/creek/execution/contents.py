@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from sortedcontainers import SortedKeyList
 
+from creek.execution.arrivals import Arrivals
 from creek.execution.base import Base, merged
 from creek.execution.chains import INITIAL, Chain, is_addable, settled_part
 from creek.execution.digest import StateDigest
@@ -193,17 +194,22 @@ class Contents:
             elif self._in_order is not None:
                 self._in_order.discard(key)
 
-    def load(self, state: tuple[tuple[Key, Any], ...]) -> None:
-        """Start anew from a checkpoint's state."""
+    def load(self, arrived: Arrivals) -> None:
+        """Start anew from what has arrived; what was here before is left there, unless an image of
+        it is still gone through."""
         self.note_upheaval()
-        self.held = dict(state)
-        if self._keys is not None:
-            self._keys = Keys(list(self.held))
-        self._images = []
+        held, keys = self.held, self._keys
+        self.held = arrived.held
+        if keys is not None:
+            self._keys = Keys(arrived.keys)
         if self._digest is not None:
-            self._digest.value = 0
-            for key, value in state:
-                self._digest.replace(key, self.base.read(key), value)
+            assert arrived.digest is not None
+            self._digest.value = arrived.digest.value
+        if all(each.is_over for each in self._images):
+            arrived.leave(held, [] if keys is None else keys.listed)
+        else:
+            arrived.leave({}, [])
+        self._images = []
         self._in_order, self._new_keys = None, {}
 
     # --- as a whole ------------------------------------------------------------------------------

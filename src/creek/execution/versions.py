@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from sortedcontainers import SortedList
 
+from creek.execution.arrivals import Arrivals
 from creek.execution.base import Base, Nothing
 from creek.execution.chains import INITIAL, Chain, Doubts, looks_the_same, united_items
 from creek.execution.contents import Contents
@@ -295,9 +296,9 @@ class VersionStore:
     def register_count(self) -> int:
         return len(self._contents.held)
 
-    def load(self, state: tuple[tuple[Key, Any], ...]) -> None:
+    def load(self, arrived: Arrivals) -> None:
         """Start anew from a checkpoint's state: every entry of before is void."""
-        self._contents.load(state)
+        self._contents.load(arrived)
         self._readership.clear()
         self._adders = {}
         self._ranges = Ranges()

@@ -11,6 +11,7 @@ from typing import Protocol, assert_never
 
 from creek.errors import BadValue
 from creek.protocol.dots import Dot, Dots
+from creek.protocol.drafts import Brought, Given
 from creek.protocol.members import configuration_in
 from creek.protocol.messages import (
     Accept,
@@ -22,7 +23,6 @@ from creek.protocol.messages import (
     Decisions,
     Heartbeat,
     Known,
-    Message,
     Prepare,
     Progress,
     Promise,
@@ -135,6 +135,8 @@ def problem(message: object, sender: int, settings: Settings) -> str | None:
             return _instance(instance) or _first(_batch(batch, ever) for batch in batches)
         case Snapshot(checkpoint=checkpoint):
             return _checkpoint(checkpoint, settings)
+        case Brought(checkpoint=checkpoint, intake=intake):
+            return _checkpoint(checkpoint, settings) if intake.is_sound() else BAD_CHECKPOINT
         case Anew(ballot=ballot, delivered=delivered):
             found = _ballot(ballot, settings, settings.members) or _instance(delivered)
             return found or (None if ballot.replica == sender else NOT_YOURS)
@@ -145,7 +147,7 @@ def problem(message: object, sender: int, settings: Settings) -> str | None:
             return OTHER_TYPE
 
 
-def contradiction(message: Message, knowledge: Knowledge) -> str | None:
+def contradiction(message: Given, knowledge: Knowledge) -> str | None:
     """Why this well-formed message is refused by a replica that knows what it knows, or None."""
     match message:  # what comes most often stands first
         case Vote():
@@ -170,7 +172,7 @@ def contradiction(message: Message, knowledge: Knowledge) -> str | None:
             return NOT_OURS if dots.last(knowledge.index) > knowledge.last_event() else None
         case Decisions(batches=batches):
             return _first(_proposed(batch, knowledge) for batch in batches)
-        case Snapshot(checkpoint=checkpoint):
+        case Snapshot(checkpoint=checkpoint) | Brought(checkpoint=checkpoint):
             return _installed(checkpoint, knowledge)
         case _:
             assert_never(message)

@@ -12,7 +12,17 @@ from creek.protocol import admission
 from creek.protocol.cab import ConditionalAtomicBroadcast
 from creek.protocol.clock import HybridClock
 from creek.protocol.dots import Dot
-from creek.protocol.drafts import Draft, ImageDraft, Registers, SnapshotDraft, draft_of
+from creek.protocol.drafts import (
+    Brought,
+    Draft,
+    DrawnImage,
+    Given,
+    ImageDraft,
+    Intake,
+    Registers,
+    SnapshotDraft,
+    draft_of,
+)
 from creek.protocol.effects import Send
 from creek.protocol.gossip import Gossip
 from creek.protocol.members import Configuration, configuration_in
@@ -30,7 +40,6 @@ from creek.protocol.messages import (
     Heartbeat,
     Image,
     Known,
-    Message,
     Prepare,
     Progress,
     Promise,
@@ -88,8 +97,9 @@ class Application(Protocol):
     def reconfigured(self) -> None:
         """The members are others from now on."""
 
-    def install(self, checkpoint: Checkpoint) -> None:
-        """Let the checkpoint take the place of everything it holds."""
+    def install(self, checkpoint: Checkpoint, intake: Intake | None = None) -> None:
+        """Let the checkpoint take the place of everything it holds. With an `intake`, that is where
+        its registers are."""
 
 
 class _Sent(NamedTuple):
@@ -213,11 +223,11 @@ class Broadcasts:
         self.gossip.tick(self._ticks)
         self.cab.tick(self._ticks, self._application.settled_instance())
 
-    def receive(self, message: Message, sender: int, now: int) -> bool:
+    def receive(self, message: Given, sender: int, now: int) -> bool:
         """False when nothing follows from it that `settle` could do."""
         self._now = now
         if sender == self.index or (
-            self.is_removed and not isinstance(message, Progress | CatchUp | Snapshot)
+            self.is_removed and not isinstance(message, Progress | CatchUp | Snapshot | Brought)
         ):
             found: str | None = admission.STRANGER
         elif sender in self._former:
@@ -261,8 +271,8 @@ class Broadcasts:
                 self.cab.on_catch_up(message, sender)
             case Decisions():
                 self.cab.on_decisions(message, sender)
-            case Snapshot():
-                self._on_snapshot(message.checkpoint)
+            case Snapshot(checkpoint=checkpoint) | Brought(checkpoint=checkpoint):
+                self._on_snapshot(checkpoint, message if isinstance(message, Brought) else None)
             case Anew():
                 self._on_anew(message, sender)
             case Known():
@@ -272,7 +282,7 @@ class Broadcasts:
                 assert_never(message)
         return True
 
-    def _on_former(self, message: Message, sender: int) -> str | None:
+    def _on_former(self, message: Given, sender: int) -> str | None:
         """One that was removed: let it see that we know, and answer when it asks."""
         match message:
             case Heartbeat() | Progress():
@@ -287,7 +297,7 @@ class Broadcasts:
                 pass
         return admission.FORMER
 
-    def _on_later(self, message: Message, sender: int) -> str | None:
+    def _on_later(self, message: Given, sender: int) -> str | None:
         """Perhaps one that was added while we were away, and all that we know have left: it can
         show by what it knows of the members."""
         match message:
@@ -295,7 +305,7 @@ class Broadcasts:
                 here = self.cab.learner.delivered
                 if delivered > here:
                     self.outbox.sends.append(Send((sender,), CatchUp(here)))
-            case Snapshot(checkpoint=checkpoint):
+            case Snapshot(checkpoint=checkpoint) | Brought(checkpoint=checkpoint):
                 try:
                     configuration = configuration_in(checkpoint.state)
                 except BadValue:
@@ -332,9 +342,9 @@ class Broadcasts:
 
     # --- the durable image --------------------------------------------------------------------
 
-    def compact(self, checkpoint: Checkpoint, registers: Registers | None = None) -> None:
+    def compact(self, checkpoint: Checkpoint, registers: Registers | Brought | None = None) -> None:
         """Put the whole durable state on disk as one record, so that all before it can go. With
-        `registers`, the checkpoint has none yet.
+        `registers`, the checkpoint has none.
 
         What the checkpoint before this one held is forgotten: peers that still miss some of it were
         behind for a whole period, and get a snapshot.
@@ -353,10 +363,13 @@ class Broadcasts:
         )
         requests = (*self._application.live_requests(), *self.gossip.held_back())
         image = Image(checkpoint, acceptor.promised, accepted, decided, requests)
+        after = len(self.outbox.records)
         if registers is None:
             self.outbox.records.append(image)
+        elif isinstance(registers, Brought):
+            held, deleted = registers.held, registers.deleted
+            self.outbox.images.append(DrawnImage(after, image, held, deleted))
         else:
-            after = len(self.outbox.records)
             self.outbox.images.append(ImageDraft(after, image, registers))
 
     def recover(self, records: Iterable[Record]) -> None:
@@ -420,21 +433,21 @@ class Broadcasts:
         else:
             self.outbox.sends.append(Send((peer,), Snapshot(self._application.checkpoint())))
 
-    def _on_snapshot(self, checkpoint: Checkpoint) -> None:
+    def _on_snapshot(self, checkpoint: Checkpoint, brought: Brought | None) -> None:
         if checkpoint.instance <= self.cab.learner.delivered:
             return
         self.probes.hit(Probe.SNAPSHOT_INSTALLED)
-        self._install(checkpoint)
+        self._install(checkpoint, None if brought is None else brought.intake)
         # On disk before anything leaves that rests on it, and before a newcomer takes part.
-        self.compact(checkpoint)
+        self.compact(checkpoint, brought)
         self._image = draft_of(checkpoint).checkpoint
 
-    def _install(self, checkpoint: Checkpoint) -> None:
+    def _install(self, checkpoint: Checkpoint, intake: Intake | None = None) -> None:
         self.clock.observe(checkpoint.timestamp, self._now)
         configuration = configuration_in(checkpoint.state)
         if configuration is not None and configuration.epoch > self.settings.epoch:
             self.reconfigure(configuration, checkpoint.instance)
-        self._application.install(checkpoint)
+        self._application.install(checkpoint, intake)
         self.cab.install(checkpoint.instance, checkpoint.ids)
         self.gossip.cover(checkpoint.ids)
 

@@ -1,18 +1,25 @@
-"""Images and snapshots of which the registers are yet to be gone through.
+"""Images and snapshots whose registers are gone through in time.
 
 A state may be large, and whoever writes it down must not be held up by that. A draft has everything
 but the registers; these it has as they were when it was made, to be taken a few at a time. What
 comes of it is what `messages.encode` gives of the whole, but for the order of the registers.
+
+Nor must whoever is given a state be held up by that. A snapshot that is brought in parts has its
+registers taken in as they come, and encoded again for the image that has to be on disk. When the
+last one is there, all that is left to do costs the same, however many they are.
 """
 
 import struct
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
-from creek.protocol.messages import Checkpoint, Image, Snapshot
+from creek.protocol.messages import Checkpoint, Image, Message, Snapshot
 from creek.protocol.values import Key
+
+ITEMS_MAX: Final = 256
+"""Encoded at a time."""
 
 
 class Registers(Protocol):
@@ -81,6 +88,19 @@ class SnapshotDraft(NamedTuple):
     registers: Registers
 
 
+class Intake(Protocol):
+    """Where registers are taken in that are to be a state: a few at a time, in any order."""
+
+    def add(self, held: Sequence[tuple[Key, Any]], deleted: Sequence[Key]) -> None: ...
+
+    def is_sound(self) -> bool:
+        """Was no register taken in twice?"""
+
+    def give_up(self, most: int) -> bool:
+        """Forget at most so many of the registers that are here: those that were not wanted, or
+        that were replaced. False when there are none any more."""
+
+
 # --- encoding ---------------------------------------------------------------------------------
 
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -117,23 +137,33 @@ def array_head(count: int) -> bytes:
     return _ARRAY.pack(_ARRAY_TAG, count)
 
 
-def encoded(draft: Image | Snapshot, held: Array, deleted: Array) -> list[bytes]:
-    """The whole in pieces, with these registers."""
+def encoded(draft: Image | Snapshot, held: Array, deleted: Array) -> Iterator[bytes]:
+    """The whole in pieces, with these registers: each piece is made when it is asked for. What it
+    is made of cannot change, so that may be in another thread."""
     found = draft.checkpoint
-    fields = [getattr(draft, name) for name in draft.__struct_fields__[1:]]
-    return [
-        _short(2 + len(fields)),
-        _encode(draft.__struct_config__.tag),
-        _short(len(found.__struct_fields__)),
-        *map(_encode, (found.instance, found.length, found.ids, found.timestamp)),
-        *held.pieces(),
-        _encode(found.outcomes),
-        *deleted.pieces(),
-        *map(_encode, fields),
-    ]
+    yield _short(1 + len(draft.__struct_fields__))
+    yield _encode(draft.__struct_config__.tag)
+    yield _short(len(found.__struct_fields__))
+    yield from map(_encode, (found.instance, found.length, found.ids, found.timestamp))
+    yield from held.pieces()
+    yield from _in_pieces(found.outcomes)
+    yield from deleted.pieces()
+    for name in draft.__struct_fields__[1:]:
+        value = getattr(draft, name)
+        if type(value) is tuple:
+            yield from _in_pieces(value)
+        else:
+            yield _encode(value)
 
 
-def drawn(draft: Image | Snapshot, registers: Registers, most: int = 256) -> bytes:
+def _in_pieces(items: tuple[object, ...]) -> Iterator[bytes]:
+    yield array_head(len(items))
+    for first in range(0, len(items), ITEMS_MAX):
+        some = items[first : first + ITEMS_MAX]
+        yield _encode(some)[_head_bytes(len(some)) :]
+
+
+def drawn(draft: Image | Snapshot, registers: Registers, most: int = ITEMS_MAX) -> bytes:
     """The whole, encoded, with all of its registers: so many at a time."""
     held, deleted = Array(), Array()
     while (found := registers.take(most)) is not None:
@@ -150,3 +180,34 @@ def _head_bytes(length: int) -> int:
     if length < 16:
         return 1
     return 3 if length < 2**16 else 5
+
+
+# --- what is brought --------------------------------------------------------------------------
+
+
+class Brought(NamedTuple):
+    """A snapshot that came in parts."""
+
+    checkpoint: Checkpoint
+    """With no register but that of the members, if there is one."""
+    intake: Intake
+    held: Array
+    deleted: Array
+
+
+class DrawnImage(NamedTuple):
+    """An image whose registers are encoded already."""
+
+    after: int
+    """So many of the records that it comes with come before it; it stands for them, too."""
+    image: Image
+    """With no register but that of the members, if there is one."""
+    held: Array
+    deleted: Array
+
+    def pieces(self) -> Iterator[bytes]:
+        return encoded(self.image, self.held, self.deleted)
+
+
+Given: TypeAlias = Message | Brought
+"""What a replica may be given by another one."""

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import msgspec
 
 from creek.protocol.dots import Dot, Dots
-from creek.protocol.drafts import ImageDraft, SnapshotDraft
+from creek.protocol.drafts import DrawnImage, ImageDraft, SnapshotDraft
 from creek.protocol.messages import AcceptedValue, Ballot, Message, Record
 from creek.protocol.request import Batch, Outcome, Request
 
@@ -150,9 +150,10 @@ class Effects(msgspec.Struct, frozen=True):
     """In the order they happened; to ignore or to record."""
     digests: tuple[Digest, ...] = ()
     """Where `digest_every` asks for them: to be compared with those of other replicas."""
-    images: tuple[ImageDraft, ...] = ()
+    images: tuple[ImageDraft | DrawnImage, ...] = ()
     """Where `drafts` asks for them, instead of those in `persist` that nothing waits for: to be
     durable at some time, or never. One that is, allows the driver to drop every record that came
-    before it, and no other. Its registers are to be taken, or closed."""
+    before it, and no other. Its registers are to be taken, or closed. One that is drawn already,
+    since its registers were brought in parts, is a record at its place among those in `persist`."""
     snapshots: tuple[SnapshotDraft, ...] = ()
     """Likewise, instead of those in `send`, and with the same obligation."""

@@ -1,6 +1,6 @@
 """Where the machines of one replica leave their effects."""
 
-from creek.protocol.drafts import ImageDraft, SnapshotDraft
+from creek.protocol.drafts import DrawnImage, ImageDraft, SnapshotDraft
 from creek.protocol.effects import Digest, Effects, Event, Response, Send, Task
 from creek.protocol.messages import Record
 
@@ -28,7 +28,7 @@ class Outbox:
         self.tasks: list[Task] = []
         self.events: list[Event] = []
         self.digests: list[Digest] = []
-        self.images: list[ImageDraft] = []
+        self.images: list[ImageDraft | DrawnImage] = []
         self.snapshots: list[SnapshotDraft] = []
 
     def take_tasks(self) -> tuple[Task, ...]:

@@ -7,10 +7,10 @@ probably get. Answers are withheld until the order is decided.
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 from sortedcontainers import SortedList
 
+from creek.execution.arrivals import Arrivals
 from creek.execution.datatype import DataType
 from creek.execution.entries import Entry, Position, committed_position, optimistic_position
 from creek.protocol.dots import Dot
@@ -18,7 +18,6 @@ from creek.protocol.effects import Speculated
 from creek.protocol.probes import Probe
 from creek.protocol.request import Batch, Request
 from creek.protocol.settings import Settings
-from creek.protocol.values import Key
 from creek.schemes.versioned import VersionedReplica
 
 
@@ -113,9 +112,9 @@ class ArchieReplica(VersionedReplica):
     def _executed_before(self, request: Request) -> Iterator[Dot]:
         raise AssertionError("nothing is answered before its order is decided")
 
-    def _load(self, state: tuple[tuple[Key, Any], ...]) -> None:
+    def _load(self, arrived: Arrivals) -> None:
         before = self._entries
-        super()._load(state)
+        super()._load(arrived)
         self._optimistic.clear()
         for id, entry in before.items():
             if self._order.find_tentative(id) is not None:

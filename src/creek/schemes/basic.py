@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from creek.execution.arrivals import Arrivals
 from creek.execution.base import changes, merged
 from creek.execution.datatype import DataType
 from creek.execution.execution import Execution
@@ -166,8 +167,11 @@ class BasicReplica(OrderingReplica):
         settled = self._settled.length - self._order.first
         return (each.id for each in islice(self._executed, settled, None))
 
-    def _load(self, state: tuple[tuple[Key, Any], ...]) -> None:
-        self._state.load(dict(state))
+    def intake(self) -> Arrivals:
+        return Arrivals(self._state.datatype.base, digested=False)
+
+    def _load(self, arrived: Arrivals) -> None:
+        self._state.load(arrived.held)
         self._executed = []
         self._to_be_rolled_back.clear()
         self._outcomes.clear()

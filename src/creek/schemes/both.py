@@ -8,8 +8,10 @@ left to do, both have the same orders and the same state; and what `creek` answe
 
 from typing import Any
 
+from creek.execution.arrivals import Arrivals
 from creek.execution.datatype import DataType
 from creek.protocol.dots import Dot
+from creek.protocol.drafts import Intake
 from creek.protocol.effects import Kind, Response
 from creek.protocol.messages import Checkpoint
 from creek.protocol.request import Outcome, Request
@@ -17,7 +19,6 @@ from creek.protocol.settings import Settings
 from creek.protocol.values import same
 from creek.schemes.basic import BasicReplica
 from creek.schemes.creek import CreekReplica
-from creek.schemes.ordering import registers
 
 
 class Disagreement(Exception):
@@ -30,10 +31,13 @@ class BothReplica(CreekReplica):
         self._beside = _Beside(index, settings, datatype)
         self._changed = False
 
-    def install(self, checkpoint: Checkpoint) -> None:
-        self._beside.follow_install(checkpoint)
+    def install(self, checkpoint: Checkpoint, intake: Intake | None = None) -> None:
+        if intake is None:
+            intake = self.intake()
+            intake.add(checkpoint.state, checkpoint.deleted)
+        self._beside.follow_install(checkpoint, intake)
         self._changed = True
-        super().install(checkpoint)
+        super().install(checkpoint, intake)
 
     def _inserted(self, request: Request) -> None:
         super()._inserted(request)
@@ -80,9 +84,10 @@ class _Beside(BasicReplica):
         self._committed(self._order.commit(request))
         self._execute_all()
 
-    def follow_install(self, checkpoint: Checkpoint) -> None:
+    def follow_install(self, checkpoint: Checkpoint, intake: Intake) -> None:
+        assert isinstance(intake, Arrivals)
         self._order.install(checkpoint.length, checkpoint.ids)
-        self._load(registers(checkpoint))
+        self._load(intake)
         self._execute_all()
 
     def outcome(self, id: Dot) -> Outcome | None:

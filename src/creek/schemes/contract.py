@@ -14,10 +14,10 @@ from typing import Protocol
 from creek.execution.execution import Execution
 from creek.execution.keys import Place
 from creek.protocol.dots import Dot
-from creek.protocol.drafts import Draft
+from creek.protocol.drafts import Draft, Given, Intake
 from creek.protocol.effects import Effects, Task
 from creek.protocol.members import Configuration
-from creek.protocol.messages import Message, Record
+from creek.protocol.messages import Record
 from creek.protocol.probes import Probes
 from creek.protocol.request import Operation, Request
 from creek.protocol.terms import Terms
@@ -42,7 +42,11 @@ class Replica(Protocol):
     def answers_alone(self, operation: Operation, strong: bool) -> bool:
         """Does it need neither records nor messages to be answered?"""
 
-    def receive(self, message: Message, sender: int, now: int) -> None: ...
+    def intake(self) -> Intake:
+        """Where to put the registers of a snapshot that comes in parts: it is received as `Brought`
+        when all are there. In the end it holds what they replaced."""
+
+    def receive(self, message: Given, sender: int, now: int) -> None: ...
 
     def tick(self, now: int) -> None: ...
 

@@ -11,10 +11,11 @@ everything before it that may write is executed and committed.
 
 from collections.abc import Iterator
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
+from creek.execution.arrivals import Arrivals
 from creek.execution.datatype import DataType
 from creek.execution.entries import (
     TAIL,
@@ -365,9 +366,9 @@ class CreekReplica(VersionedReplica):
             if entry.is_executed and self._store.rests_on(reads) is None:
                 yield each.id
 
-    def _load(self, state: tuple[tuple[Key, Any], ...]) -> None:
+    def _load(self, arrived: Arrivals) -> None:
         before = self._entries
-        super()._load(state)
+        super()._load(arrived)
         self._held.clear()
         self._holds.clear()
         self._to_execute.clear()

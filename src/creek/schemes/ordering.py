@@ -19,10 +19,11 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 
 from creek.errors import BadValue, UsageError
+from creek.execution.arrivals import Arrivals
 from creek.execution.transaction import ABSENT
 from creek.protocol.broadcasts import Broadcasts
 from creek.protocol.dots import Dot, Dots, DotSet
-from creek.protocol.drafts import Draft, Registers, draft_of
+from creek.protocol.drafts import Draft, Given, Intake, Registers, draft_of
 from creek.protocol.effects import (
     CabDelivered,
     Cast,
@@ -37,7 +38,7 @@ from creek.protocol.effects import (
     Task,
 )
 from creek.protocol.members import MEMBERS, Configuration
-from creek.protocol.messages import Checkpoint, Message, Record
+from creek.protocol.messages import Checkpoint, Record
 from creek.protocol.order import Order
 from creek.protocol.probes import Probe
 from creek.protocol.request import NOOP, Batch, Operation, OrderKey, Outcome, Request
@@ -159,9 +160,11 @@ class OrderingReplica(ABC):
         """What is not settled, comes before the request in the order, and is executed."""
 
     @abstractmethod
-    def _load(self, state: tuple[tuple[Key, Any], ...]) -> None:
-        """Start anew from these registers, `ABSENT` where one was deleted: nothing of what is
-        ordered counts as executed."""
+    def intake(self) -> Arrivals: ...
+
+    @abstractmethod
+    def _load(self, arrived: Arrivals) -> None:
+        """Start anew from these registers: nothing of what is ordered counts as executed."""
 
     def _digest(self) -> int | None:
         """Of the state that the settled requests left; None if there is none just now."""
@@ -183,7 +186,7 @@ class OrderingReplica(ABC):
         self._proceed()
         return request.id
 
-    def receive(self, message: Message, sender: int, now: int) -> None:
+    def receive(self, message: Given, sender: int, now: int) -> None:
         if self._broadcasts.receive(message, sender, now):
             self._proceed()
 
@@ -276,12 +279,18 @@ class OrderingReplica(ABC):
         yield from islice(self._order.committed, self._settled.length - self._order.first, None)
         yield from self._order.tentative()
 
-    def install(self, checkpoint: Checkpoint) -> None:
+    def install(self, checkpoint: Checkpoint, intake: Intake | None = None) -> None:
+        if intake is None:
+            arrived = self.intake()
+            arrived.add(checkpoint.state, checkpoint.deleted)
+        else:
+            assert isinstance(intake, Arrivals)
+            arrived = intake
         self._outbox.events.append(
             Installed(checkpoint.instance, checkpoint.length, checkpoint.ids)
         )
         self._order.install(checkpoint.length, checkpoint.ids)
-        self._load(registers(checkpoint))
+        self._load(arrived)
         self._causal_context.update(checkpoint.ids)
         self._boundaries.clear()
         self._settled = Boundary(checkpoint.instance, checkpoint.length)
@@ -558,8 +567,3 @@ class OrderingReplica(ABC):
 
     def last_tentative(self, most: int) -> tuple[Request, ...]:
         return tuple(self._order.last_tentative(most))
-
-
-def registers(checkpoint: Checkpoint) -> tuple[tuple[Key, Any], ...]:
-    """What a checkpoint holds of the state, with `ABSENT` for what was deleted."""
-    return (*checkpoint.state, *((key, ABSENT) for key in checkpoint.deleted))

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from creek.execution.arrivals import Arrivals
 from creek.execution.datatype import DataType
 from creek.execution.digest import StateDigest
 from creek.execution.entries import Entry, Phase, committed_position
@@ -158,8 +159,11 @@ class VersionedReplica(OrderingReplica):
     def _register_count(self) -> int:
         return self._store.register_count()
 
-    def _load(self, state: tuple[tuple[Key, Any], ...]) -> None:
-        self._store.load(state)
+    def intake(self) -> Arrivals:
+        return Arrivals(self._datatype.base, digested=self._state_digest is not None)
+
+    def _load(self, arrived: Arrivals) -> None:
+        self._store.load(arrived)
         self._scheduler.clear()
         self._done = self._written = 0
         self._entries = {}

@@ -127,6 +127,7 @@ class Simulation:
                 cost=cost or scenario.cpu.cost,
                 disk=scenario.disk,
                 turn_us=scenario.turn_us,
+                in_parts=bool(scenario.settings.get("drafts")),
                 clock=scenario.clock.clock(index),
                 recorder=self._recorder,
                 trace=self._trace,

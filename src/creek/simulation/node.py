@@ -25,12 +25,13 @@ import msgspec
 from creek.errors import MalformedMessage
 from creek.execution.execution import Execution
 from creek.protocol.dots import Dot
-from creek.protocol.drafts import ImageDraft, SnapshotDraft, drawn
+from creek.protocol.drafts import DrawnImage, ImageDraft, SnapshotDraft, drawn
 from creek.protocol.effects import Effects, Event, Response, Send, Task
 from creek.protocol.leaving import Proposals, needed
-from creek.protocol.messages import Message, Record, decode_message
+from creek.protocol.messages import Message, Record, Snapshot, decode_message, decode_record
 from creek.protocol.request import Operation
 from creek.schemes.contract import Replica
+from creek.simulation.bringing import brought
 from creek.simulation.clock import Clock
 from creek.simulation.cpu import Cost, Cpu
 from creek.simulation.disk import Disk
@@ -62,6 +63,7 @@ class Node:
         "_drawing",
         "_heap",
         "_held",
+        "_in_parts",
         "_issued",
         "_make_replica",
         "_network",
@@ -92,6 +94,7 @@ class Node:
         cost: Cost,
         disk: DiskModel,
         turn_us: int = 0,
+        in_parts: bool = False,
         clock: Clock,
         recorder: Recorder,
         trace: Trace,
@@ -106,6 +109,8 @@ class Node:
         self.cpu = Cpu(heap, cores, cost, self._run_task, self._task_done)
         self.disk = Disk(heap, disk, derive(seed, "disk", index), self._release)
         self._turn_us = turn_us
+        self._in_parts = in_parts
+        """Do snapshots come in parts, as they do live?"""
         self._turn: Handle | None = None
         """When effects are taken next, if there are any."""
         self.clock = clock
@@ -176,7 +181,10 @@ class Node:
         now_us = self._heap.now
         now = self.clock.read(now_us)
         self._trace.add(now_us, now, self.index, RECEIVE, data, sender)
-        replica.receive(message, sender, now)
+        if type(message) is Snapshot and self._in_parts:
+            replica.receive(brought(message, replica.intake()), sender, now)
+        else:
+            replica.receive(message, sender, now)
         self._proceed()
 
     def tick(self) -> None:
@@ -228,12 +236,17 @@ class Node:
         for task in effects.tasks:
             self.cpu.submit(task)
 
-    def _append_around(self, images: tuple[ImageDraft, ...], records: tuple[Record, ...]) -> None:
+    def _append_around(
+        self, images: tuple[ImageDraft | DrawnImage, ...], records: tuple[Record, ...]
+    ) -> None:
         done = 0
         for draft in images:
             if done < draft.after:
                 self.disk.append(records[done : draft.after])
                 done = draft.after
+            if isinstance(draft, DrawnImage):
+                self.disk.append((decode_record(b"".join(draft.pieces())),))
+                continue
             self._later(self._draw_image, draft, self.disk.leave_room())
         if done < len(records):
             self.disk.append(records[done:])

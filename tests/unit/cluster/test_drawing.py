@@ -1,7 +1,7 @@
 """Drawing in turns: how much of a state one turn of the loop handles, and what is left out."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import nullcontext
 from typing import Any
 
@@ -42,7 +42,7 @@ class Album:
         self.images: list[tuple[int, bytes]] = []
         self.over: Callable[[], None] = lambda: None
 
-    def put_image(self, room: Room, pieces: Sequence[bytes], over: Callable[[], None]) -> None:
+    def put_image(self, room: Room, pieces: Iterable[bytes], over: Callable[[], None]) -> None:
         self.images.append((room.position, b"".join(pieces)))
         self.over = over
 

@@ -1,7 +1,7 @@
 """What the driver of a replica lets leave, and when."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 from creek.cluster.drawing import DrawnSnapshot
@@ -12,7 +12,7 @@ from creek.cluster.logs import EventLog
 from creek.cluster.watchdog import Watchdog
 from creek.errors import StorageFault
 from creek.protocol.dots import Dot, Dots
-from creek.protocol.drafts import ImageDraft, SnapshotDraft, draft_of
+from creek.protocol.drafts import Array, DrawnImage, ImageDraft, SnapshotDraft, draft_of
 from creek.protocol.effects import Effects, Kind, Response, Send
 from creek.protocol.messages import (
     Accept,
@@ -31,6 +31,7 @@ from creek.protocol.messages import (
     Record,
     Snapshot,
     Vote,
+    decode_record,
 )
 from creek.protocol.request import Operation, Outcome, Request
 from creek.schemes.contract import Replica
@@ -50,6 +51,7 @@ class Disk:
         """Somebody waits for all before."""
         self.rooms: list[int] = []
         self.images: list[int] = []
+        self.drawn: list[bytes] = []
 
     def append(self, records: Sequence[Record], hurry: bool = True) -> int:
         self._end += len(records)
@@ -61,12 +63,17 @@ class Disk:
     def hurry(self) -> None:
         self.hurried = self._end
 
+    def append_image(self, pieces: Iterable[bytes]) -> int:
+        self.drawn.append(b"".join(pieces))
+        self._end += 1
+        return self._end
+
     def leave_room(self) -> Room:
         self._end += 1
         self.rooms.append(self._end - 1)
         return Room(self._end - 1)
 
-    def put_image(self, room: Room, pieces: Sequence[bytes], over: Callable[[], None]) -> None:
+    def put_image(self, room: Room, pieces: Iterable[bytes], over: Callable[[], None]) -> None:
         self.images.append(room.position)
 
 
@@ -276,6 +283,33 @@ def test_room_is_left_for_an_image_among_the_records_and_nothing_waits_for_it() 
         for _ in range(5):
             await asyncio.sleep(0)
         assert disk.images == [2]
+
+    asyncio.run(story())
+
+
+def test_what_rests_on_a_state_that_was_brought_waits_until_that_is_on_disk() -> None:
+    disk = Disk()
+    left: list[Kind] = []
+    record = cast(Record, object())
+    checkpoint = Checkpoint(0, 0, Dots(), 0, (("a", 1),), ())
+    image = Image(checkpoint, Ballot(0, 0), (), (), ())
+    held = Array()
+    held.extend(checkpoint.state)
+
+    async def story() -> None:
+        drawn = DrawnImage(1, image, held, Array())
+        first = Effects(persist=(record,) * 2, respond=(answer(Kind.TENTATIVE),), images=(drawn,))
+        driver = driven(Scripted(first, Effects(respond=(answer(Kind.FINAL),))), disk, left)
+        driver.carry_out()
+        driver.carry_out()
+        assert [decode_record(data) for data in disk.drawn] == [image]
+        for durable in (1, 2):
+            disk.durable = durable
+            driver.release()
+            assert left == []
+        disk.durable = 3
+        driver.release()
+        assert left == [Kind.TENTATIVE, Kind.FINAL]
 
     asyncio.run(story())
 

@@ -111,6 +111,10 @@ class History:
         elif action == "image":
             self.appended.append(image(at))
             journal.append([image(at)])
+        elif action == "pieces":
+            self.appended.append(image(at))
+            data = encode(image(at))
+            journal.append_image(iter([data[:5], data[5:]]))
         else:
             news = [record(at + i, 7 * i) for i in range(int(action))]
             self.appended += news
@@ -131,7 +135,20 @@ class History:
 
 ACTIONS = st.lists(
     st.sampled_from(
-        ["1", "3", "12", "image", "room", "room", "put", "flush", "flush", "flush", "retry"]
+        [
+            "1",
+            "3",
+            "12",
+            "image",
+            "pieces",
+            "room",
+            "room",
+            "put",
+            "flush",
+            "flush",
+            "flush",
+            "retry",
+        ]
     ),
     max_size=14,
 )
@@ -175,8 +192,9 @@ def test_what_was_told_durable_is_found_and_what_is_found_was_appended(
 def test_a_crash_after_each_single_call(killed: bool, failed: bool) -> None:
     actions = ["1", "flush", "3", "flush", "12", "flush", "image", "1", "flush", "3", "flush"]
     actions += ["room", "1", "flush", "put", "3", "flush", "room", "put", "room", "1", "flush"]
+    actions += ["pieces", "1", "flush", "room", "pieces", "flush", "3", "flush"]
     cuts = 0
-    for calls in range(72):
+    for calls in range(100):
         for seed in range(3):
             with folder() as path:
                 machine = Machine(path, Random(seed))

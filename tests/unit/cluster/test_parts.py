@@ -1,16 +1,25 @@
 """Snapshots in parts: put together they are the whole, or nothing."""
 
+import asyncio
+
+import msgspec
 import pytest
 
 from creek.cluster import parts
-from creek.cluster.drawing import DrawnSnapshot
-from creek.cluster.parts import Assembly, frames_of
+from creek.cluster.drawing import REGISTERS_MAX, DrawnSnapshot
+from creek.cluster.parts import Assembly, frames_of, give_up
 from creek.cluster.wire import PEER_FRAME_MAX, Frames, Part, framed, from_peer
 from creek.errors import MalformedMessage
+from creek.execution.arrivals import Arrivals
+from creek.execution.base import Nothing
+from creek.execution.transaction import ABSENT
+from creek.protocol import admission
 from creek.protocol.dots import Dot, Dots
-from creek.protocol.drafts import Array
-from creek.protocol.messages import Checkpoint, Snapshot
+from creek.protocol.drafts import Array, Brought, DrawnImage
+from creek.protocol.members import REGISTER
+from creek.protocol.messages import Ballot, Checkpoint, Image, Snapshot, decode_record
 from creek.protocol.request import Outcome
+from creek.protocol.settings import Settings
 
 BARE = Snapshot(Checkpoint(4, 0, Dots(), 9, (), ()))
 STATE = tuple((("item", each), (each, "x" * 50)) for each in range(1000))
@@ -28,23 +37,44 @@ def drawn(
     return DrawnSnapshot(1, BARE, held, gone)
 
 
+def new_assembly() -> Assembly:
+    return Assembly(lambda: Arrivals(Nothing(), digested=True))
+
+
+def whole(brought: Snapshot | Brought) -> Snapshot:
+    """As it is where it comes in one message; and that it would be on disk like that."""
+    if isinstance(brought, Snapshot):
+        return brought
+    intake, checkpoint = brought.intake, brought.checkpoint
+    assert isinstance(intake, Arrivals)
+    assert intake.is_sound()
+    state = tuple([item for item in intake.held.items() if item[1] is not ABSENT])
+    deleted = tuple([key for key, value in intake.held.items() if value is ABSENT])
+    complete = msgspec.structs.replace(checkpoint, state=state, deleted=deleted)
+    image = Image(complete, Ballot(1, 2), (), ((3, (Dot(1, 1),)),), ())
+    bare = msgspec.structs.replace(image, checkpoint=checkpoint)
+    pieces = DrawnImage(0, bare, brought.held, brought.deleted).pieces()
+    assert decode_record(b"".join(pieces)) == image
+    return Snapshot(complete)
+
+
 def heard(frames: list[bytes]) -> Snapshot:
-    assembly = Assembly()
+    assembly = new_assembly()
     for payload in Frames(PEER_FRAME_MAX).feed(b"".join(frames)):
         message = from_peer(payload)
         if isinstance(message, Part):
             assembly.add(message)
         else:
             assert isinstance(message, Snapshot)
-            return assembly.whole(message)
+            return whole(assembly.whole(message))
     raise AssertionError("there was no snapshot")
 
 
 @pytest.mark.parametrize("part_bytes", [1, 5000, 10**9])
 def test_parts_make_the_whole(part_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "PART_BYTES", part_bytes)
-    whole = Snapshot(Checkpoint(4, 0, Dots(), 9, STATE, (), DELETED))
-    assert heard(list(frames_of(drawn()))) == whole
+    complete = Snapshot(Checkpoint(4, 0, Dots(), 9, STATE, (), DELETED))
+    assert heard(list(frames_of(drawn()))) == complete
 
 
 def test_a_snapshot_of_nothing_has_no_parts() -> None:
@@ -89,13 +119,54 @@ def test_frames_are_made_when_they_are_to_leave(monkeypatch: pytest.MonkeyPatch)
         assert len(made) == count
 
 
-def test_registers_are_put_together_as_they_came() -> None:
-    """To go through all of them once more would be one long turn of the loop."""
-    assembly = Assembly()
+def test_registers_are_taken_in_as_they_come() -> None:
+    """With the last one there is nothing left to do for the others."""
+    arrivals = Arrivals(Nothing(), digested=True)
+    assembly = Assembly(lambda: arrivals)
     first, last = Part(0, 1, (("a", (1, [2])),), ()), Part(1, 0, (("b", {"c": [3]}),), ())
     assembly.add(first)
+    assert arrivals.held == {"a": (1, (2,))}
     assembly.add(last)
-    state = assembly.whole(BARE).checkpoint.state
+    brought = assembly.whole(BARE)
 
-    assert state == (("a", (1, (2,))), ("b", {"c": (3,)}))
-    assert [id(each) for each in state] == [id(first.held[0]), id(last.held[0])]
+    assert isinstance(brought, Brought)
+    assert brought.intake is arrivals
+    assert arrivals.held == {"a": (1, (2,)), "b": {"c": (3,)}}
+    assert brought.checkpoint.state == ()
+    assert assembly.whole(BARE) == BARE, "it begins anew"
+
+
+def test_who_the_members_are_is_told_with_the_rest() -> None:
+    assembly = new_assembly()
+    members = (REGISTER, (1, ((0, ""), (3, "")), (1, 2)))
+    assembly.add(Part(0, 1, (("a", 1), members), ()))
+    assembly.add(Part(2, 0, (("b", 2),), ()))
+    assert assembly.whole(BARE).checkpoint.state == (members,)
+
+
+def test_a_register_that_comes_twice_is_noticed() -> None:
+    assembly = new_assembly()
+    assembly.add(Part(0, 1, (("a", 1),), ()))
+    assembly.add(Part(1, 0, (("a", 2),), ()))
+    brought = assembly.whole(BARE)
+    assert isinstance(brought, Brought)
+    settings = Settings(members=(0, 1))
+    assert admission.problem(brought, 1, settings) == admission.BAD_CHECKPOINT
+
+
+def test_what_is_not_wanted_is_given_up_in_turns() -> None:
+    arrivals = Arrivals(Nothing(), digested=False)
+    arrivals.add([(each, each) for each in range(REGISTERS_MAX * 3)], ())
+    turns = 0
+
+    async def story() -> None:
+        nonlocal turns
+        give_up(arrivals)
+        while arrivals.held or arrivals.keys:
+            before = len(arrivals.held)
+            await asyncio.sleep(0)
+            assert before - len(arrivals.held) <= REGISTERS_MAX
+            turns += 1
+
+    asyncio.run(story())
+    assert turns == 2

@@ -7,6 +7,8 @@ import pytest
 from creek.cluster import wire
 from creek.cluster.peers import STRANGERS_MAX, Peers
 from creek.cluster.tasks import Tasks
+from creek.execution.arrivals import Arrivals
+from creek.execution.base import Nothing
 from creek.protocol.dots import Dot, Dots
 from creek.protocol.messages import Ballot, Cast, Heartbeat, Progress, Summary, Vote
 from creek.protocol.request import Operation, Request
@@ -20,6 +22,7 @@ def two() -> Peers:
         OURS,
         addresses,
         lambda message, sender: None,
+        lambda: Arrivals(Nothing(), digested=False),
         lambda reason: None,
         Tasks(lambda error: None).spawn,
     )

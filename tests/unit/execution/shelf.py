@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from creek.execution.base import Base, changes
+from creek.execution.arrivals import Arrivals
+from creek.execution.base import Base, Nothing, changes
 from creek.execution.datatype import DataType
 from creek.execution.entries import Entry, Phase, Position, Stretch
 from creek.execution.execution import Execution
@@ -18,6 +19,14 @@ from creek.protocol.request import Operation, Outcome, Request
 from creek.protocol.values import Key
 
 END = (10**9,)
+
+
+def arrived(*registers: tuple[Key, Any]) -> Arrivals:
+    """Above no base."""
+    arrivals = Arrivals(Nothing(), digested=False)
+    arrivals.add(registers, ())
+    return arrivals
+
 
 STEPWISE = DataType("stepwise")
 

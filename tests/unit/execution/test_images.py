@@ -4,7 +4,7 @@ from typing import Any
 
 from creek.execution.images import SettledImage
 from creek.protocol.values import Key
-from tests.unit.execution.shelf import Shelf
+from tests.unit.execution.shelf import Shelf, arrived
 
 
 def shown(image: SettledImage, most: int = 2) -> tuple[dict[Key, Any], list[Key]]:
@@ -54,7 +54,7 @@ def test_a_state_that_is_loaded_meanwhile_changes_nothing() -> None:
     shelf = Shelf()
     settle(shelf, 1, ("put", "a", 1))
     image = shelf.store.image()
-    shelf.store.load((("b", 2),))
+    shelf.store.load(arrived(("b", 2)))
     assert shown(image) == ({"a": 1}, [])
     assert shown(shelf.store.image()) == ({"b": 2}, [])
 

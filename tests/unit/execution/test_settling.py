@@ -6,7 +6,7 @@ from typing import Any
 from creek.execution.entries import Crowd, Phase
 from creek.execution.keys import Place, place
 from creek.protocol.values import Key
-from tests.unit.execution.shelf import ABSENT, END, Shelf
+from tests.unit.execution.shelf import ABSENT, END, Shelf, arrived
 
 
 class Furnished:
@@ -225,7 +225,7 @@ def test_loading_starts_anew() -> None:
     shelf.do(10, ("put", "a", 1))
     assert not shelf.store.is_sure(END)
 
-    shelf.store.load((("x", 1), ("y", (2,))))
+    shelf.store.load(arrived(("x", 1), ("y", (2,))))
 
     assert shelf.store.is_sure(END)
     assert shelf.withdrawn() == []
@@ -237,7 +237,7 @@ def test_loading_starts_anew() -> None:
 
 def test_what_was_loaded_can_be_overwritten_and_scanned() -> None:
     shelf = Shelf()
-    shelf.store.load((("x", 1), ("y", 2)))
+    shelf.store.load(arrived(("x", 1), ("y", 2)))
     reader = shelf.do(20, ("scan", "x", "z", False, None), ("get", "y"))
     assert shelf.answer(reader) == (("x", "y"), 2)
 

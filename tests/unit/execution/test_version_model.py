@@ -18,7 +18,7 @@ from creek.execution.keys import FIRST_PLACE, LAST_PLACE, place
 from creek.execution.sequential import Sequential
 from creek.execution.transaction import ABSENT
 from creek.protocol.values import Key
-from tests.unit.execution.shelf import STEPWISE, Attempt, Shelf
+from tests.unit.execution.shelf import STEPWISE, Attempt, Shelf, arrived
 
 KEYS = ("n", "n1", "n2", "m", ("t", 1), ("t", 2), "z")
 PLACES_MAX = 120
@@ -209,7 +209,7 @@ class Model:
             self.stretches.append(self.shelf.store.merge(members))
 
     def _load(self) -> None:
-        self.shelf.store.load(tuple(self.settled.items()))
+        self.shelf.store.load(arrived(*self.settled.items()))
         self.entries, self.attempts, self.stretches = [], [], []
         self.installed.clear()
 

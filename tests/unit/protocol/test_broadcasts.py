@@ -7,7 +7,7 @@ import pytest
 from creek.protocol.admission import ID_REUSED, STRANGER
 from creek.protocol.broadcasts import Broadcasts
 from creek.protocol.dots import Dot, Dots, DotSet
-from creek.protocol.drafts import Draft, draft_of
+from creek.protocol.drafts import Draft, Intake, draft_of
 from creek.protocol.effects import Effects
 from creek.protocol.messages import (
     Accept,
@@ -97,7 +97,7 @@ class Scheme:
     def reconfigured(self) -> None:
         pass
 
-    def install(self, checkpoint: Checkpoint) -> None:
+    def install(self, checkpoint: Checkpoint, intake: Intake | None = None) -> None:
         self.installed.append(checkpoint)
 
 

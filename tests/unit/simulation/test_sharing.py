@@ -16,6 +16,7 @@ from creek.simulation.scenario import Scenario
 from creek.simulation.sharing import REMEMBERED_MAX, SharedExecutions
 from creek.simulation.workload import ClientModel
 from creek.tpcc import Terminals, populated, populated_name
+from tests.unit.execution.shelf import arrived
 
 TROUBLE = parse_faults("partition 0,1|2,3,4 at 20ms; heal at 60ms; crash 2 at 70ms; loss 5% at 0s")
 
@@ -96,7 +97,7 @@ class Bench:
     def run(self, name: str, *arguments: str, on: dict[str, object], event: int = 1) -> object:
         """On a replica of its own that holds `on`; what it read is in `self.reads`."""
         store = VersionStore()
-        store.load(tuple(on.items()))
+        store.load(arrived(*on.items()))
         snapshot = store.snapshot(self.position)
         request = Request(1, Dot(0, event), probe.call(name, *arguments), strong=False)
         execution = self.shared.run(request, snapshot)

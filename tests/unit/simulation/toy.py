@@ -11,10 +11,10 @@ from typing import Any
 from creek.execution.execution import Execution
 from creek.execution.keys import Place
 from creek.protocol.dots import Dot, DotSet
-from creek.protocol.drafts import Draft
+from creek.protocol.drafts import Draft, Given, Intake
 from creek.protocol.effects import Committed, Effects, Kind, Response, Send, Task, Work
 from creek.protocol.members import Configuration
-from creek.protocol.messages import Cast, Message, Pulled, Received, Record, Summary
+from creek.protocol.messages import Cast, Pulled, Received, Record, Summary
 from creek.protocol.outbox import Outbox
 from creek.protocol.probes import Probes
 from creek.protocol.request import Operation, Outcome, Request
@@ -31,7 +31,7 @@ class ToyReplica:
         self.probes = Probes()
         self.refused: dict[str, int] = {}
         self.drift_us: dict[int, int] = {}
-        self.heard: list[tuple[Message, int]] = []
+        self.heard: list[tuple[Given, int]] = []
         self.ticks = 0
         self.recovered: list[Record] = []
         self._peers = tuple(each for each in range(replicas) if each != index)
@@ -59,7 +59,10 @@ class ToyReplica:
         self._take_in(request)
         return request.id
 
-    def receive(self, message: Message, sender: int, now: int) -> None:
+    def intake(self) -> Intake:
+        raise NotImplementedError("nothing is brought to it")
+
+    def receive(self, message: Given, sender: int, now: int) -> None:
         if sender not in self._peers:
             self.refused["stranger"] = self.refused.get("stranger", 0) + 1
             return

@@ -1,0 +1,129 @@
+"""What another replica says: each in its turn, and a part of a state in a turn of its own."""
+
+import asyncio
+import socket
+from typing import Any, cast
+
+from creek.cluster import wire
+from creek.cluster.listener import Listener
+from creek.cluster.parts import frames_of
+from creek.cluster.peers import Peers
+from creek.cluster.tasks import Tasks
+from creek.execution.arrivals import Arrivals
+from creek.execution.base import Nothing
+from creek.protocol.drafts import Array, Brought
+from creek.protocol.messages import Progress
+from tests.unit.cluster.test_parts import BARE, drawn
+
+OURS = wire.PeerHello(wire.WIRE_VERSION, "creek", 0, (0, 1), "kv", oldest=wire.WIRE_OLDEST)
+THEIRS = wire.PeerHello(wire.WIRE_VERSION, "creek", 1, (0, 1), "kv", oldest=wire.WIRE_OLDEST)
+REGISTERS = 5000
+
+
+class Wire:
+    """A transport that remembers whether it is read from."""
+
+    def __init__(self) -> None:
+        self.is_read = True
+        self.is_closed = False
+        self._socket = socket.socket()
+        self._socket.close()
+
+    def write(self, data: bytes) -> None:
+        pass
+
+    def get_extra_info(self, name: str) -> socket.socket:
+        return self._socket
+
+    def pause_reading(self) -> None:
+        self.is_read = False
+
+    def resume_reading(self) -> None:
+        self.is_read = True
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.messages: list[Any] = []
+        self.arrivals = Arrivals(Nothing(), digested=True)
+        self.peers = Peers(
+            OURS,
+            {0: ("127.0.0.1", 1), 1: ("127.0.0.1", 2)},
+            lambda message, sender: self.messages.append(message),
+            lambda: self.arrivals,
+            lambda reason: None,
+            Tasks(lambda error: None).spawn,
+        )
+        self.wire = Wire()
+        self.listener = Listener(self.peers)
+        self.listener.connection_made(cast(asyncio.BaseTransport, self.wire))
+        self.listener.data_received(wire.frame_of(THEIRS))
+
+
+def state() -> bytes:
+    """Of many registers, and then a message."""
+    held = Array()
+    for first in range(0, REGISTERS, 100):
+        held.extend([(("item", first + each), "x" * 100) for each in range(100)])
+    frames = frames_of(drawn()._replace(held=held, deleted=Array()))
+    return b"".join(frames) + wire.frame_of(Progress(7, 7))
+
+
+def test_parts_of_a_state_that_come_at_once_are_taken_in_one_in_a_turn() -> None:
+    async def story() -> None:
+        heard = Heard()
+        heard.listener.data_received(state())
+        taken, most = 0, 0
+        while not heard.messages:
+            most, taken = max(most, len(heard.arrivals.held) - taken), len(heard.arrivals.held)
+            assert not heard.wire.is_read, "nothing else is read before its turn"
+            await asyncio.sleep(0)
+        assert 0 < most < REGISTERS // 10
+        brought, progress = heard.messages
+        assert isinstance(brought, Brought)
+        assert brought.held.count == REGISTERS
+        assert progress == Progress(7, 7)
+        assert heard.wire.is_read
+
+    asyncio.run(story())
+
+
+def test_what_comes_all_the_same_while_a_part_is_taken_in_has_its_turn_later() -> None:
+    async def story() -> None:
+        heard, data = Heard(), state()
+        for first in range(0, len(data), 50_000):  # of a connection that cannot be held up
+            heard.listener.data_received(data[first : first + 50_000])
+        while len(heard.messages) < 2:
+            await asyncio.sleep(0)
+        assert heard.messages[0].held.count == REGISTERS
+        assert heard.messages[1] == Progress(7, 7)
+
+    asyncio.run(story())
+
+
+def test_a_connection_that_is_closed_meanwhile_is_heard_no_more() -> None:
+    async def story() -> None:
+        heard = Heard()
+        heard.listener.data_received(state())
+        heard.wire.close()
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert heard.messages == []
+        assert heard.arrivals.held.keys() < {("item", each) for each in range(REGISTERS)}
+
+    asyncio.run(story())
+
+
+def test_a_snapshot_of_nothing_is_no_part_and_holds_up_nothing() -> None:
+    async def story() -> None:
+        heard = Heard()
+        heard.listener.data_received(wire.frame_of(BARE) + wire.frame_of(Progress(7, 7)))
+        assert heard.messages == [BARE, Progress(7, 7)]
+
+    asyncio.run(story())

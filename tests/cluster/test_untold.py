@@ -7,14 +7,14 @@ import pytest
 
 from creek.client.calls import Final
 from creek.protocol.probes import Probe
-from creek.schemes import ordering
+from creek.schemes import untold
 from tests.cluster.house import PATIENCE_S, house, run
 
 
 def test_what_the_others_do_not_tell_is_asked_for_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ordering, "UNTOLD_LIMIT", 2)
+    monkeypatch.setattr(untold, "UNTOLD_LIMIT", 2)
 
     async def story() -> None:
         async with (

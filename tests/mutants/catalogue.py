@@ -556,8 +556,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 ORDERING,
-                "(id, outcome) for untold in self._untold.values()",
-                "(id, outcome) for untold in ()",
+                "outcomes=self._untold.outcomes(),",
+                "outcomes=(),",
             ),
         ),
     ),

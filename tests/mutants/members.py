@@ -151,7 +151,7 @@ _MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 ORDERING,
-                "self._untold = {peer: self._untold.get(peer) or deque() for peer in peers}",
+                "self._untold.reconfigure(peers)",
                 "pass",
             ),
         ),

@@ -45,9 +45,8 @@ from creek.protocol.request import NOOP, Batch, Operation, OrderKey, Outcome, Re
 from creek.protocol.settings import Settings
 from creek.protocol.terms import Terms
 from creek.protocol.values import Key
+from creek.schemes.untold import Untold
 
-UNTOLD_LIMIT = 4096
-"""Outcomes kept for a replica that may not compute them itself any more."""
 UNDIGESTED_LIMIT = 4096
 """Requests that are remembered until there is a digest."""
 NOOP_PATIENCE = 4
@@ -105,9 +104,7 @@ class OrderingReplica(ABC):
         self._settled = Boundary(0, 0)
         self._settled_timestamp = 0
         self._image_length = 0
-        self._untold: dict[int, deque[tuple[int, Dot, Outcome]]] = {
-            peer: deque() for peer in settings.peers(index)
-        }
+        self._untold = Untold(settings.peers(index))
 
         self._undigested: list[Request] = []
         """What was settled since the last digest."""
@@ -194,7 +191,7 @@ class OrderingReplica(ABC):
         self._ticks += 1
         self._broadcasts.tick(now)
         self._stabilise(now)
-        self._forget_told()
+        self._untold.forget(self._broadcasts.cab.learner.settled_by)
         self._proceed()
 
     def take_tasks(self) -> tuple[Task, ...]:
@@ -270,9 +267,7 @@ class OrderingReplica(ABC):
             ids=self._order.ids_before(self._settled.length),
             timestamp=self._settled_timestamp,
             state=(),
-            outcomes=tuple(
-                (id, outcome) for untold in self._untold.values() for _, id, outcome in untold
-            ),
+            outcomes=self._untold.outcomes(),
         )
 
     def live_requests(self) -> Iterator[Request]:
@@ -366,7 +361,7 @@ class OrderingReplica(ABC):
     def reconfigured(self) -> None:
         """The members are others from now on."""
         peers = self._broadcasts.settings.peers(self.index)
-        self._untold = {peer: self._untold.get(peer) or deque() for peer in peers}
+        self._untold.reconfigure(peers)
 
     # --- after every input --------------------------------------------------------------------
 
@@ -410,7 +405,7 @@ class OrderingReplica(ABC):
             if request.id.replica == self.index:
                 self._answer_finally(request.id, outcome)
             elif request.operation != NOOP:
-                self._tell_later(boundary.instance, request.id, outcome)
+                self._untold.add(boundary.instance, request.id, outcome)
         self._settled = boundary
         # Lists lose their beginning in large pieces, so that a request's share of it is small.
         spare = boundary.length - first
@@ -428,25 +423,10 @@ class OrderingReplica(ABC):
 
     # --- answers for those who were away ------------------------------------------------------
 
-    def _tell_later(self, instance: int, id: Dot, outcome: Outcome) -> None:
-        untold = self._untold.get(id.replica)
-        if untold is None:
-            return  # it was removed
-        untold.append((instance, id, outcome))
-        if len(untold) > UNTOLD_LIMIT:
-            untold.popleft()
-
-    def _forget_told(self) -> None:
-        """A replica that executed what an instance delivered needs no outcome of it from us."""
-        for peer, untold in self._untold.items():
-            settled = self._broadcasts.cab.learner.settled_by(peer)
-            while untold and untold[0][0] <= settled:
-                untold.popleft()
-
     def _answer_from(self, checkpoint: Checkpoint) -> None:
         for id, outcome in checkpoint.outcomes:
             if id.replica != self.index:
-                self._tell_later(checkpoint.instance, id, outcome)
+                self._untold.add(checkpoint.instance, id, outcome)
                 continue
             awaiting = self._awaiting.pop(id, None)
             if awaiting is not None:

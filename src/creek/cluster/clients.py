@@ -193,16 +193,22 @@ class Connection:
     def issued(self, number: int, id: Dot) -> None:
         """Told together with the answer: before it, nobody could do anything with it."""
         self._ids[number] = id
-        self._out.append(frame_of(Issued(number, id)))
+        if not self._calls[number].brief:
+            self._out.append(frame_of(Issued(number, id)))
 
     def answer(self, number: int, response: Response) -> None:
+        call = self._calls.get(number)
+        is_last = response.kind is not Kind.TENTATIVE or response.id.event < 0
+        if call is not None and call.brief and not is_last:
+            if call.strong:
+                return
+            is_last = True
         frame = answer_frame(number, response.kind.value, response.outcome, response.changed)
         if len(frame) > CLIENT_FRAME_MAX:
             self._desk.count("answer too large")
             frame = answer_frame(number, response.kind.value, _too_long(len(frame)))
         self._leave(frame)
-        call = self._calls.get(number)
-        if response.kind is not Kind.TENTATIVE or response.id.event < 0:
+        if is_last:
             self._done(number)
             self._over(number)
         elif call is not None and not call.strong:

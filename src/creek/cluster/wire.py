@@ -123,6 +123,8 @@ class Call(msgspec.Struct, frozen=True, array_like=True, tag=11):
     """Only when the replica has these."""
     wait_ms: int = 0
     """For how long it may wait for them; 0: as long as the replica lets it."""
+    brief: bool = False
+    """Only the answer that is waited for: of a weak call the first, of a strong one the stable."""
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "arguments", frozen(self.arguments))

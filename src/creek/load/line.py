@@ -75,10 +75,11 @@ _length: Final = struct.Struct(">I").pack
 class Line(asyncio.Protocol):
     """`done` is called when a call has what it asked for, or will not get it."""
 
-    def __init__(self, meter: Meter, done: Done, token: str = "") -> None:
+    def __init__(self, meter: Meter, done: Done, token: str = "", brief: bool = False) -> None:
         self._loop = asyncio.get_running_loop()
         self._meter = meter
         self._done = done
+        self._brief = brief
         self._hello = wire.Hello(wire.WIRE_VERSION, uuid.uuid4().hex, token)
         self._frames = wire.Frames(wire.CLIENT_FRAME_MAX)
         self._transport: asyncio.Transport | None = None
@@ -119,7 +120,8 @@ class Line(asyncio.Protocol):
         out = self._out
         if not out and not self._is_hearing:
             self._loop.call_soon(self._flush)
-        payload = _encode((_CALL, number, asked.operation, asked.arguments, strong, who))
+        call = (_CALL, number, asked.operation, asked.arguments, strong, who, (), 0, self._brief)
+        payload = _encode(call)
         out.append(_length(len(payload)))
         out.append(payload)
 
@@ -167,7 +169,7 @@ class Line(asyncio.Protocol):
         if strong and kind == "tentative":
             meter.answered(STRONG_TENTATIVE, asked_ns, now_ns)
             return
-        if not strong:
+        if not strong and not self._brief:
             self._first[number] = asked_ns
         meter.answered(STRONG_STABLE if strong else WEAK_TENTATIVE, asked_ns, now_ns)
         meter.raised += answer.error is not None
@@ -187,16 +189,18 @@ async def dial(
     token: str = "",
     secured: ssl.SSLContext | None = None,
     refused: float = PATIENCE_S,
+    brief: bool = False,
 ) -> Line:
     """A connection to the replica there, as soon as there is one. `refused`: for how many seconds
-    that is waited for where nobody listens."""
+    that is waited for where nobody listens. `brief`: of each call only the answer is asked for that
+    it waits for; how long others take is not measured then."""
     loop = asyncio.get_running_loop()
     host, port = address_of(address)
     begun = loop.time()
     while True:
         try:
             _, line = await loop.create_connection(
-                lambda: Line(meter, done, token), host, port, ssl=secured
+                lambda: Line(meter, done, token, brief), host, port, ssl=secured
             )
             await asyncio.wait_for(line.welcome, PATIENCE_S)
         except ssl.SSLCertVerificationError as error:

@@ -63,6 +63,22 @@ def talk(story: Callable[[Line, Transport, Meter, list[int]], None], again: bool
     asyncio.run(on_a_loop())
 
 
+def test_a_brief_line_asks_for_one_answer_and_measures_no_other() -> None:
+    async def on_a_loop() -> None:
+        meter, transport = Meter(0, 2**62), Transport()
+        line = Line(meter, lambda line, who: None, brief=True)
+        line.connection_made(cast(asyncio.Transport, transport))
+        line.ask(Asked("put", ("a", 1), False), 0)
+        await asyncio.sleep(0)
+        assert [call.brief for call in transport.calls] == [True]
+        # Also where the replica is of an earlier version, and says all there is to say.
+        line.data_received(said(wire.Issued(1, Dot(0, 1)), wire.Answer(1, "tentative")))
+        line.data_received(said(wire.Answer(1, "final")))
+        assert [each for each, count in enumerate(counts(meter)) if count] == [WEAK_TENTATIVE]
+
+    asyncio.run(on_a_loop())
+
+
 def counts(meter: Meter) -> list[int]:
     return [len(each) for each in meter.latencies_ns]
 

@@ -1,0 +1,47 @@
+"""A client that talks to a replica message by message."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from creek.cluster import wire
+from tests.cluster.house import House
+
+
+class Wire:
+    """A client that says whatever a test wants, and reads only when asked to."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._frames = wire.Frames(wire.CLIENT_FRAME_MAX)
+        self._heard: list[wire.ToClient] = []
+
+    def say(self, *messages: wire.FromClient) -> None:
+        self._writer.write(b"".join(map(wire.frame_of, messages)))
+
+    async def hear(self) -> wire.ToClient:
+        while not self._heard:
+            data = await asyncio.wait_for(self._reader.read(65536), 20)
+            if not data:
+                raise ConnectionResetError
+            self._heard += map(wire.to_client, self._frames.feed(data))
+        return self._heard.pop(0)
+
+    async def refusal(self) -> wire.Refused:
+        message = await self.hear()
+        assert isinstance(message, wire.Refused)
+        return message
+
+
+@asynccontextmanager
+async def dialled(cluster: House) -> AsyncIterator[Wire]:
+    host, _, port = cluster.addresses(0)[0].partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    line = Wire(reader, writer)
+    line.say(wire.Hello(wire.WIRE_VERSION, "me"))
+    assert isinstance(await line.hear(), wire.Welcome)
+    try:
+        yield line
+    finally:
+        writer.transport.abort()

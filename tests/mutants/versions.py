@@ -96,17 +96,19 @@ MUTANTS: tuple[Mutant, ...] = (
         100,
         Edit(
             VERSIONS,
-            "        contents.note_change(keys)\n"
-            "        fresh = readership.fresh_after(position, keys)\n"
-            "        for key, version in",
-            "        fresh = readership.fresh_after(position, keys)\n        for key, version in",
+            "        contents.note_change(versions)\n",
+            "",
         ),
     ),
     _mutant(
         "withdrawn_behind_its_back",
         "what was rolled back while an operation ran is looked at again",
         200,
-        Edit(VERSIONS, "        contents.note_change(set(entry.versions))\n", ""),
+        Edit(
+            VERSIONS,
+            "        contents.note_change(entry.versions)\n        hidden",
+            "        hidden",
+        ),
     ),
     _mutant(
         "settled_behind_its_back",
@@ -208,7 +210,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "jump_taken_for_a_name",
         "who is committed before what stays tentative has to be looked at",
         100,
-        Edit(CREEK, "in_order = stays is None or request.key < stays.key", "in_order = True"),
+        Edit(
+            CREEK,
+            "in_order = first is None or (request.timestamp, request.id) < first",
+            "in_order = True",
+        ),
     ),
     _mutant(
         "stale_version_after_a_move",

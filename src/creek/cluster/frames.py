@@ -1,16 +1,15 @@
 """Frames: the length of a payload in four bytes, and then the payload."""
 
-import struct
 from collections.abc import Iterator
+from typing import Final
 
 from creek.errors import FrameTooLong
 
-_LENGTH = struct.Struct(">I")
-_LENGTH_BYTES = 4
+_LENGTH_BYTES: Final = 4
 
 
 def framed(payload: bytes) -> bytes:
-    return _LENGTH.pack(len(payload)) + payload
+    return len(payload).to_bytes(_LENGTH_BYTES, "big") + payload
 
 
 class Frames:

@@ -67,15 +67,22 @@ def handed_out(value: Any) -> Any:
     """`value` with its dicts copied: an operation may change what it was given, never the store."""
     kind = type(value)
     if kind is tuple:
-        try:
-            hash(value)  # without a dict inside, and only then, it has one
-        except TypeError:
-            return tuple([handed_out(each) for each in value])
+        for each in value:
+            if type(each) is tuple or type(each) is dict:
+                return _handed_out_items(value)
     elif kind is dict:
         if _holds_containers(value):
             return {key: handed_out(each) for key, each in value.items()}
         return value.copy()
     return value
+
+
+def _handed_out_items(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    try:
+        hash(values)  # without a dict inside, and only then, it has one
+    except TypeError:
+        return tuple([handed_out(each) for each in values])
+    return values
 
 
 def _holds_containers(table: dict[str, Any]) -> bool:

@@ -53,8 +53,8 @@ class Contents:
         `Chain` of versions. A version that is the only one stands for itself."""
         self.changes = 0
         """Grows with whatever may change what a snapshot shows."""
-        self._changed: list[set[Key]] = []
-        """The registers that the last changes touched."""
+        self._changed: list[set[Key] | dict[Key, Version]] = []
+        """The registers that the last changes touched: as sets, once somebody looked."""
         self._changed_first = 0
         """The number of the first of these changes."""
         self._digest = digest
@@ -115,7 +115,7 @@ class Contents:
 
     # --- changing --------------------------------------------------------------------------------
 
-    def note_change(self, keys: set[Key]) -> None:
+    def note_change(self, keys: dict[Key, Version]) -> None:
         """What these registers hold is changed now."""
         self.changes += 1
         changed = self._changed
@@ -134,7 +134,15 @@ class Contents:
         """The registers that were changed since there were so many changes; None if that was too
         long ago."""
         begin = changes - self._changed_first
-        return self._changed[begin:] if begin >= 0 else None
+        if begin < 0:
+            return None
+        since: list[set[Key]] = []
+        for index in range(begin, len(self._changed)):
+            keys = self._changed[index]
+            if not isinstance(keys, set):
+                keys = self._changed[index] = set(keys)  # compared faster than anything else
+            since.append(keys)
+        return since
 
     def add_key(self, key: Key) -> None:
         """Nobody had ever written to it until now."""

@@ -30,11 +30,10 @@ class StateDigest:
 
     def replace(self, key: Key, old: Any, new: Any) -> None:
         """A register holds another value than before; `ABSENT`: none."""
-        self.value = (self.value + _hash(key, new) - _hash(key, old)) & MASK
+        now, before = _checksum(key, new), _checksum(key, old)
+        # A checksum c counts c (c + odd). What that changed by has one product, not two.
+        self.value = (self.value + (now - before) * (now + before + _ODD)) & MASK
 
 
-def _hash(key: Key, value: Any) -> int:
-    if value is ABSENT:
-        return 0
-    checksum = crc32(_encode((key, value)))
-    return checksum * (checksum + _ODD)
+def _checksum(key: Key, value: Any) -> int:
+    return 0 if value is ABSENT else crc32(_encode((key, value)))

@@ -104,14 +104,14 @@ class Readership:
                 if key not in reads:
                     self._leave(key, entry)
 
-    def fresh_after(self, position: Position, keys: set[Key]) -> list[Entry]:
+    def fresh_after(self, position: Position, keys: dict[Key, Version]) -> list[Entry]:
         """The fresh ones after `position` that may have read any of these registers."""
         if not self._fresh:
             return NOBODY
         return [
             reader
             for reader, read in self._fresh.items()
-            if reader.position > position and not keys.isdisjoint(read)
+            if reader.position > position and not read.isdisjoint(keys)
         ]
 
     def of_ground_after(self, key: Key, position: Position, fresh: list[Entry]) -> list[Entry]:

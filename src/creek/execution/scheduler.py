@@ -10,12 +10,13 @@ It chooses; running, validating and installing is for others.
 """
 
 from itertools import islice
+from typing import Final
 
 from creek.execution.entries import Entry, Phase
 from creek.protocol.ranking import Ranking
 
-LOSSES_MAX = 8
-LOOK_AHEAD = 64
+LOSSES_MAX: Final = 8
+LOOK_AHEAD: Final = 64
 """How many of the earliest requests are considered, when some of them must wait."""
 
 
@@ -41,13 +42,16 @@ class Scheduler:
         """The next entry to run, as task `number`; None when there is none or no core is free."""
         if not self._waiting or len(self.running) + len(self._void) >= self._cores:
             return None
-        for entry in islice(self._waiting, LOOK_AHEAD):
-            if self._may_run(entry):
-                self.remove(entry)
-                entry.phase, entry.jumped = Phase.RUNNING, False
-                self.running[number] = entry
-                return entry
-        return None
+        entry = self._waiting.first()
+        if entry is None or not self._may_run(entry):
+            ahead = islice(self._waiting, LOOK_AHEAD)
+            entry = next((each for each in ahead if self._may_run(each)), None)
+            if entry is None:
+                return None
+        self._waiting.remove(entry.position, entry)
+        entry.phase, entry.jumped = Phase.RUNNING, False
+        self.running[number] = entry
+        return entry
 
     def finish(self, number: int) -> Entry | None:
         """The entry of the task; None when it was started before the last `clear`."""

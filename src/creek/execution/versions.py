@@ -163,9 +163,8 @@ class VersionStore:
         }
         entry.position = position
         readership.disturb(entry)
-        keys = set(entry.versions)
-        contents.note_change(keys)
-        fresh = readership.fresh_after(position, keys)
+        contents.note_change(entry.versions)
+        fresh = readership.fresh_after(position, entry.versions)
         for key in contents.written_of(entry.initial):
             if key not in entry.reads and contents.has_versions(key):
                 self._doubts.append((entry, key))
@@ -312,9 +311,8 @@ class VersionStore:
     def _insert_versions(self, entry: Entry, versions: dict[Key, Version]) -> None:
         contents, readership, position = self._contents, self._readership, entry.position
         held, of_ground = contents.held, readership.of_ground
-        keys = set(versions)  # two sets are compared faster than anything else
-        contents.note_change(keys)
-        fresh = readership.fresh_after(position, keys)
+        contents.note_change(versions)
+        fresh = readership.fresh_after(position, versions)
         for key, version in versions.items():
             found = held.setdefault(key, version)
             if found is version:
@@ -322,7 +320,7 @@ class VersionStore:
                 contents.add_key(key)
                 if self._ranges:
                     self._doubt_scans(key)
-                    fresh = readership.fresh_after(position, keys)
+                    fresh = readership.fresh_after(position, versions)
             elif isinstance(found, Version) or isinstance(found, Chain):  # noqa: SIM101 - compiled
                 if not contents.chain(key).insert(version, self._doubts):
                     continue
@@ -390,7 +388,7 @@ class VersionStore:
         if isinstance(entry, Stretch):
             self._stretches.remove(entry)
         contents = self._contents
-        contents.note_change(set(entry.versions))
+        contents.note_change(entry.versions)
         hidden: dict[Key, Version] = {}
         for key, version in entry.versions.items():
             chain = contents.chain(key)

@@ -23,7 +23,7 @@ def frozen(value: Any, depth: int = DEPTH_MAX) -> Any:
     kind = type(value)
     if kind is tuple:
         for each in value:
-            if type(each) not in PLAIN:
+            if type(each) not in PLAIN and not _is_flat(each):
                 return _frozen_items(value, depth)
         return value
     if kind is list:
@@ -33,6 +33,11 @@ def frozen(value: Any, depth: int = DEPTH_MAX) -> Any:
             raise ValueError(f"nested more than {DEPTH_MAX} levels deep")
         return {key: frozen(each, depth - 1) for key, each in value.items()}
     return value
+
+
+def _is_flat(value: Any) -> bool:
+    """Is it a tuple without anything in it that would have to be looked into?"""
+    return type(value) is tuple and all(type(each) in PLAIN for each in value)
 
 
 def _frozen_items(values: Sequence[Any], depth: int) -> tuple[Any, ...]:

@@ -165,9 +165,10 @@ class CreekReplica(VersionedReplica):
         """Who comes before all that stays tentative keeps its place among the others: only its
         name changes. Who jumps over something that stays has to be looked at."""
         stays = self._order.first_tentative()
+        first = None if stays is None else (stays.timestamp, stays.id)
         for index, request in enumerate(moved, self._order.length - len(moved)):
             entry = self._entries[request.id]
-            in_order = stays is None or request.key < stays.key
+            in_order = first is None or (request.timestamp, request.id) < first
             if entry.stretch is not None:
                 self._commit_in_stretch(entry, entry.stretch, index, stays)
             waited = self._scheduler.remove(entry)

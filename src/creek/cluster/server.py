@@ -212,7 +212,9 @@ class Server:
         self.tasks.spawn(self._tick())
         self.tasks.spawn(mend_disk(self.journal))
         if not config.record:  # a run has only what clients asked for
-            self.tasks.spawn(forget_old_calls(config.forget_after, self._leads, self._call))
+            self.tasks.spawn(
+                forget_old_calls(config.forget_after, self.driver, self._leads, self._call)
+            )
         self.tasks.spawn(
             compare_digests(self.digests, self.journal, self.peers, self.fail, self.events)
         )
@@ -429,9 +431,9 @@ class Server:
             return False
         return self._refusal(False, False) is None
 
-    async def _call(self, operation: Operation) -> Any:
-        """Weakly, and not for a client. Answers nothing if that is not known, or if it raised."""
-        id = self.driver.invoke(operation, False, 0)
+    async def _call(self, operation: Operation, strong: bool) -> Any:
+        """Not for a client. The first answer, or nothing if that is not known, or if it raised."""
+        id = self.driver.invoke(operation, strong, 0)
         own = self.traffic.own[id] = asyncio.get_running_loop().create_future()
         return await own
 

@@ -6,11 +6,12 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from creek.cluster.desk import Desk
 from creek.cluster.digests import Digests
-from creek.cluster.driver import Driver, now_us
+from creek.cluster.driver import Driver
+from creek.cluster.forgetting import Marking, marks_in, places_of_marks
 from creek.cluster.journal import Journal
 from creek.cluster.logs import EventLog
 from creek.cluster.once import forget_calls
@@ -33,8 +34,11 @@ SAMPLE_S: Final = 0.25
 """Between two samples of its counters, where they are recorded."""
 UNTOLD_S: Final = 0.05
 """Between two looks whether all answers have left."""
-FORGET_PARTS: Final = 24
-"""Rounds of forgetting in the time after which a call is forgotten."""
+LOOKS: Final = 4
+"""Whether it is time for the next mark, in the time between two."""
+
+Call: TypeAlias = Callable[[Operation, bool], Awaitable[Any]]
+"""An operation of Creek's own, strong or weak; the first answer, or nothing."""
 
 
 @contextmanager
@@ -58,15 +62,22 @@ def told_if_long(what: str, events: EventLog) -> Iterator[None]:
 
 
 async def forget_old_calls(
-    after_s: float, is_leader: Callable[[], bool], call: Callable[[Operation], Awaitable[Any]]
+    after_s: float, driver: Driver, leads: Callable[[], bool], call: Call
 ) -> None:
     """By who leads, for all."""
+    loop, replica = asyncio.get_running_loop(), driver.replica
+    marking, places = Marking(after_s, loop.time()), places_of_marks()
     while True:
-        await asyncio.sleep(after_s / FORGET_PARTS)
-        before_us = now_us() - int(after_s * 1_000_000)
+        await asyncio.sleep(marking.part_s / LOOKS)
+        with driver.executor.gate:
+            newest = replica.readable_lengths()[-1]
+            marks = marks_in(replica.committed_items(newest, *places))
+        mark, before_us = marking.look(marks, leads(), loop.time())
+        if mark is not None:
+            await call(mark, True)
         rest: tuple[Any, ...] | None = ()
-        while rest is not None and is_leader():
-            _, *more = await call(forget_calls(before_us, *rest)) or (0,)
+        while before_us is not None and rest is not None and leads():
+            _, *more = await call(forget_calls(before_us, *rest), False) or (0,)
             rest = tuple(more) or None
 
 

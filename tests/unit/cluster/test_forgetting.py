@@ -1,0 +1,112 @@
+"""How old a call is: told by marks in the order, whatever clocks say and whoever leads."""
+
+from typing import Any
+
+from creek.cluster.calling import Once
+from creek.cluster.forgetting import PARTS, Due, Mark, Marking, marks_in, places_of_marks
+from creek.cluster.once import call_once, forget_calls
+from creek.datatypes.kv import KV
+from creek.execution.keys import CLIENTS, place
+from creek.execution.undo import StateObject
+from creek.protocol.dots import Dot
+from creek.protocol.request import Operation, Request
+
+DAY_S = 86_400.0
+PART_S = DAY_S / PARTS
+DAYS_US = 10 * 86_400_000_000
+
+
+class Order:
+    """What was committed, by replicas that stamp later than all they have, however wrong the clock
+    is that they look at."""
+
+    def __init__(self) -> None:
+        self._state = StateObject(Once(KV))
+        self._events = self._last_us = 0
+
+    def commit(self, operation: Operation, clock_us: int) -> Any:
+        self._events += 1
+        self._last_us = max(self._last_us + 1, clock_us)
+        request = Request(self._last_us, Dot(0, self._events), operation, strong=True)
+        return self._state.execute(request).value
+
+    def marks(self) -> list[Mark]:
+        start, stop = places_of_marks()
+        return marks_in(
+            (key, kept) for key, kept in self._state.items() if start <= place(key) < stop
+        )
+
+    def knows(self, client: str) -> bool:
+        return (CLIENTS, client, 1) in dict(self._state.items())
+
+    def look(self, marking: Marking, now_s: float, clock_us: int) -> Due:
+        """By one who leads, and does what is due."""
+        due = marking.look(self.marks(), True, now_s)
+        if due.mark is not None:
+            self.commit(due.mark, clock_us)
+        if due.before_us is not None:
+            self.commit(forget_calls(due.before_us), clock_us)
+        return due
+
+
+def test_a_leader_whose_clock_is_days_ahead_forgets_nothing_too_early() -> None:
+    order = Order()
+    order.commit(call_once("ann", 1, KV.call("put", "a", 1)), 1_000)
+    marking = Marking(DAY_S, 0.0)
+    looks = 4
+    for look in range(1, PARTS * looks):
+        now_s = look * PART_S / looks
+        order.look(marking, now_s, DAYS_US + int(now_s * 1_000_000))
+        order.commit(call_once("bob", 1 + look // looks, KV.call("put", "b", 1)), 2_000)
+        assert order.knows("ann"), f"forgotten after {now_s / DAY_S:.0%} of the time"
+    for look in range(PARTS * looks, 2 * PARTS * looks):
+        order.look(marking, look * PART_S / looks, DAYS_US)
+    assert not order.knows("ann"), "but in the end it is"
+
+
+def test_a_clock_that_is_behind_keeps_nothing_for_ever() -> None:
+    order = Order()
+    order.commit(call_once("ann", 1, KV.call("put", "a", 1)), DAYS_US)
+    marking = Marking(DAY_S, 0.0)
+    for part in range(1, 2 * PARTS + 3):
+        order.look(marking, part * PART_S, 1_000)
+    assert not order.knows("ann")
+
+
+def test_leaders_that_change_do_not_make_time_pass_quicker() -> None:
+    order = Order()
+    leaders = [Marking(DAY_S, 0.0) for _ in range(5)]
+    for tenth in range(1, 51):
+        for each in leaders:
+            order.look(each, tenth * PART_S / 10, 0)
+    assert [mark.number for mark in order.marks()] == [1, 2, 3, 4, 5]
+
+
+def test_a_mark_that_comes_late_is_none() -> None:
+    """Two replicas, cut off from each other, lead for themselves."""
+    order = Order()
+    one, other = Marking(DAY_S, 0.0), Marking(DAY_S, 0.0)
+    late = one.look(order.marks(), True, PART_S).mark
+    assert late is not None
+    order.look(other, PART_S, 0)
+    first = order.marks()
+    order.commit(late, DAYS_US)
+    assert order.marks() == first
+
+
+def test_who_has_just_come_waits_for_a_whole_part_of_the_time() -> None:
+    order = Order()
+    order.look(Marking(DAY_S, 0.0), PART_S, 0)
+    assert len(order.marks()) == 1
+    started_later = Marking(DAY_S, PART_S * 1.9)
+    assert order.look(started_later, PART_S * 2, 0).mark is None
+    assert order.look(started_later, PART_S * 2.9, 0).mark is None
+    assert order.look(started_later, PART_S * 3, 0).mark is not None
+
+
+def test_only_who_leads_makes_marks_and_asks_again_when_it_takes_long() -> None:
+    follower, leader = Marking(DAY_S, 0.0), Marking(DAY_S, 0.0)
+    assert follower.look([], False, PART_S * 5) == Due(None, None)
+    assert leader.look([], True, PART_S).mark is not None
+    assert leader.look([], True, PART_S * 1.5).mark is None, "it is on its way"
+    assert leader.look([], True, PART_S * 2).mark is not None

@@ -89,6 +89,9 @@ class Recorded:
         self._note(Input.COMPLETED, task.number, now)
         self._replica.completed(task, execution, now)
 
+    def kept_waiting(self) -> int:
+        return self._replica.kept_waiting()
+
     def take_tasks(self) -> tuple[Task, ...]:
         return self._replica.take_tasks()
 

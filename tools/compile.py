@@ -76,6 +76,7 @@ MODULES: Final = (
     "schemes/creek",
     "schemes/ordering",
     "schemes/smr",
+    "schemes/unexecuted",
     "schemes/untold",
     "schemes/versioned",
     "simulation/clients",

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -17,6 +18,7 @@ from creek.execution.undo import StateObject
 from creek.protocol.dots import Dot
 from creek.protocol.request import Operation, Request
 from creek.protocol.values import Key
+from creek.schemes.contract import Replica
 from tests.cluster.house import PATIENCE_S, House, house
 
 
@@ -51,6 +53,39 @@ def test_strong_calls_that_wait_for_a_majority_are_bounded(tmp_path: Path) -> No
 def marks(server: Server) -> list[Key]:
     state = server.driver.replica.state()
     return [key for key in state if isinstance(key, tuple) and key[:2] == (CLIENTS, NOBODY)]
+
+
+class Behind:
+    """A replica whose clients have waited for so many ticks."""
+
+    def __init__(self, replica: Replica, ticks: int) -> None:
+        self._replica = replica
+        self._ticks = ticks
+
+    def kept_waiting(self) -> int:
+        return self._ticks
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._replica, name)
+
+
+def test_who_calls_where_others_wait_for_long_is_told_to_come_later(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with house(tmp_path, 1, busy_after=1.0) as cluster, cluster.client() as db:
+            server = cluster.servers[0]
+            replica = server.driver.replica
+            second = 1000 // server.config.tick_ms
+            server.driver.replica = cast(Replica, Behind(replica, second))
+            await db.weak.put("a", 1)
+            server.driver.replica = cast(Replica, Behind(replica, second + 1))
+            for call in (db.weak, db.strong):
+                with pytest.raises(NotDone, match="more to do than it can") as refused:
+                    await call.put("a", 2)
+                assert refused.value.reason == "busy"
+            server.driver.replica = replica
+            assert await db.weak.put("a", 3) == 1
+
+    run(story())
 
 
 def test_whoever_leads_forgets_old_calls_for_all(tmp_path: Path) -> None:
@@ -91,7 +126,7 @@ def test_old_calls_are_forgotten_some_at_a_time() -> None:
     assert kept == [(CLIENTS, "bob", number) for number in range(calls - 10, calls)]
 
 
-@pytest.mark.parametrize("name", ["strong_max", "forget_after", "operation_limit"])
+@pytest.mark.parametrize("name", ["strong_max", "forget_after", "operation_limit", "busy_after"])
 def test_bounds_that_are_none_are_refused(tmp_path: Path, name: str) -> None:
     async def story() -> None:
         await House(tmp_path, **{name: 0}).start(0)

@@ -73,6 +73,12 @@ if TYPE_CHECKING:
     help="After which an operation that still runs is reported.",
 )
 @click.option(
+    "--busy-after",
+    type=float,
+    metavar="SECONDS",
+    help="While a call has waited to be executed for so long, others are told to come later.",
+)
+@click.option(
     "--strong-max", type=int, help="Strong calls that may wait for a stable answer, at most."
 )
 @click.option(

@@ -82,6 +82,9 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Where operations run: between all else that a replica does, or in a thread of their own."""
     operation_limit: float = 5.0
     """Seconds after which an operation that still runs is reported."""
+    busy_after: float = 2.0
+    """Seconds that a call may wait to be executed: while one waits for longer, no other is
+    taken."""
     strong_max: int = 10_000
     """Strong calls of its clients that may wait for a stable answer."""
     forget_after: float = 86_400.0
@@ -110,7 +113,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise BadValue(f"replica is {self.replica}: members are {known}")
         if self.record_orders and not self.record:
             raise BadValue("record_orders needs record: name a folder to record into")
-        for name in ("operation_limit", "forget_after", "strong_max"):
+        for name in ("operation_limit", "busy_after", "forget_after", "strong_max"):
             if not getattr(self, name) > 0:
                 raise BadValue(f"{name} is {getattr(self, name)}: it must be above 0")
         if self.tick_ms < 1:

@@ -417,10 +417,16 @@ class Server:
             return "disk", f"this replica cannot write: {failed}"
         if not self._disk_keeps_up() and not alone:
             return "disk", "the disk of this replica does not keep up: ask another one"
-        if self.driver.backlog > BACKLOG_MAX:
+        if self.driver.backlog > BACKLOG_MAX or self._keeps_waiting():
             return "busy", "this replica has more to do than it can: try again later"
         tentative = self.driver.replica.tentative_length()
         return self.undecided.refusal(strong, tentative, self._reach)
+
+    def _keeps_waiting(self) -> bool:
+        """Not for one that is stopped, or carries out one long operation: those who waited for that
+        are soon gone. For more that comes than can be carried out."""
+        waited_ms = self.driver.replica.kept_waiting() * self.config.tick_ms
+        return waited_ms > self.config.busy_after * 1000
 
     def _reach(self) -> tuple[int, int]:
         return len(self.peers.connected()), len(self.configuration.members)

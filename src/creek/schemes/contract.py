@@ -115,5 +115,9 @@ class Replica(Protocol):
     def state(self) -> dict[Key, object]:
         """The registers as `committed · tentative` left them, once everything is executed."""
 
+    def kept_waiting(self) -> int:
+        """For how many ticks the oldest of the requests issued here that were never executed has
+        waited for that; counting those in which others were."""
+
     def idle(self) -> bool:
         """Is everything on `committed · tentative` executed?"""

@@ -35,6 +35,7 @@ from creek.protocol.request import Operation, OrderKey, Outcome, Request
 from creek.protocol.settings import Settings
 from creek.protocol.values import Key
 from creek.schemes.ordering import Awaiting
+from creek.schemes.unexecuted import Unexecuted
 from creek.schemes.versioned import VersionedReplica
 
 STRETCH_MAX = 256
@@ -59,6 +60,8 @@ class CreekReplica(VersionedReplica):
         self._local_number = 0
         self._to_execute: dict[int, int] = {}
         """How many requests of each session are not executed, or have to be again."""
+        self._unexecuted = Unexecuted()
+        """What was issued here."""
         self._held: dict[Entry, Entry] = {}
         """Executed, and not answered yet, with what has to be executed first."""
         self._holds: dict[Entry, list[Entry]] = {}
@@ -83,6 +86,10 @@ class CreekReplica(VersionedReplica):
         self._invoking = session
         return super().invoke(operation, strong, session, now)
 
+    def tick(self, now: int) -> None:
+        self._unexecuted.tick()
+        super().tick(now)
+
     def answers_alone(self, operation: Operation, strong: bool) -> bool:
         local_reads = bool(self._settings.local_reads)
         return not strong and local_reads and operation.name in self._readonly
@@ -97,6 +104,7 @@ class CreekReplica(VersionedReplica):
         return msgspec.structs.replace(execution, seen=seen)
 
     def completed(self, task: Task, execution: Execution, now: int) -> None:
+        self._unexecuted.completed()
         entry = self._scheduler.running.get(task.number)
         if entry is not None and task.request.id in self._local:
             self._scheduler.finish(task.number)
@@ -159,6 +167,7 @@ class CreekReplica(VersionedReplica):
             entry.after = self._last_of_session.get(session)
             self._last_of_session[session] = entry
             self._to_execute[session] = self._to_execute.get(session, 0) + 1
+            self._unexecuted.add(entry)
         self._scheduler.add(entry)
 
     def _committed(self, moved: list[Request]) -> None:
@@ -370,6 +379,7 @@ class CreekReplica(VersionedReplica):
     def _load(self, arrived: Arrivals) -> None:
         before = self._entries
         super()._load(arrived)
+        self._unexecuted.clear()
         self._held.clear()
         self._holds.clear()
         self._to_execute.clear()
@@ -384,6 +394,9 @@ class CreekReplica(VersionedReplica):
             self._local[id] = self._local_entry(entry.request, entry.session)
 
     # --- for those who look on ----------------------------------------------------------------
+
+    def kept_waiting(self) -> int:
+        return self._unexecuted.kept_waiting()
 
     def idle(self) -> bool:
         return super().idle() and not self._held

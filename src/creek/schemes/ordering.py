@@ -515,6 +515,9 @@ class OrderingReplica(ABC):
     def answers_alone(self, operation: Operation, strong: bool) -> bool:
         return False
 
+    def kept_waiting(self) -> int:
+        return 0
+
     def has(self, id: Dot) -> bool:
         return id in self._order.committed_ids or self._order.find_tentative(id) is not None
 

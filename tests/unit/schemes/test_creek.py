@@ -698,3 +698,22 @@ def test_a_cluster_of_creek_replicas_survives_restarts_and_snapshots() -> None:
     assert states == [{"a": 80, "b": 39}] * 3
     probes = cluster.replicas[2].probes.counts
     assert probes[Probe.SNAPSHOT_INSTALLED] > 0
+
+
+def test_it_tells_how_long_clients_wait_while_others_are_served() -> None:
+    alone = Alone(parallelism=1)
+    first, second = alone.invoke("put", "a", 1), alone.invoke("put", "b", 2, session=1)
+    assert alone.replica.kept_waiting() == 0
+    for _ in range(5):
+        alone.tick()
+    assert alone.replica.kept_waiting() == 0, "one that takes long is nothing that piles up"
+    late = alone.hear(1, "put", "c", 3)
+    assert alone.step() == first
+    alone.tick()
+    assert alone.replica.kept_waiting() == 1
+    assert alone.step() == late
+    alone.tick()
+    alone.tick()
+    assert alone.replica.kept_waiting() == 2
+    assert alone.step() == second
+    assert alone.replica.kept_waiting() == 0

@@ -97,6 +97,9 @@ class ToyReplica:
                     Response(request.id, session, kind, Outcome(self._executed))
                 )
 
+    def kept_waiting(self) -> int:
+        return 0
+
     def take_tasks(self) -> tuple[Task, ...]:
         return self._outbox.take_tasks()
 

@@ -245,7 +245,7 @@ def test_more_than_one_answer_can_hold_is_pulled_in_several() -> None:
     ids = [cluster.weak(1, "append", each) for each in range(7)]
     cluster.drop(Cast, to=2)
 
-    cluster.settle(4)
+    cluster.settle(12)
 
     assert cluster.rb_delivered(2) == ids
 

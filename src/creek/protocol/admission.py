@@ -79,11 +79,11 @@ class Knowledge(Protocol):
 
     def greatest_timestamp(self) -> int: ...
 
-    def is_weak(self, id: Dot) -> bool:
-        """Is it known, and known to be weak?"""
+    def names_weak(self, batch: Batch) -> bool:
+        """Is one of them known, and known to be weak?"""
 
-    def conflicts(self, request: Request) -> bool:
-        """Is another request known by the same identifier?"""
+    def conflicts(self, requests: tuple[Request, ...]) -> bool:
+        """Is another request known by an identifier of one of these?"""
 
     def contradicts(self, ballot: Ballot, instance: int, batch: Batch) -> bool:
         """Is another batch known of the same ballot?"""
@@ -184,18 +184,20 @@ def _leap(ballot: Ballot, knowledge: Knowledge) -> str | None:
 
 
 def _requests(requests: tuple[Request, ...], knowledge: Knowledge) -> str | None:
+    here, last = knowledge.index, knowledge.last_event()
     contents: dict[Dot, Request] = {}
     for request in requests:
         id, context = request.id, request.context
-        if _is_beyond(request.timestamp, knowledge):
+        replica, event = id
+        if request.timestamp > TIMESTAMP_PLAUSIBLE and _is_beyond(request.timestamp, knowledge):
             return TOO_FAR
-        if id.replica == knowledge.index and id.event > knowledge.last_event():
+        if replica == here and event > last:
             return NOT_OURS
-        if context is not None and context.last(knowledge.index) > knowledge.last_event():
+        if context is not None and _last(context, here) > last:
             return NOT_OURS
-        if contents.setdefault(id, request) != request or knowledge.conflicts(request):
+        if contents.setdefault(id, request) is not request and contents[id] != request:
             return ID_REUSED
-    return None
+    return ID_REUSED if knowledge.conflicts(requests) else None
 
 
 def _is_beyond(timestamp: int, knowledge: Knowledge) -> bool:
@@ -205,15 +207,16 @@ def _is_beyond(timestamp: int, knowledge: Knowledge) -> bool:
 
 
 def _named(batch: Batch, knowledge: Knowledge) -> str | None:
-    for id in batch:
-        if id.replica == knowledge.index and id.event > knowledge.last_event():
+    here, last = knowledge.index, knowledge.last_event()
+    for replica, event in batch:
+        if replica == here and event > last:
             return NOT_OURS
     return None
 
 
 def _proposed(batch: Batch, knowledge: Knowledge) -> str | None:
     found = _named(batch, knowledge)
-    return WEAK_PROPOSED if found is None and any(map(knowledge.is_weak, batch)) else found
+    return WEAK_PROPOSED if found is None and knowledge.names_weak(batch) else found
 
 
 def _installed(checkpoint: Checkpoint, knowledge: Knowledge) -> str | None:
@@ -229,30 +232,40 @@ def _first(problems: Iterable[str | None]) -> str | None:
 
 
 def _id(id: Dot, ever: tuple[int, ...]) -> str | None:
-    return None if id.replica in ever and 1 <= id.event < LIMIT else BAD_ID
+    replica, event = id
+    return None if replica in ever and 1 <= event < LIMIT else BAD_ID
+
+
+def _last(dots: Dots, replica: int) -> int:
+    """The same as `Dots.last`: contexts are so many that it counts."""
+    ranges = dots.ranges.get(replica)
+    return ranges[-1] - 1 if ranges else 0
 
 
 def _dots(dots: Dots, ever: tuple[int, ...]) -> str | None:
-    if dots.problem() is not None:
-        return BAD_DOTS
+    holes = False
     for replica, ranges in dots.ranges.items():
-        if replica not in ever or ranges[-1] >= LIMIT:
+        if replica not in ever or not ranges or ranges[-1] >= LIMIT:
             return BAD_DOTS
-    return None
+        if len(ranges) != 2:
+            holes = True
+        elif not 1 <= ranges[0] < ranges[1]:
+            return BAD_DOTS
+    return BAD_DOTS if holes and dots.problem() is not None else None
 
 
 def _request(request: Request, ever: tuple[int, ...]) -> str | None:
     if not 0 <= request.timestamp < LIMIT:
         return BAD_TIMESTAMP
-    if request.strong != (request.context is not None):
+    id, context = request.id, request.context
+    if request.strong != (context is not None):
         return BAD_CONTEXT
-    if request.context is not None:
-        if _dots(request.context, ever) is not None:
+    if context is not None:
+        if _dots(context, ever) is not None:
             return BAD_CONTEXT
-        own = request.context.ranges.get(request.id.replica, ())
-        if own and own[-1] > request.id.event:
+        if _last(context, id.replica) >= id.event:
             return BAD_CONTEXT
-    return _id(request.id, ever)
+    return _id(id, ever)
 
 
 def _ballot(
@@ -282,7 +295,10 @@ def _instance(instance: int) -> str | None:
 def _batch(batch: Batch, ever: tuple[int, ...]) -> str | None:
     if len(set(batch)) < len(batch):
         return BAD_BATCH
-    return _first(_id(id, ever) for id in batch)
+    for id in batch:
+        if _id(id, ever) is not None:
+            return BAD_ID
+    return None
 
 
 def _promise(message: Promise, settings: Settings, owners: tuple[int, ...]) -> str | None:

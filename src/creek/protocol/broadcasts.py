@@ -60,6 +60,9 @@ from creek.protocol.probes import Probe, Probes
 from creek.protocol.request import Batch, Request
 from creek.protocol.settings import Settings
 
+RESTORED_AT_ONCE = 256
+"""Requests that are taken up from disk before it is looked what was decided about them."""
+
 
 class Application(Protocol):
     """What the broadcasts ask of the scheme above them."""
@@ -407,7 +410,9 @@ class Broadcasts:
         if promised != NO_BALLOT:
             self._enter()
         self.cab.restore(promised, accepted, decided)
-        self.gossip.restore(requests)
+        for first in range(0, len(requests), RESTORED_AT_ONCE):
+            self.gossip.restore(requests[first : first + RESTORED_AT_ONCE])
+            self.settle()  # what is long decided does not stay behind: the shorter the lists are
         self.settle()
         self.outbox.records.clear()
         self.outbox.sends.clear()
@@ -469,11 +474,12 @@ class Broadcasts:
     def greatest_timestamp(self) -> int:
         return self.clock.last
 
-    def is_weak(self, id: Dot) -> bool:
-        return self._application.is_weak(id)
+    def names_weak(self, batch: Batch) -> bool:
+        cab, application = self.cab, self._application
+        return any(not cab.is_offered(id) and application.is_weak(id) for id in batch)
 
-    def conflicts(self, request: Request) -> bool:
-        return self.gossip.conflicts(request)
+    def conflicts(self, requests: tuple[Request, ...]) -> bool:
+        return self.gossip.conflicts(requests)
 
     def contradicts(self, ballot: Ballot, instance: int, batch: Batch) -> bool:
         return self.cab.learner.contradicts(ballot, instance, batch)

@@ -97,6 +97,9 @@ class ConditionalAtomicBroadcast:
         )
         self._ready: dict[Dot, None] = {}
         """Strong requests whose predicate holds and that are not delivered: for whoever leads."""
+        self._offered: dict[Dot, None] = {}
+        """The same, but for the predicate: while others lead, it is not asked before it is time to
+        vote or to deliver."""
         self._blocked: dict[Dot, dict[tuple[_Blocked, int | Dot], None]] = {}
         self._woken: deque[tuple[_Blocked, int | Dot]] = deque()
         self._delivery_blocked = False
@@ -105,7 +108,11 @@ class ConditionalAtomicBroadcast:
 
     def offer(self, id: Dot) -> None:
         """A strong request is known here: CAB-cast it (line 20)."""
-        if self._is_delivered(id) or id in self._ready:
+        if self.leader.phase is not Phase.LEADING:
+            if id not in self._ready:
+                self._offered[id] = None
+            return
+        if id in self._ready or self._is_delivered(id):
             return
         missing = self._missing(id)
         if missing is None:
@@ -115,19 +122,25 @@ class ConditionalAtomicBroadcast:
             self._probes.hit(Probe.OFFER_DEFERRED)
             self._block(missing, _Blocked.OFFER, id)
 
+    def is_offered(self, id: Dot) -> bool:
+        """Is it known as a strong request that is not delivered?"""
+        return id in self._ready or id in self._offered
+
     def arrived(self, dot: Dot) -> None:
         """A dot for which a predicate may have waited is there."""
-        self._woken.extend(self._blocked.pop(dot, ()))
+        if self._blocked and (blocked := self._blocked.pop(dot, None)) is not None:
+            self._woken.extend(blocked)
 
     def settle(self) -> None:
         """Do all the work that earlier inputs have made possible."""
+        leader = self.leader
         progress = True
         while progress:
             while self._woken:
                 self._resume(*self._woken.popleft())
-            progress = self._deliver_next() or (
-                self.leader.phase is not Phase.FOLLOWING
-                and (self._lead_if_informed() or self.leader.pump(self.learner.first_undecided))
+            progress = self._deliver_some() or (
+                leader.phase is not Phase.FOLLOWING
+                and (self._lead_if_informed() or leader.pump(self.learner.first_undecided))
             )
 
     def tick(self, ticks: int, settled: int) -> None:
@@ -233,8 +246,9 @@ class ConditionalAtomicBroadcast:
         self.learner.install(instance)
         self.acceptor.forget_below(self.learner.first_undecided)
         self.leader.step_down()
-        for id in [id for id in self._ready if id in ids]:
-            del self._ready[id]
+        for offered in (self._ready, self._offered):
+            for id in [id for id in offered if id in ids]:
+                del offered[id]
         for blocked in self._blocked.values():
             self._woken.extend(blocked)
         self._blocked.clear()
@@ -277,6 +291,9 @@ class ConditionalAtomicBroadcast:
         if self.learner.first_undecided < self.leader.best_informed()[0]:
             return False
         self.leader.start(self.learner.first_undecided, self._ready)
+        offered, self._offered = self._offered, {}
+        for id in offered:
+            self.offer(id)
         return True
 
     def _observe(self, ballot: Ballot) -> None:
@@ -298,39 +315,44 @@ class ConditionalAtomicBroadcast:
 
     def _vote_must_wait(self, instance: int, batch: Batch) -> bool:
         for id in batch:
-            missing = self._missing_for(id)
-            if missing is not None:
+            if id in self._ready:
+                continue
+            if (missing := self._missing(id)) is not None:
                 self._block(missing, _Blocked.VOTE, instance)
                 return True
+            if id in self._offered:
+                del self._offered[id]
+                self._ready[id] = None
         return False
 
-    def _deliver_next(self) -> bool:
-        if self._delivery_blocked or self.learner.delivered == self.learner.first_undecided:
+    def _deliver_some(self) -> bool:
+        """What is decided and may be delivered, as far as nothing else waited for it."""
+        learner, ready = self.learner, self._ready
+        if self._delivery_blocked or learner.delivered == learner.first_undecided:
             return False
-        id = self.learner.next_to_deliver()
-        if id is None:
-            return False
-        if self._is_delivered(id):
-            self._probes.hit(Probe.DELIVERED_TWICE_AVOIDED)
-            self.learner.deliver_next()
+        progress = False
+        while not self._woken and (id := learner.next_to_deliver()) is not None:
+            if id in ready:  # a predicate that held once holds for ever
+                del ready[id]
+            elif self._is_delivered(id):
+                self._probes.hit(Probe.DELIVERED_TWICE_AVOIDED)
+                learner.deliver_next()
+                self.leader.delivered(id)
+                progress = True
+                continue
+            elif (missing := self._missing(id)) is not None:
+                self._probes.hit(Probe.DELIVERY_DEFERRED)
+                self._delivery_blocked = True
+                self._block(missing, _Blocked.DELIVERY, id)
+                break
+            else:
+                self._offered.pop(id, None)
+            instance = learner.delivered
+            learner.deliver_next()
             self.leader.delivered(id)
-            return True
-        missing = self._missing_for(id)
-        if missing is not None:
-            self._probes.hit(Probe.DELIVERY_DEFERRED)
-            self._delivery_blocked = True
-            self._block(missing, _Blocked.DELIVERY, id)
-            return False
-        instance = self.learner.delivered
-        self.learner.deliver_next()
-        self._ready.pop(id, None)
-        self.leader.delivered(id)
-        self._deliver(id, instance)
-        return True
-
-    def _missing_for(self, id: Dot) -> Dot | None:
-        """A predicate that held once holds for ever."""
-        return None if id in self._ready else self._missing(id)
+            self._deliver(id, instance)
+            progress = True
+        return progress
 
     def _block(self, missing: Dot, kind: _Blocked, what: int | Dot) -> None:
         self._blocked.setdefault(missing, {})[kind, what] = None
@@ -343,4 +365,5 @@ class ConditionalAtomicBroadcast:
             self.acceptor.resume(what)
         else:
             assert isinstance(what, Dot)
-            self.offer(what)
+            if not self._is_delivered(what):
+                self.offer(what)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from creek.protocol.runs import count, difference, runs_of
+from creek.protocol.runs import count, difference, first_of, runs_of
 
 
 class Dot(NamedTuple):
@@ -54,19 +54,20 @@ class Dots(msgspec.Struct, frozen=True, array_like=True):
         return ranges[1] - 1 if ranges and ranges[0] == 1 else 0
 
     def take(self, limit: int) -> "Dots":
-        """The first `limit` dots, in order of replica and event."""
+        """At most `limit` dots: of each replica the first, and as many as is its share. So those
+        of different replicas stay beside each other that were issued at the same time."""
+        total = self.count()
+        if total <= limit:
+            return self
         taken: dict[int, tuple[int, ...]] = {}
         for replica in sorted(self.ranges):
             ranges = self.ranges[replica]
-            kept: list[int] = []
-            for at in range(0, len(ranges), 2):
-                if limit <= 0:
-                    break
-                end = min(ranges[at + 1], ranges[at] + limit)
-                kept += (ranges[at], end)
-                limit -= end - ranges[at]
-            if kept:
-                taken[replica] = tuple(kept)
+            here = count({replica: ranges})
+            share = -(-limit * here // total)
+            if share > 0:
+                taken[replica] = tuple(first_of(ranges, share))
+                limit -= share
+            total -= here
         return Dots(taken)
 
     def without(self, dots: Iterable[Dot]) -> "Dots":

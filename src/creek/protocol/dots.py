@@ -30,7 +30,12 @@ class DotSet:
 
     def __contains__(self, dot: Dot) -> bool:
         replica, event = dot
-        return bisect_right(self.ranges.get(replica, ()), event) % 2 == 1
+        ranges = self.ranges.get(replica)
+        if ranges is None:
+            return False
+        if event >= ranges[0] and event < ranges[1]:
+            return True  # in the first run: the common case
+        return len(ranges) > 2 and bisect_right(ranges, event) % 2 == 1
 
     def __iter__(self) -> Iterator[Dot]:
         for replica in sorted(self.ranges):

@@ -8,6 +8,8 @@ Rules kept here:
 - a request is delivered at most once, and each replica's requests in the order it issued them: one
   that arrives early is held back, and so is one whose causal context is not here yet;
 - a request is on disk before anything that depends on it leaves;
+- who misses much pulls somewhat more of it in a tick than all have to do in a tick anyway, for they
+  have clients to attend to; what is cast meanwhile, and far ahead of it, is pulled in its turn;
 - a request is forgotten once every member has it or a checkpoint covers it, not before. Who still
   misses it cannot deliver what was decided about it, and gets a snapshot by asking for that.
 
@@ -25,6 +27,8 @@ from creek.protocol.request import Request
 from creek.protocol.settings import Settings
 
 NEVER_CAST = "an identifier that was never cast"
+AHEAD_MAX = 16
+"""Times `pull_limit`: what is cast and further ahead of what was delivered is not kept."""
 
 
 class Gossip:
@@ -51,7 +55,8 @@ class Gossip:
         self._held_back: dict[Dot, Request] = {}
         self._waiting: dict[Dot, dict[int, None]] = {}
         """Whose next request is held back until this one is delivered."""
-        self._kept: dict[Dot, Request] = {}
+        self._kept: dict[int, dict[int, Request]] = {each: {} for each in settings.ever}
+        """By replica and event number."""
         self._forgotten: dict[int, int] = {}
         """Per replica, the event number up to which `_kept` was cleared."""
         self._known: dict[int, Dots] = {}
@@ -61,23 +66,30 @@ class Gossip:
         self._asked_before: dict[int, DotSet] = {}
         """In the rounds before: if it did not come, it is somebody else's turn."""
         self._rounds = 0
+        self._may_pull = settings.pull_limit
+        """How many more, until the next tick."""
+        self._heard = 0
+        """How many were cast to us since the last tick."""
+        self._have_more: dict[int, None] = {}
+        """Peers that have what may not be pulled yet: who stands first has waited longest."""
 
     def reconfigure(self, settings: Settings, requests: Iterable[Request]) -> None:
         """There are other members from now on. Nobody waits for what those who left have; and of
         the `requests`, which no checkpoint holds yet, those who come have none."""
         if not set(settings.members) <= set(self._settings.members):
-            self._keep(requests)
+            self._keep_again(requests)
         self._settings = settings
         self._peers = settings.peers(self._index)
         for known in (self._known, self._asked, self._asked_before):
             for gone in [each for each in known if each not in self._peers]:
                 del known[gone]
+        self._have_more.clear()
 
     def cast(self, request: Request) -> None:
         """RB-cast a request issued here; its local delivery is the caller's (lines 22-24)."""
         self.received.add(request.id)
         self.delivered.add(request.id)
-        self._kept[request.id] = request
+        self._keep(request)
         self._outbox.records.append(Received(request))
         if self._peers:
             self._outbox.sends.append(Send(self._peers, Cast((request,))))
@@ -85,6 +97,7 @@ class Gossip:
     def tick(self, ticks: int) -> None:
         if ticks % max(self._settings.retry_ticks, self._settings.summary_ticks) == 0:
             self._next_round()
+        self._go_on_pulling()
         if ticks % self._settings.summary_ticks:
             return
         self._forget_what_everyone_has()
@@ -92,8 +105,14 @@ class Gossip:
             self._outbox.sends.append(Send(self._peers, Summary(self.received.freeze())))
 
     def on_cast(self, message: Cast) -> None:
+        ahead_max = AHEAD_MAX * self._settings.pull_limit
         for request in message.requests:
-            self._receive(request)
+            replica, event = request.id
+            if event - self.delivered.contiguous(replica) > ahead_max:
+                self._probes.hit(Probe.REQUEST_TOO_FAR)
+                self._heard += 1
+            elif self._receive(request):
+                self._heard += 1
 
     def on_summary(self, message: Summary, sender: int) -> None:
         self._known[sender] = message.received
@@ -103,9 +122,10 @@ class Gossip:
         if not self.received.covers(message.wanted):
             self._refuse(NEVER_CAST)
         here = intersection((message.wanted, self.received)).take(self._settings.pull_limit)
-        found = tuple(self._kept[id] for id in here if id in self._kept)
+        found = [kept for id in here if (kept := self._find_kept(id)) is not None]
         if found:
-            self._outbox.sends.append(Send((sender,), Pulled(found)))
+            found.sort(key=_timestamp)  # nobody has to hold one back: its context is earlier
+            self._outbox.sends.append(Send((sender,), Pulled(tuple(found))))
         if len(found) < len(here):
             self._probes.hit(Probe.PULL_OUTDATED)
 
@@ -116,10 +136,13 @@ class Gossip:
         if self._pull(sender):
             self._probes.hit(Probe.PULL_CONTINUED)
 
-    def conflicts(self, request: Request) -> bool:
-        """Is this another request than the one we know by the same identifier?"""
-        kept = self._kept.get(request.id)
-        return kept is not None and kept != request
+    def conflicts(self, requests: tuple[Request, ...]) -> bool:
+        """Is one of these another request than the one we know by the same identifier?"""
+        for request in requests:
+            kept = self._find_kept(request.id)
+            if kept is not None and kept != request:
+                return True
+        return False
 
     def cover(self, ids: Dots) -> None:
         """A checkpoint brought these: they need not come any more."""
@@ -135,13 +158,14 @@ class Gossip:
 
     def forget(self, ids: Dots) -> None:
         """A checkpoint that we keep covers these: whoever misses one gets the checkpoint."""
-        for id in [id for id in self._kept if id in ids]:
-            del self._kept[id]
+        for replica, kept in self._kept.items():
+            for event in [event for event in kept if Dot(replica, event) in ids]:
+                del kept[event]
 
     def keep_again(self, peer: int, requests: Iterable[Request]) -> None:
         """A peer has nothing any more: these were forgotten, perhaps, and it will ask for them."""
         self._known[peer] = Dots()
-        self._keep(requests)
+        self._keep_again(requests)
 
     def held_back(self) -> tuple[Request, ...]:
         """Received, but not delivered yet."""
@@ -151,44 +175,64 @@ class Gossip:
         """Take up requests from disk, and deliver them again, one's own too."""
         for request in requests:
             if self.received.add(request.id):
-                self._kept[request.id] = request
-                self._held_back[request.id] = request
-        # By whom they are, and not by who is known to be a member: that comes with the delivery.
-        for replica in sorted({id.replica for id in self._held_back}):
-            self._deliver_from(replica)
+                self._take_up(request)
 
-    def _keep(self, requests: Iterable[Request]) -> None:
+    def _keep(self, request: Request) -> None:
+        replica, event = request.id
+        kept = self._kept.get(replica)
+        if kept is None:
+            kept = self._kept[replica] = {}
+        kept[event] = request
+
+    def _find_kept(self, id: Dot) -> Request | None:
+        replica, event = id
+        kept = self._kept.get(replica)
+        return None if kept is None else kept.get(event)
+
+    def _keep_again(self, requests: Iterable[Request]) -> None:
         for request in requests:
             replica, event = request.id
-            self._kept[request.id] = request
+            self._keep(request)
             self._forgotten[replica] = min(event - 1, self._forgotten.get(replica, 0))
 
     def _receive(self, request: Request) -> bool:
-        if not self.received.add(request.id):
+        id = request.id
+        if not self.received.add(id):
             self._probes.hit(Probe.REQUEST_TWICE)
             return False
-        self._kept[request.id] = request
-        self._held_back[request.id] = request
         self._outbox.records.append(Received(request))
-        if not self._deliver_from(request.id.replica):
-            self._probes.hit(Probe.REQUEST_HELD_BACK)
+        self._take_up(request)
         return True
 
-    def _deliver_from(self, replica: int) -> bool:
+    def _take_up(self, request: Request) -> None:
+        id = request.id
+        self._keep(request)
+        replica, event = id
+        is_next = event == self.delivered.contiguous(replica) + 1
+        if is_next and not self._waits_for_context(request):
+            self._deliver_now(request, id)
+            if self._held_back:
+                self._deliver_from(replica)
+        else:
+            self._held_back[id] = request
+            self._probes.hit(Probe.REQUEST_HELD_BACK)
+
+    def _deliver_from(self, replica: int) -> None:
         """Deliver what is next in line from `replica`, if it is here."""
-        progress = False
         while self._held_back:
             next_id = Dot(replica, self.delivered.contiguous(replica) + 1)
             request = self._held_back.get(next_id)
             if request is None or self._waits_for_context(request):
                 break
             del self._held_back[next_id]
-            self.delivered.add(next_id)
-            self._deliver(request)
-            progress = True
-            for waiting in self._waiting.pop(next_id, ()):
+            self._deliver_now(request, next_id)
+
+    def _deliver_now(self, request: Request, id: Dot) -> None:
+        self.delivered.add(id)
+        self._deliver(request)
+        if self._waiting:
+            for waiting in self._waiting.pop(id, ()):
                 self._deliver_from(waiting)
-        return progress
 
     def _waits_for_context(self, request: Request) -> bool:
         if request.context is None:
@@ -209,12 +253,31 @@ class Gossip:
             wanted = asked.missing(wanted)
         if peer in self._asked_before and self._is_elsewhere(wanted, peer):
             wanted = self._asked_before[peer].missing(wanted)
-        wanted = wanted.take(self._settings.pull_limit)
         if not wanted.ranges:
             return False
+        most = min(self._may_pull, self._settings.pull_limit)
+        if wanted.count() > most:
+            self._have_more[peer] = None
+            if not most:
+                return False
+            wanted = wanted.take(most)
+        self._may_pull -= wanted.count()
         self._asked.setdefault(peer, DotSet()).update(wanted)
         self._outbox.sends.append(Send((peer,), Pull(wanted)))
         return True
+
+    def _go_on_pulling(self) -> None:
+        """As long as much is missing, what is cast is not delivered: so much can be pulled instead,
+        and a bit more."""
+        limit = self._settings.pull_limit
+        self._may_pull = max(1, limit // 2, self._heard + limit // 4)
+        self._heard = 0
+        for peer in tuple(self._have_more):
+            if not self._may_pull:
+                break
+            del self._have_more[peer]
+            if self._pull(peer):
+                self._probes.hit(Probe.PULL_CONTINUED)
 
     def _is_elsewhere(self, wanted: Dots, peer: int) -> bool:
         """Has another peer some of it that has not been asked for it?"""
@@ -243,7 +306,12 @@ class Gossip:
             everywhere = self.delivered.contiguous(replica)
             for known in self._known.values():
                 everywhere = min(everywhere, known.contiguous(replica))
-            for event in range(self._forgotten.get(replica, 0) + 1, everywhere + 1):
-                if self._kept.pop(Dot(replica, event), None) is not None:
+            forgotten, kept = self._forgotten.get(replica, 0), self._kept.get(replica, {})
+            for event in range(forgotten + 1, everywhere + 1):
+                if kept.pop(event, None) is not None:
                     self._probes.hit(Probe.REQUESTS_FORGOTTEN)
-            self._forgotten[replica] = max(everywhere, self._forgotten.get(replica, 0))
+            self._forgotten[replica] = max(everywhere, forgotten)
+
+
+def _timestamp(request: Request) -> int:
+    return request.timestamp

@@ -55,9 +55,10 @@ class Order:
 
     def insert(self, request: Request) -> None:
         """Lines 37-39: put a new request in its place on `tentative`."""
-        assert request.id not in self._tentative
-        assert request.id not in self.committed_ids
-        self._tentative[request.id] = request
+        id = request.id
+        assert id not in self._tentative
+        assert id not in self.committed_ids
+        self._tentative[id] = request
         self._in_order.add(_rank(request), request)
 
     def commit(self, request: Request) -> list[Request]:
@@ -67,7 +68,9 @@ class Order:
         """
         assert request.context is not None
         unstable = self.committed_ids.missing(request.context)
-        moved = sorted((self._tentative[id] for id in unstable), key=_rank)
+        moved = [self._tentative[id] for id in unstable] if unstable.ranges else []
+        if len(moved) > 1:
+            moved.sort(key=_rank)
         moved.append(request)
         for each in moved:
             self._take_out(each)
@@ -107,8 +110,9 @@ class Order:
 
     def _take_out(self, request: Request) -> None:
         del self._tentative[request.id]
-        removed = self._in_order.remove(_rank(request), request)
-        assert removed
+        if not self._in_order.remove_first(request):
+            removed = self._in_order.remove(_rank(request), request)
+            assert removed
 
 
 def _rank(of: Request | OrderKey) -> int:

@@ -15,6 +15,7 @@ class Probe(enum.Enum):
     REQUEST_TWICE = "a request arrived that was here already"
     REQUEST_HELD_BACK = "a request waited for an earlier one of the same replica"
     REQUEST_AHEAD_OF_CONTEXT = "a strong request waited for its causal context"
+    REQUEST_TOO_FAR = "a request was cast too far ahead to keep"
     REQUEST_PULLED = "anti-entropy brought a request"
     PULL_CONTINUED = "one answer to a pull was not enough"
     PULL_OUTDATED = "a peer pulled what is no longer kept"

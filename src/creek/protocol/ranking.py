@@ -89,21 +89,31 @@ class Ranking(Generic[T]):
             del part.ranks[PART:]
             del part.things[PART:]
 
+    def remove_first(self, thing: T) -> bool:
+        """Is it the first? It is there no more."""
+        if not self._parts or self._parts[0].things[0] is not thing:
+            return False
+        self._take_out(0, 0)
+        return True
+
     def remove(self, rank: Rank, thing: T) -> bool:
         """Is it there, at this rank? It is not any more."""
+        if self.remove_first(thing):
+            return True
         parts = self._parts
-        if not parts:
+        index = self._part_of(rank)
+        if index == len(parts):
             return False
-        index = at = 0
-        part = parts[0]
-        if part.things[0] is not thing:
-            index = self._part_of(rank)
-            if index == len(parts):
-                return False
-            part = parts[index]
-            at = bisect_left(part.ranks, rank)
-            if part.things[at] is not thing:
-                return False
+        part = parts[index]
+        at = bisect_left(part.ranks, rank)
+        if part.things[at] is not thing:
+            return False
+        self._take_out(index, at)
+        return True
+
+    def _take_out(self, index: int, at: int) -> None:
+        parts = self._parts
+        part = parts[index]
         self._length -= 1
         if len(part.ranks) == 1:
             del parts[index]
@@ -112,7 +122,6 @@ class Ranking(Generic[T]):
             del part.ranks[at]
             del part.things[at]
             self._lasts[index] = part.ranks[-1]
-        return True
 
     def clear(self) -> None:
         self._parts, self._lasts = [], []

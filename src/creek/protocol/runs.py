@@ -4,7 +4,7 @@ Each pair is a half-open range, with a hole between any two. Nothing here costs 
 ranges.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import ne
 
@@ -26,6 +26,17 @@ def _pairs(ranges: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 def count(ranges: Mapping[int, Sequence[int]]) -> int:
     return sum(sum(each[1::2]) - sum(each[::2]) for each in ranges.values())
+
+
+def first_of(ranges: Sequence[int], limit: int) -> list[int]:
+    """The first `limit` numbers."""
+    kept: list[int] = []
+    for start, end in _pairs(ranges):
+        if limit <= 0:
+            break
+        kept += (start, min(end, start + limit))
+        limit -= kept[-1] - start
+    return kept
 
 
 def union(left: Sequence[int], right: Sequence[int]) -> list[int]:
@@ -66,20 +77,17 @@ def difference(ranges: Sequence[int], removed: Sequence[int]) -> list[int]:
 def last_outside(ranges: Sequence[int], others: Sequence[int]) -> int | None:
     """The last number in `ranges` that is not in `others`, or None. The search begins at the end
     and ends with the first that is found: however many are missing, it costs no more."""
-    end = len(ranges)
-    alike: int | None = None
-    while end:
-        last = ranges[end - 1] - 1
-        at = bisect_right(others, last)
-        if at % 2 == 0:
+    index = len(ranges) - 2
+    at = bisect_right(others, ranges[index + 1] - 1) - 1 if index >= 0 else 0
+    while index >= 0:
+        last = ranges[index + 1] - 1
+        while at >= 0 and others[at] > last:
+            at -= 1
+        if at < 0 or at % 2:
             return last
-        start = others[at - 1]
-        index = bisect_left(ranges, start, 0, end)
-        if index % 2:  # a range that begins before `start` goes on to it at least
-            return start - 1
-        if alike is None:
-            alike = _common(ranges, others)
-        end = index if index > alike else 0
+        if others[at] > ranges[index]:
+            return others[at] - 1
+        index -= 2
     return None
 
 

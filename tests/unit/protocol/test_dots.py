@@ -97,11 +97,15 @@ def test_without_is_difference(dots: set[Dot], removed: set[Dot]) -> None:
 
 
 @given(dot_sets, st.integers(-1, 40))
-def test_take_keeps_the_first_dots_in_order(dots: set[Dot], limit: int) -> None:
+def test_take_keeps_the_first_dots_of_each_replica(dots: set[Dot], limit: int) -> None:
     taken = frozen_dots(sorted(dots)).take(limit)
     assert_well_formed(taken.ranges)
-    assert list(taken) == sorted(dots)[: max(limit, 0)]
     assert len(taken) == min(len(dots), max(limit, 0))
+    for replica in {each.replica for each in dots}:
+        theirs = sorted(each for each in dots if each.replica == replica)
+        some = [each for each in taken if each.replica == replica]
+        assert some == theirs[: len(some)]
+        assert len(some) <= -(-len(theirs) * max(limit, 0) // len(dots)) + 1, "no more than a share"
 
 
 @given(st.lists(dot_sets, max_size=4))
@@ -177,7 +181,7 @@ def test_no_operation_walks_a_range() -> None:
     assert grown.contiguous(1) == 4
     assert grown.last(1) == DAY_OF_EVENTS - 1
     assert len(all_of_it) == 2 * DAY_OF_EVENTS - 4
-    assert all_of_it.take(3) == Dots({0: (1, 4)})
+    assert all_of_it.take(3) == Dots({0: (1, 3), 1: (1, 2)})
     assert all_of_it.without([Dot(0, 1)]).ranges[0] == (2, DAY_OF_EVENTS)
     assert intersection((all_of_it, Dots({1: (4, 8)}))) == Dots({1: (4, 5, 7, 8)})
 

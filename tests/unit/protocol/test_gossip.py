@@ -150,14 +150,74 @@ def test_who_alone_has_a_request_is_asked_again_in_the_next_round() -> None:
         world.effects()
 
 
-def test_a_large_difference_is_pulled_piece_by_piece() -> None:
-    world = World(pull_limit=2)
-    world.gossip.on_summary(Summary(Dots({1: (1, 6)})), 1)
-    assert world.effects().send == (Send((1,), Pull(Dots({1: (1, 3)}))),)
-    world.gossip.on_pulled(Pulled((request(1, 1), request(1, 2))), 1)
-    assert world.effects().send == (Send((1,), Pull(Dots({1: (3, 5)}))),)
-    assert world.probes.counts[Probe.REQUEST_PULLED] == 2
+def pulls(world: World) -> list[tuple[int, Dots]]:
+    sent = [each for each in world.effects().send if isinstance(each.message, Pull)]
+    return [(each.to[0], each.message.wanted) for each in sent if isinstance(each.message, Pull)]
+
+
+def test_a_large_difference_is_pulled_piece_by_piece_tick_by_tick() -> None:
+    world = World(pull_limit=4, retry_ticks=8, summary_ticks=8)
+    world.gossip.on_summary(Summary(Dots({1: (1, 10)})), 1)
+    assert pulls(world) == [(1, Dots({1: (1, 5)}))]
+    world.gossip.on_pulled(Pulled(tuple(request(1, event) for event in range(1, 5))), 1)
+    assert pulls(world) == [], "all have clients to attend to"
+    world.gossip.tick(1)
+    assert pulls(world) == [(1, Dots({1: (5, 7)}))]
+    assert world.probes.counts[Probe.REQUEST_PULLED] == 4
     assert world.probes.counts[Probe.PULL_CONTINUED] == 1
+
+
+def test_who_have_more_are_asked_in_turn() -> None:
+    world = World(pull_limit=4, retry_ticks=8, summary_ticks=8)
+    for peer in (1, 2):
+        world.gossip.on_summary(Summary(Dots({1: (1, 20)})), peer)
+    assert pulls(world) == [(1, Dots({1: (1, 5)}))]
+    asked = []
+    for ticks in (1, 2, 3):
+        world.gossip.tick(ticks)
+        asked += pulls(world)
+    assert asked == [(1, Dots({1: (5, 7)})), (2, Dots({1: (7, 9)})), (1, Dots({1: (9, 11)}))]
+
+
+def test_somewhat_more_is_pulled_than_is_cast_meanwhile() -> None:
+    world = World(pull_limit=8, retry_ticks=8, summary_ticks=8)
+    world.gossip.on_summary(Summary(Dots({1: (1, 100)})), 1)
+    assert [len(wanted) for _, wanted in pulls(world)] == [8]
+    world.cast(*(request(2, event) for event in range(1, 8)))
+    world.gossip.on_summary(Summary(Dots({1: (1, 100)})), 2)
+    world.gossip.tick(1)
+    asked = pulls(world)
+    assert [(peer, len(wanted)) for peer, wanted in asked] == [(1, 8), (2, 1)]
+    world.gossip.tick(2)
+    assert [len(wanted) for _, wanted in pulls(world)] == [4]
+
+
+def test_what_is_cast_far_ahead_is_not_kept_but_pulled_in_its_turn() -> None:
+    world = World(pull_limit=1)
+    world.cast(request(1, 17), request(1, 16))
+    assert [each.id for each in world.gossip.held_back()] == [Dot(1, 16)]
+    assert world.probes.counts[Probe.REQUEST_TOO_FAR] == 1
+    world.cast(*(request(1, event) for event in range(1, 16)))
+    assert len(world.delivered) == 16
+    world.effects()
+    world.gossip.on_summary(Summary(Dots({1: (1, 18)})), 1)
+    assert pulls(world) == [(1, Dots({1: (17, 18)}))]
+
+
+def test_what_is_pulled_comes_in_the_order_of_its_timestamps(world: World) -> None:
+    first, second, third = (
+        Request(timestamp, id, Operation("touch"), False)
+        for timestamp, id in ((1, Dot(2, 1)), (2, Dot(1, 1)), (3, Dot(2, 2)))
+    )
+    world.cast(second, first, third)
+    world.effects()
+    world.gossip.on_pull(Pull(Dots({1: (1, 2), 2: (1, 3)})), 1)
+    assert world.effects().send == (Send((1,), Pulled((first, second, third))),)
+
+
+def test_what_was_on_disk_is_delivered_in_the_order_in_which_it_was_received(world: World) -> None:
+    world.gossip.restore([request(2, 1), request(1, 2), request(1, 1), request(2, 2)])
+    assert world.delivered_ids() == [Dot(2, 1), Dot(1, 1), Dot(1, 2), Dot(2, 2)]
 
 
 def test_a_pull_is_answered_with_what_is_here_up_to_the_limit() -> None:
@@ -213,9 +273,9 @@ def test_forgetting_does_not_walk_what_peers_claim_to_have() -> None:
 
 def test_another_request_under_a_known_identifier_is_a_conflict(world: World) -> None:
     world.cast(request(1, 1))
-    assert world.gossip.conflicts(request(1, 1, "other"))
-    assert not world.gossip.conflicts(request(1, 1))
-    assert not world.gossip.conflicts(request(1, 2))
+    assert world.gossip.conflicts((request(1, 1, "other"),))
+    assert not world.gossip.conflicts((request(1, 1),))
+    assert not world.gossip.conflicts((request(1, 2),))
 
 
 def test_a_checkpoint_brings_what_need_not_come_any_more(world: World) -> None:

@@ -174,7 +174,7 @@ def test_what_others_have_accepted_is_accepted_and_kept() -> None:
         for sender, receiver, message in waiting:
             bench.receive(receiver, sender, message)
     assert bench[lost].waits_for() == ()
-    (request,) = bench[leader]._broadcasts.gossip._kept.values()
+    (request,) = bench[leader]._broadcasts.gossip._kept[leader].values()
     bench.receive(lost, leader, Cast((request,)))
     acceptor = bench[lost]._broadcasts.cab.acceptor
     assert bench[lost].waits_for() is None
@@ -220,7 +220,7 @@ def test_it_gets_back_what_everybody_had_and_had_forgotten(checkpoint_every: int
     for number in range(5):  # stays tentative
         bench.invoke(number % 3, "put", "weak", number)
     bench.tick(PATIENCE_TICKS)
-    assert not bench[0]._broadcasts.gossip._kept
+    assert not any(bench[0]._broadcasts.gossip._kept.values())
     expected = bench[0].state(), bench[0].tentative_ids(), bench[0].committed_length()
     assert expected[1]
     lose_disk(bench, 2)

@@ -58,7 +58,7 @@ from tests.unit.schemes.wrong_messages import request, wrong_from
 SAID = (told.Promised, told.Voted)
 HUGE = 2**61
 LAST = admission.LIMIT - 1
-SEEDS = range(12)
+SEEDS = (*range(12), 13)
 NOTHING = Effects()
 
 
@@ -129,9 +129,8 @@ def test_a_stranger_changes_nothing_whatever_it_sends(
 def test_an_identifier_is_not_reused(seed: int) -> None:
     for index, replica in busy(seed).replicas.items():
         before = fingerprint(replica)
-        for known in replica._broadcasts.gossip._kept.values():
-            if known.id.replica == index:
-                continue
+        kept = replica._broadcasts.gossip._kept
+        for known in [each for who in kept if who != index for each in kept[who].values()]:
             others = [
                 Request(
                     known.timestamp + 1, known.id, known.operation, known.strong, known.context

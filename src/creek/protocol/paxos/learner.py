@@ -101,10 +101,14 @@ class Learner:
 
     def is_too_far(self, instance: int) -> bool:
         """Is it beyond the horizon? Then catching up comes first."""
-        too_far = instance >= self.first_undecided + self._settings.horizon
+        too_far = instance >= self._end()
         if too_far:
             self._probes.hit(Probe.INSTANCE_TOO_FAR)
         return too_far
+
+    def _end(self) -> int:
+        """The first instance that is too far."""
+        return self.first_undecided + self._settings.horizon
 
     def _tally(self, ballot: Ballot, instance: int) -> _Tally | None:
         if self.is_decided(instance) or self.is_too_far(instance):
@@ -178,6 +182,8 @@ class Learner:
         first = self.delivered if blocked else self.first_undecided
         ahead = [peer for peer in self._peers if self.progress_of(peer) > first]
         wait = self._settings.retry_ticks << min(self._asks, ASK_DOUBLINGS_MAX)
+        if not self._asks and any(self.progress_of(peer) >= self._end() for peer in ahead):
+            wait = self._settings.heartbeat_ticks  # what was decided there cannot be under way here
         if ahead and ticks - self._stalled_since >= wait:
             self.ask(ahead[self._asks % len(ahead)], first)
             self._asks += 1

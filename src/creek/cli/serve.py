@@ -4,7 +4,7 @@ import asyncio
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -17,10 +17,13 @@ from creek.cluster.config import ServerConfig, read_config
 from creek.cluster.server import Server
 from creek.cluster.trial import Parent
 from creek.errors import UsageError
-from creek.evaluation.garbage import SERVING, seldom_collecting
+from creek.evaluation.garbage import SERVING, collect_beyond, seldom_collecting
 
 if TYPE_CHECKING:
     from creek.gateway import Gateway
+
+COLLECT_S: Final = 0.25
+"""Between two looks at how much is under way."""
 
 
 @click.command(short_help="Run one replica of a live cluster.")
@@ -162,6 +165,7 @@ async def _serve(
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(server.unhandled)
     await server.start()
+    server.tasks.spawn(_collect_seldom(server))
     if with_parent:
         loop.add_reader(0, _parent(server, loop).hear)
     gateway = speaker(server) if speaker is not None else None
@@ -179,6 +183,12 @@ async def _serve(
     await server.stop()
     if server.failure is not None:
         raise server.failure
+
+
+async def _collect_seldom(server: Server) -> None:
+    while True:
+        collect_beyond(server.driver.replica.tentative_length())
+        await asyncio.sleep(COLLECT_S)
 
 
 def _parent(server: Server, loop: asyncio.AbstractEventLoop) -> Parent:

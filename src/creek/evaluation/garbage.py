@@ -13,7 +13,9 @@ THRESHOLDS: Final = (100_000, 20, 100)
 SERVING: Final = (50_000, 10, 100)
 """Of a live replica. What it makes and is not gone a moment later mostly stays for good, and is
 looked at once: so looking costs as much, however seldom it is done, but holds up the replica for as
-long as there is to look at. More than what is under way is made between two looks."""
+long as there is to look at."""
+OF_A_CALL: Final = 60
+"""Objects, while it is under way: somewhat more than it takes."""
 
 
 @contextmanager
@@ -24,3 +26,11 @@ def seldom_collecting(thresholds: tuple[int, int, int] = THRESHOLDS) -> Iterator
         yield
     finally:
         gc.set_threshold(*before)
+
+
+def collect_beyond(under_way: int) -> None:
+    """Of a live replica, with so many calls under way: what these are made of is mostly gone soon,
+    and not looked at before there is more than that. Calls come and go in waves, so what was enough
+    a moment ago is forgotten slowly."""
+    first, second, third = gc.get_threshold()
+    gc.set_threshold(max(SERVING[0], OF_A_CALL * under_way, first * 9 // 10), second, third)

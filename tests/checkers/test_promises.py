@@ -86,6 +86,50 @@ def test_a_promise_that_a_restart_forgot_is_found() -> None:
     assert "incarnation 1" in verdict.counterexample[1].who
 
 
+def with_a_lost_disk(story: Story, replica: int) -> History:
+    found = history(story)
+    logs = [
+        msgspec.structs.replace(log, anew=log.replica == replica and log.incarnation == 1)
+        for log in found.logs
+    ]
+    return msgspec.structs.replace(found, logs=tuple(logs))
+
+
+def test_who_lost_its_disk_need_not_tell_of_votes_that_decided_nothing() -> None:
+    story, one, other = contested()
+    voted(story, BALLOT, (one,), 0)
+    story.crash(0)
+    story.restart(0)
+    told(story, 0, LATER)
+    told(story, 1, LATER)
+    voted(story, LATER, (other,), 1, 2)
+
+    accepts(check, with_a_lost_disk(story, 0))
+    refuses(check, history(story), "hides the vote")
+
+
+def test_who_lost_its_disk_keeps_its_promises() -> None:
+    story, one, _ = contested()
+    told(story, 0, LATER)
+    story.crash(0)
+    story.restart(0)
+    voted(story, BALLOT, (one,), 0)
+
+    refuses(check, with_a_lost_disk(story, 0), "after it had promised")
+
+
+def test_what_was_decided_with_a_disk_that_was_lost_stays_so() -> None:
+    story, one, other = contested()
+    voted(story, BALLOT, (one,), 0, 1)
+    story.crash(0)
+    story.restart(0)
+    told(story, 0, LATER)
+    told(story, 2, LATER)
+    voted(story, LATER, (other,), 0, 2)
+
+    refuses(check, with_a_lost_disk(story, 0), "for another batch than was decided")
+
+
 def test_a_promise_that_nobody_heard_of_binds_nobody() -> None:
     story, one, _ = contested()
     told(story, 0, LATER)

@@ -25,7 +25,7 @@ from rich.text import Text
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a script, by its path
 
-from tests.mutants import catalogue, compared, members, versions
+from tests.mutants import catalogue, compared, members, newcomers, versions
 from tests.mutants.catalogue import Mutant
 from tests.mutants.patched import DoesNotApply, copy_package, patched
 
@@ -34,6 +34,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *versions.MUTANTS,
     *compared.MUTANTS,
     *members.MUTANTS,
+    *newcomers.MUTANTS,
 )
 EXAMINER = Path(__file__).with_name("examiner.py")
 CONTROL_SEEDS = 200

@@ -17,6 +17,9 @@ that exclude it:
 A majority is one of those who have a vote; nobody else promises or votes. Where the members were
 changed, the round of a ballot tells whose it is.
 
+Who lost its disk has forgotten its votes, and need not tell of them: what they may have helped to
+decide others voted for as well, and to that everybody is held. Its promises it keeps all the same.
+
 Only what others could learn of counts: a promise that nobody heard binds nobody. A vote cast in
 vain may have reached the disk all the same, and be found there to decide, or be told of.
 """
@@ -81,9 +84,14 @@ def check(run: Run) -> Verdict:
 def _kept(run: Run) -> Illegal | None:
     acceptors = {voter: _Acceptor() for voters in run.electorates for voter in voters}
     for log in run.logs:
-        for logged in log.vain_events:
-            if isinstance(logged.event, Voted) and log.replica in acceptors:
-                acceptors[log.replica].vain.add(logged.event)
+        if log.replica not in acceptors:
+            continue
+        acceptor = acceptors[log.replica]
+        acceptor.vain.update(
+            logged.event for logged in log.vain_events if isinstance(logged.event, Voted)
+        )
+        if log.anew:
+            acceptor.anew.append(log.incarnation)
     for log, logged in run.events():
         if isinstance(logged.event, Promised | Voted):
             if log.replica not in _electorate(run, logged.event.ballot):
@@ -99,6 +107,9 @@ class _Acceptor:
 
     def __init__(self) -> None:
         self.promised: tuple[Ballot, Witness] | None = None
+        self.incarnation = 0
+        self.anew: list[int] = []
+        """The incarnations that began with an empty disk."""
         self.votes: dict[int, _Vote] = {}
         self.vain: set[Voted] = set()
 
@@ -106,6 +117,9 @@ class _Acceptor:
         self, log: ReplicaLog, logged: LoggedEvent, event: Promised | Voted
     ) -> Illegal | None:
         now = saw_event(log, logged)
+        if any(self.incarnation < each <= log.incarnation for each in self.anew):
+            self.votes.clear()
+        self.incarnation = log.incarnation
         if self.promised is not None and event.ballot < self.promised[0]:
             what = "promised" if isinstance(event, Promised) else "voted in"
             message = (

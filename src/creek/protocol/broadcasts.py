@@ -336,6 +336,8 @@ class Broadcasts:
             return  # those who knew what it lost may be members no more: it is to be replaced
         undecided = self.cab.learner.first_undecided
         if newcomer.is_informed(undecided, self.gossip.received):
+            if not newcomer.is_first():
+                self.probes.hit(Probe.ENTERED_ANEW)
             self._enter()
             self.cab.enter(newcomer.promised(), tuple(newcomer.accepted(undecided)))
 

@@ -80,8 +80,11 @@ class Newcomer:
     def promised(self) -> Ballot:
         """What is to be promised by who takes part from now on."""
         has_a_vote = self._index in self._settings.voters
-        is_new = all(told.anew for told in self._known.values())
-        return self._ballot if has_a_vote and not is_new else ENTERED
+        return self._ballot if has_a_vote and not self.is_first() else ENTERED
+
+    def is_first(self) -> bool:
+        """Did all others begin with nothing as well? Then the cluster is new."""
+        return all(told.anew for told in self._known.values())
 
     def accepted(self, undecided: int) -> Iterable[AcceptedValue]:
         """The latest that others have accepted, of instances from `undecided` on."""

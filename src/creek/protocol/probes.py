@@ -62,6 +62,7 @@ class Probe(enum.Enum):
 
     RECOVERED = "a replica recovered from its disk"
     RECOVERED_IMAGE = "a replica recovered from a compacted journal"
+    ENTERED_ANEW = "a replica that began with nothing took part with others that had not"
     NOOP_ISSUED = "a strong no-op stabilised weak requests"
 
     ROLLED_BACK = "a request was rolled back"

@@ -66,8 +66,10 @@ _RIVALS = (
     Probe.GAP_FILLED,
     Probe.DECIDED_BEFORE_LEADING,
     Probe.DELIVERED_TWICE_AVOIDED,
+    Probe.ENTERED_ANEW,
 )
-"""Need a second leader: a primary finds on its own disk all that it ever proposed."""
+"""Need a second leader: a primary finds on its own disk all that it ever proposed, and that disk is
+never lost."""
 _OTHER_VOTES = (
     Probe.PREPARE_AGAIN,
     Probe.ACCEPT_AGAIN,

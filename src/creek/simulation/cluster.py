@@ -146,13 +146,16 @@ class Simulation:
             stop=self._stop_for_good,
         )
         self._changes_members = any(isinstance(fault, Add | Remove) for fault in scenario.faults)
+        self._begins_anew = bool(scenario.protocol_settings().begin_anew)
+        self._lets_in = self._changes_members or self._begins_anew
         self._serving: set[int] = set()
-        """Whose clients are let in: those who know themselves to be members."""
+        """Whose clients are let in: those who know themselves to be members, and take part."""
         self._injector = Injector(
             self.heap,
             self.network,
             self.nodes,
             self._crash,
+            self._lose_disk,
             self._start,
             self._operator.want,
             absent=range(scenario.replicas, replicas),
@@ -186,7 +189,7 @@ class Simulation:
     def _client_invoke(
         self, replica: int, operation: Operation, strong: bool, session: int
     ) -> None:
-        if self._changes_members:
+        if self._lets_in:
             self._let_in(replica)
             if replica not in self._serving:
                 return
@@ -195,13 +198,16 @@ class Simulation:
     def _tick(self, node: Node) -> None:
         self.heap.after(self.scenario.tick_us, self._tick, node)
         node.tick()
-        if self._changes_members:
+        if self._lets_in:
             self._let_in(node.index)
-            if node.index == 0:
+        if node.index == 0:
+            if self._changes_members:
                 self._operator.tick()
+            if self._begins_anew:
+                self._injector.tick()
 
     def _let_in(self, replica: int) -> None:
-        """Clients come once it is a member, and go when it is none any more."""
+        """Clients come once it is a member and takes part, and go when it is none any more."""
         serves = self._operator.serves(replica)
         if serves and replica not in self._serving:
             self._serving.add(replica)
@@ -212,7 +218,7 @@ class Simulation:
 
     def _start(self, replica: int) -> None:
         self.nodes[replica].start()
-        if self._changes_members:
+        if self._lets_in:
             self._let_in(replica)
         else:
             self._clients.replica_started(replica)
@@ -226,10 +232,17 @@ class Simulation:
         self._crash(replica)
 
     def _crash(self, replica: int) -> None:
+        self._clients_leave(replica)
+        self.nodes[replica].crash()
+
+    def _lose_disk(self, replica: int) -> None:
+        self._clients_leave(replica)
+        self.nodes[replica].lose_disk()
+
+    def _clients_leave(self, replica: int) -> None:
         self._crashes += 1
         self._serving.discard(replica)
         self._clients.replica_crashed(replica)
-        self.nodes[replica].crash()
 
     def _sample(self) -> None:
         self._samples += sample(self.heap.now, self.nodes, self.network)

@@ -8,6 +8,7 @@ Rules it keeps:
 - An `Image` takes the place of the records before it, once it is durable.
 - An image that takes its time has room left for it, which counts as a record. It is written beside
   what comes after it, and then takes the place of all before; a crash leaves nothing of it.
+- A disk that is lost is empty; positions count on.
 - With an fsync that takes no time, records are durable at once and no event is spent on it.
 - A disk that keeps nothing costs nothing: everything counts as durable, nothing is encoded, and
   after a crash nothing is there. For runs that measure what the paper measured, without disks.
@@ -15,7 +16,7 @@ Rules it keeps:
 Records are kept as bytes and decoded on restart: what the codec loses is lost here too.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
 
 from creek.protocol.messages import Image, Record, decode_record, encode
@@ -120,9 +121,20 @@ class Disk:
         self._made_durable(self.end)
         self._images.clear()
 
+    def lose(self) -> None:
+        """All that it holds, of a node that is down."""
+        self._dropped, self._log = self.end, []
+        self.durable = self.end
+
     def read(self) -> list[Record]:
         """What a restart finds."""
         return [decode_record(data) for data in self._log if data]
+
+    def read_durable(self) -> Iterator[Record]:
+        """What a restart would find in any case."""
+        for data in self._log[: self.durable - self._dropped]:
+            if data:
+                yield decode_record(data)
 
     def contents(self) -> list[bytes]:
         return list(self._log)

@@ -34,6 +34,7 @@ from creek.simulation.faults import (
     Fault,
     Garbage,
     Heal,
+    LoseDisk,
     Loss,
     Partition,
     Remove,
@@ -171,6 +172,7 @@ _BUILDERS: dict[str, Callable[[_Words], Fault]] = {
     "restart": lambda words: Restart(words.at_us, words.replica()),
     "die": lambda words: Die(words.at_us, words.replica()),
     "die-telling": lambda words: Die(words.at_us, words.replica(), telling=True),
+    "lose-disk": lambda words: LoseDisk(words.at_us, words.replica(), words.duration_us("for")),
     "partition": _partition,
     "cut": _cut,
     "sever": lambda words: _cut(words, Sever),
@@ -207,6 +209,10 @@ FORMS: dict[str, tuple[str, str]] = {
     "restart": ("restart 2 at 400ms", "it comes back with what its disk kept"),
     "die": ("die 2 at 400ms", "it stops for good: it does not come back at the end, as others do"),
     "die-telling": ("die-telling 2 at 400ms", "... right after its next promise to a leader"),
+    "lose-disk": (
+        "lose-disk 2 for 50ms at 400ms",
+        "it stops, and comes back so much later with an empty disk, once nothing is lost by that",
+    ),
     "partition": (
         "partition 0,1|2,3 at 1s",
         "only replicas of one group reach each other; those not named form one more group",
@@ -292,6 +298,8 @@ def _body(fault: Fault, duration: Callable[[int], str], number: Callable[[float]
             return f"restart {replica}"
         case Die(replica=replica, telling=telling):
             return f"die-telling {replica}" if telling else f"die {replica}"
+        case LoseDisk(replica=replica, away_us=away_us):
+            return f"lose-disk {replica} for {duration(away_us)}"
         case Partition(groups=groups):
             return "partition " + "|".join(",".join(map(str, group)) for group in groups)
         case Sever(sender=sender, receiver=receiver):

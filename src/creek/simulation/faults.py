@@ -58,6 +58,20 @@ class Die(_OneReplica, frozen=True):
     telling: bool = False
 
 
+class LoseDisk(_OneReplica, frozen=True):
+    """The replica stops, its disk is lost, and it comes back `away_us` later with an empty one.
+
+    It strikes as soon as nothing is lost with it: no other member has forgotten anything, and
+    whatever is tentative at the replica is on the disk of another one.
+    """
+
+    away_us: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_duration(self.away_us)
+
+
 class Partition(_Fault, frozen=True):
     """Only replicas of one group reach each other; those not named form one more group."""
 
@@ -194,6 +208,7 @@ Fault: TypeAlias = (
     Crash
     | Restart
     | Die
+    | LoseDisk
     | Partition
     | Cut
     | Sever
@@ -224,6 +239,15 @@ def check(faults: Sequence[Fault], replicas: int) -> None:
     dead = {fault.replica for fault in faults if isinstance(fault, Die)}
     if len(dead) > (replicas - 1) // 2:
         raise BadValue(f"{len(dead)} of {replicas} replicas die: a majority must stay")
+    if any(isinstance(fault, LoseDisk) for fault in faults):
+        if replicas == 1:
+            raise BadValue("a disk is lost, and nobody else is there who could tell what it held")
+        if any(isinstance(fault, Add | Remove | Die | Sever) for fault in faults):
+            raise BadValue(
+                "a disk is lost, and members change, die or are severed from others: "
+                "who comes back with an empty disk waits until each of the first ones has told it "
+                "what it knows"
+            )
     severed = {frozenset(fault.replicas()) for fault in faults if isinstance(fault, Sever)}
     alive = [each for each in range(replicas) if each not in dead]
     if severed and not any(

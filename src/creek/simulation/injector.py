@@ -19,6 +19,7 @@ from creek.simulation.faults import (
     Fault,
     Garbage,
     Heal,
+    LoseDisk,
     Loss,
     Partition,
     Remove,
@@ -30,6 +31,7 @@ from creek.simulation.faults import (
     Spike,
 )
 from creek.simulation.heap import EventHeap, Handle
+from creek.simulation.losing import loses_nothing
 from creek.simulation.network import Network
 from creek.simulation.node import Node
 
@@ -64,6 +66,7 @@ class Injector:
         network: Network,
         nodes: Sequence[Node],
         crash: Callable[[int], None],
+        lose_disk: Callable[[int], None],
         restart: Callable[[int], None],
         change_members: Callable[[Add | Remove], None],
         absent: Iterable[int] = (),
@@ -73,12 +76,15 @@ class Injector:
         self._network = network
         self._nodes = nodes
         self._crash = crash
+        self._lose_disk = lose_disk
         self._restart = restart
         self._change_members = change_members
         self._scheduled: list[Handle] = []
         self._healed = False
         self.dead: set[int] = set(absent)
         """Replicas that never come back, or are not there yet."""
+        self._to_lose: list[LoseDisk] = []
+        """Disks that are lost when nothing is lost by that."""
         self._spike = _Knob(1.0, self._set_spike)
         self._garbage = _Knob(0.0, self._set_garbage)
         self._disks = [_Knob(0, _disk_setter(node)) for node in nodes]
@@ -92,6 +98,7 @@ class Injector:
         self._healed = True
         for handle in self._scheduled:
             self._heap.cancel(handle)
+        self._to_lose.clear()
         for knob in (self._spike, self._garbage, *self._disks, *self._cpus):
             knob.reset()
         self._network.heal()
@@ -116,6 +123,8 @@ class Injector:
                 network.last_words[replica] = partial(self._die, replica)
             case Die(replica=replica):
                 self._die(replica)
+            case LoseDisk():
+                self._to_lose.append(fault)
             case Partition(groups=groups):
                 network.partition(groups)
             case Sever(sender=sender, receiver=receiver):
@@ -148,6 +157,16 @@ class Injector:
                 self._change_members(fault)
             case _:
                 assert_never(fault)
+
+    def tick(self) -> None:
+        for fault in self._to_lose:
+            node = self._nodes[fault.replica]
+            if loses_nothing(node, self._nodes):
+                self._to_lose.remove(fault)
+                self._lose_disk(node.index)
+                restart = Restart(self._heap.now + fault.away_us, node.index)
+                self.schedule((restart,))
+                return
 
     def _crash_if_up(self, replica: int) -> None:
         if self._nodes[replica].replica is not None and not self._healed:

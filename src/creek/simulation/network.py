@@ -14,7 +14,7 @@ It knows nothing of what messages mean. What makes a network bad is in `creek.si
 """
 
 from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from creek.protocol.messages import Message, Promise, encode
 from creek.simulation.heap import EventHeap
@@ -27,6 +27,10 @@ Deliver: TypeAlias = Callable[[int, int, bytes, Message | None], None]
 """(receiver, sender, encoded message, the message itself when objects are shared)."""
 
 
+_LOSS: Final = 2**32
+"""More than a replica crashes."""
+
+
 class Network:
     __slots__ = (
         "_cuts",
@@ -37,6 +41,8 @@ class Network:
         "_last_arrival_us",
         "_latency",
         "_leaves_ns",
+        "_losses",
+        "_lost_at",
         "_model",
         "_replicas",
         "_sent",
@@ -66,6 +72,10 @@ class Network:
         self._cuts: list[tuple[int, int]] = []
         self._severed: list[tuple[int, int]] = []
         self._sent: dict[type, list[int]] = {}
+        self._losses = 0
+        """Disks that were lost."""
+        self._lost_at = [0] * replicas
+        """By replica: of these, the last that was its own."""
         self.blocked = [False] * (replicas * replicas)
         """For each pair, at `sender * replicas + receiver`."""
         self.noise = Noise(seed, replicas)
@@ -93,7 +103,7 @@ class Network:
         shared = None if model.wire else message
         transfer_ns = size * 8_000_000_000 // model.bandwidth_bps
         leaves_ns = max(self._leaves_ns[sender], heap.now * 1000)
-        noisy, epoch = self.noise.active, self._epochs[sender]
+        noisy, epoch = self.noise.active, self._epoch_of(sender)
         for receiver in receivers:
             leaves_ns += transfer_ns
             pair = sender * replicas + receiver
@@ -118,7 +128,7 @@ class Network:
         self, arrival_us: int, pair: int, data: bytes, shared: Message | None
     ) -> None:
         sender = pair // self._replicas
-        epoch = self._epochs[sender]
+        epoch = self._epoch_of(sender)
         fate = self.noise.fate(sender, data)
         if fate.lost:
             self.lost += 1
@@ -137,7 +147,14 @@ class Network:
     def _arrive(self, pair: int, data: bytes, shared: Message | None, epoch: int) -> None:
         sender, receiver = divmod(pair, self._replicas)
         if self.blocked[pair] or (
-            epoch != self._epochs[sender] and self.noise.draw() < self._model.crash_loss
+            epoch != self._epoch_of(sender)
+            and (
+                epoch // _LOSS < max(self._lost_at[sender], self._lost_at[receiver])
+                or (
+                    epoch % _LOSS != self._epochs[sender]
+                    and self.noise.draw() < self._model.crash_loss
+                )
+            )
         ):
             self.lost += 1
             return
@@ -172,6 +189,15 @@ class Network:
     def sender_crashed(self, sender: int) -> None:
         self._epochs[sender] += 1
         self._leaves_ns[sender] = 0
+
+    def disk_lost(self, replica: int) -> None:
+        """Nothing arrives any more that was sent before, by it or to it: its connections are gone,
+        and who comes back with nothing must not hear what its past has said or asked."""
+        self._losses += 1
+        self._lost_at[replica] = self._losses
+
+    def _epoch_of(self, sender: int) -> int:
+        return self._losses * _LOSS + self._epochs[sender]
 
     def statistics(self) -> NetworkStatistics:
         named = sorted((kind.__name__, counts) for kind, counts in self._sent.items())

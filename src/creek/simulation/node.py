@@ -65,6 +65,7 @@ class Node:
         "_held",
         "_in_parts",
         "_issued",
+        "_lost_disk",
         "_make_replica",
         "_network",
         "_proposals",
@@ -126,6 +127,8 @@ class Node:
         self._drawing = derive(seed, "drawing", index)
         self.replica: Replica | None = None
         self.incarnation = -1
+        self._lost_disk = False
+        """Was it, since the replica was last up?"""
 
     # --- inputs -------------------------------------------------------------------------------
 
@@ -133,10 +136,12 @@ class Node:
         assert self.replica is None, "a replica that is up cannot be started"
         self.incarnation += 1
         replica = self.replica = self._make_replica(self.index)
-        self._recorder.started(self.index, self.incarnation, replica.terms)
+        self._recorder.started(self.index, self.incarnation, replica.terms, self._lost_disk)
         if self.incarnation:
             self._trace.add(self._heap.now, 0, self.index, RECOVER, b"".join(self.disk.contents()))
-            replica.recover(self.disk.read())
+            if not self._lost_disk:
+                replica.recover(self.disk.read())
+        self._lost_disk = False
         self._end_turn()
 
     def crash(self) -> None:
@@ -154,6 +159,13 @@ class Node:
         self._answers_after = self.disk.end
         self._proposals = Proposals()
         self._network.sender_crashed(self.index)
+
+    def lose_disk(self) -> None:
+        self.crash()
+        self.disk.lose()
+        self._answers_after = self.disk.end
+        self._network.disk_lost(self.index)
+        self._lost_disk = True
 
     def invoke(self, operation: Operation, strong: bool, session: int) -> None:
         replica = self.replica
@@ -321,6 +333,8 @@ class Node:
             return "is down"
         if not replica.idle() or not self.cpu.idle():
             return "is executing"
+        if replica.waits_for() is not None:
+            return "does not take part yet"
         if self._held or self.disk.durable != self.disk.end:
             return "waits for its disk"
         if tentative := len(replica.tentative_ids()):

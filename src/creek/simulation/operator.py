@@ -54,9 +54,11 @@ class Operator:
         self._wanted.clear()
 
     def serves(self, replica: int) -> bool:
-        """Is it up, and does it know itself to be a member?"""
-        node = self._nodes[replica]
-        return node.replica is not None and replica in node.replica.configuration().numbers
+        """Is it up, does it know itself to be a member, and does it take part?"""
+        found = self._nodes[replica].replica
+        if found is None or found.waits_for() is not None:
+            return False
+        return replica in found.configuration().numbers
 
     def unsettled(self) -> str | None:
         if self._under_way is not None:

@@ -3,7 +3,8 @@
 Each aspect of a scenario is drawn from a generator of its own, so a new kind of fault does not
 change the clusters and workloads of old seeds. Every fourth seed is a play (`plays`), where there
 are players enough; all others have a random mix of faults. In every eighth seed, none of which is a
-play, the members change as well, where the scheme lets them. Runs are short and small on purpose:
+play, the members change as well, where the scheme lets them; in every eighth disks are lost, and
+nobody dies. Runs are short and small on purpose:
 rare interleavings come from many seeds with small limits (windows, batches, checkpoints every few
 requests), not from long runs.
 """
@@ -19,7 +20,7 @@ from creek.protocol.terms import Terms
 from creek.schemes import registry
 from creek.simulation.clock import DAY_US
 from creek.simulation.fault_mix import fault_mix
-from creek.simulation.faults import Crash, Die, Fault
+from creek.simulation.faults import Crash, Die, Fault, LoseDisk
 from creek.simulation.member_mix import member_mix
 from creek.simulation.models import ClockModel, CpuModel, DiskModel, NetworkModel
 from creek.simulation.plays import PLAYERS_MIN, play
@@ -34,6 +35,7 @@ _OPERATIONS_MIN, _OPERATIONS_MAX = 20, 80
 
 PLAY_EVERY = 4
 CHANGE_EVERY, CHANGE_AT = 8, 7
+LOSE_EVERY, LOSE_AT = 8, 2
 
 
 def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) -> Scenario:
@@ -45,8 +47,11 @@ def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) ->
     load = derive(seed, "plan", "load")
     duration_us = min(2_000_000, tick_us * load.randint(100, 240))
     mix = fault_mix(derive(seed, "plan", "faults"), replicas, duration_us)
-    mix += _deaths(derive(seed, "plan", "deaths"), replicas, duration_us)
     terms = _terms(scheme, replicas)
+    if seed % LOSE_EVERY == LOSE_AT and len(terms.voters) == replicas > 1:
+        mix += _lost_disks(derive(seed, "plan", "lost disks"), replicas, duration_us)
+    else:
+        mix += _deaths(derive(seed, "plan", "deaths"), replicas, duration_us)
     if seed % CHANGE_EVERY == CHANGE_AT and terms.contexts:
         mix = member_mix(derive(seed, "plan", "members"), replicas, duration_us, mix)
     clients = _clients(load, replicas, duration_us)
@@ -164,6 +169,18 @@ def _deaths(random: Random, replicas: int, duration_us: int) -> tuple[Fault, ...
         return ()
     victims = random.sample(range(replicas), random.randint(1, minority))
     return tuple(Die(random.randrange(duration_us), victim) for victim in victims)
+
+
+def _lost_disks(random: Random, replicas: int, duration_us: int) -> tuple[Fault, ...]:
+    """One after the other, of any replica: who comes back with nothing hears from all others."""
+    return tuple(
+        LoseDisk(
+            random.randrange(duration_us),
+            random.randrange(replicas),
+            int(duration_us * random.random() ** 2 / 2),
+        )
+        for _ in range(random.randint(1, 4))
+    )
 
 
 def _terms(scheme: str, replicas: int) -> Terms:

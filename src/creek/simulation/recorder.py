@@ -54,6 +54,7 @@ class _OpenOperation:
 
 class _OpenLog:
     __slots__ = (
+        "anew",
         "crashed_us",
         "events",
         "incarnation",
@@ -63,10 +64,11 @@ class _OpenLog:
         "started_us",
     )
 
-    def __init__(self, replica: int, incarnation: int, started_us: int) -> None:
+    def __init__(self, replica: int, incarnation: int, started_us: int, anew: bool) -> None:
         self.replica = replica
         self.incarnation = incarnation
         self.started_us = started_us
+        self.anew = anew
         self.crashed_us: int | None = None
         self.events: list[LoggedEvent] = []
         self.known = 0
@@ -109,9 +111,10 @@ class Recorder:
         self.strays = 0
         """Answers to requests that the incarnation which answers did not issue."""
 
-    def started(self, replica: int, incarnation: int, terms: Terms) -> None:
+    def started(self, replica: int, incarnation: int, terms: Terms, anew: bool = False) -> None:
+        """`anew`: with an empty disk, after it had another."""
         self._terms = terms
-        log = _OpenLog(replica, incarnation, self._heap.now)
+        log = _OpenLog(replica, incarnation, self._heap.now, anew)
         self._logs.append(log)
         self._current[replica] = log
 
@@ -200,6 +203,7 @@ class Recorder:
                     crashed_us=log.crashed_us,
                     events=tuple(log.events),
                     known=log.known,
+                    anew=log.anew,
                 )
                 for log in self._logs
             ),

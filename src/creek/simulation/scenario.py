@@ -11,7 +11,7 @@ import msgspec
 
 from creek.errors import BadValue, UnknownName
 from creek.protocol.settings import Settings
-from creek.simulation.faults import Add, Crash, Die, Fault, check
+from creek.simulation.faults import Add, Crash, Die, Fault, LoseDisk, check
 from creek.simulation.models import ClockModel, CpuModel, DiskModel, NetworkModel
 from creek.simulation.workload import ClientModel, Invocation
 
@@ -56,7 +56,9 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
             raise BadValue("a duration must not be negative")
         if not 0 <= self.warm_up_us <= self.duration_us:
             raise BadValue(f"a warm-up of {self.warm_up_us} us does not fit into the duration")
-        if not self.disk.kept and any(isinstance(each, Crash | Die) for each in self.faults):
+        if not self.disk.kept and any(
+            isinstance(each, Crash | Die | LoseDisk) for each in self.faults
+        ):
             raise BadValue("a replica that crashes needs a disk that keeps what is written")
         if not 0 <= self.samples <= SAMPLES_MAX:
             raise BadValue(f"samples is {self.samples}: it must be from 0 to {SAMPLES_MAX}")
@@ -87,10 +89,11 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         return self.replicas + sum(isinstance(fault, Add) for fault in self.faults)
 
     def protocol_settings(self) -> Settings:
+        loses_disks = any(isinstance(fault, LoseDisk) for fault in self.faults)
         return Settings(
             members=tuple(range(self.replicas)),
             record_orders=int(self.record_orders),
-            **self.settings,
+            **({"begin_anew": 1} if loses_disks else {}) | self.settings,
         )
 
     def config(self) -> dict[str, Any]:

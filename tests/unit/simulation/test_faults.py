@@ -20,6 +20,7 @@ from creek.simulation.fault_text import (
     rough_fault_text,
 )
 from creek.simulation.faults import (
+    Add,
     ClockJump,
     ClockSkew,
     Crash,
@@ -29,8 +30,10 @@ from creek.simulation.faults import (
     Fault,
     Garbage,
     Heal,
+    LoseDisk,
     Loss,
     Partition,
+    Remove,
     Reordering,
     Restart,
     Sever,
@@ -48,6 +51,7 @@ WRITTEN: dict[str, Fault] = {
     "partition 0,1|2,3,4 at 1s": Partition(1_000_000, ((0, 1), (2, 3, 4))),
     "die 2 at 1s": Die(1_000_000, 2),
     "die-telling 2 at 1s": Die(1_000_000, 2, telling=True),
+    "lose-disk 2 for 50ms at 1s": LoseDisk(1_000_000, 2, 50_000),
     "cut 0>1 at 100ms": Cut(100_000, 0, 1),
     "sever 0>1 at 100ms": Sever(100_000, 0, 1),
     "heal at 2s": Heal(2_000_000),
@@ -161,6 +165,7 @@ def test_durations_have_units() -> None:
         lambda: SlowCpu(0, 0, 1, 0.0),
         lambda: Garbage(0, 1, 2.0),
         lambda: Reordering(0, 0.1, -5),
+        lambda: LoseDisk(0, 1, -5),
     ],
 )
 def test_a_fault_that_cannot_be_meant_cannot_be_made(make: Callable[[], Fault]) -> None:
@@ -190,6 +195,17 @@ def test_severed_links_must_leave_a_majority_that_is_connected_both_ways() -> No
             check(faults, replicas=3)
 
 
+def test_a_disk_is_lost_only_where_all_others_can_tell_what_it_held() -> None:
+    lost = LoseDisk(0, 1, 0)
+    check([lost, LoseDisk(0, 1, 0), Crash(0, 2), Partition(0, ((0,), (1, 2)))], replicas=3)
+    with pytest.raises(BadValue, match="nobody else is there"):
+        check([LoseDisk(0, 0, 0)], replicas=1)
+    others: tuple[Fault, ...] = (Die(0, 2), Add(0, 3), Remove(0, 2), Sever(0, 0, 2))
+    for each in others:
+        with pytest.raises(BadValue, match="waits until each of the first ones has told"):
+            check([lost, each], replicas=3)
+
+
 @given(st.integers(0, 2**32), st.integers(1, 7), st.integers(1, 2_000_000))
 def test_random_mixes_are_valid_and_survive_being_written_down(
     seed: int, replicas: int, duration_us: int
@@ -206,7 +222,7 @@ def test_random_mixes_have_every_kind_of_fault_and_sometimes_none() -> None:
     mixes = [fault_mix(derive(seed, "faults"), 5, 1_000_000) for seed in range(300)]
     assert {type(fault) for mix in mixes for fault in mix} == {
         type(each) for each in WRITTEN.values()
-    } - {Die, Sever}
+    } - {Die, LoseDisk, Sever}
     assert () in mixes
 
 

@@ -1,0 +1,96 @@
+"""Replicas whose disks are lost come back with nothing, and hear from all others what they knew."""
+
+import pytest
+
+from creek.checkers import Illegal, check_all
+from creek.protocol.probes import Probe
+from creek.simulation.cluster import Run
+from creek.simulation.fault_text import parse_faults
+from creek.simulation.fuzz import campaign, simulation_of
+from creek.simulation.plan import LOSE_AT, LOSE_EVERY, scenario_from_seed
+from creek.simulation.scenario import Scenario
+from creek.simulation.workload import ClientModel
+
+SHARDS = 4
+SEEDS = 6
+"""In each shard."""
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_no_seed_with_lost_disks_breaks_creek(shard: int) -> None:
+    first = LOSE_AT + shard * SEEDS * LOSE_EVERY
+    entered = 0
+    for finding in campaign(range(first, first + SEEDS * LOSE_EVERY, LOSE_EVERY), "both"):
+        assert not finding.failed, f"seed {finding.seed}: {finding.describe()}"
+        entered += finding.probes.get(Probe.ENTERED_ANEW, 0)
+    assert entered
+
+
+def story(faults: str, replicas: int = 3, **settings: int) -> Run:
+    scenario = Scenario(
+        seed=5,
+        scheme="both",
+        datatype="bank",
+        replicas=replicas,
+        duration_us=800_000,
+        clients=ClientModel(sessions=2, think_us=15_000, strong_share=0.2),
+        settings=settings,
+        record_orders=True,
+        faults=parse_faults(faults),
+    )
+    run = simulation_of(scenario).run()
+    assert run.unsettled is None
+    illegal = [each.describe() for each in check_all(run.history) if isinstance(each, Illegal)]
+    assert not illegal, illegal[0]
+    return run
+
+
+def anew(run: Run) -> list[int]:
+    """Who came back with an empty disk."""
+    return [log.replica for log in run.history.logs if log.anew]
+
+
+def answered_at(run: Run, replica: int, after_us: int) -> int:
+    return sum(
+        each.replica == replica and each.invoked_us > after_us and bool(each.answers)
+        for each in run.history.operations
+    )
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_who_lost_its_disk_takes_part_again(lost: int) -> None:
+    """The leader, or another one."""
+    run = story(f"lose-disk {lost} for 50ms at 200ms", checkpoint_every=10)
+    assert anew(run) == [lost]
+    assert answered_at(run, lost, after_us=500_000)
+    assert run.probes[Probe.SNAPSHOT_INSTALLED]
+
+
+def test_it_waits_for_one_who_is_away_and_the_others_go_on() -> None:
+    run = story("crash 2 at 190ms; lose-disk 1 for 10ms at 200ms; restart 2 at 600ms", replicas=5)
+    assert anew(run) == [1]
+    logs = [log for log in run.history.logs if log.replica == 1]
+    entered = min(
+        each.invoked_us
+        for each in run.history.operations
+        if each.replica == 1 and each.incarnation == logs[-1].incarnation
+    )
+    assert entered > 600_000
+    assert any(
+        each.strong and each.stable and 300_000 < each.invoked_us < 600_000
+        for each in run.history.operations
+    )
+
+
+def test_disks_are_lost_one_after_the_other() -> None:
+    run = story("; ".join(f"lose-disk {each} for 20ms at 200ms" for each in range(3)))
+    assert sorted(anew(run)) == [0, 1, 2]
+    for each in range(3):
+        assert answered_at(run, each, after_us=500_000)
+
+
+def test_seeds_in_which_disks_are_lost_have_nobody_who_dies() -> None:
+    for seed in range(LOSE_AT, 400, LOSE_EVERY):
+        faults = scenario_from_seed(seed, "creek").faults
+        kinds = {type(fault).__name__ for fault in faults}
+        assert "LoseDisk" not in kinds or not kinds & {"Die", "Add", "Remove"}

@@ -118,6 +118,26 @@ def test_who_lost_its_disk_keeps_its_promises() -> None:
     refuses(check, with_a_lost_disk(story, 0), "after it had promised")
 
 
+@pytest.mark.parametrize("heard", [False, True])
+def test_a_ballot_of_its_own_binds_who_lost_its_disk_if_another_one_promised_it(
+    heard: bool,
+) -> None:
+    story, one, _ = contested()
+    own = Ballot(2, 0)
+    told(story, 0, own)
+    if heard:
+        told(story, 1, own)
+    story.crash(0)
+    story.restart(0)
+    voted(story, BALLOT, (one,), 0)
+    told(story, 2, own)  # later, when it makes the same one again
+
+    if heard:
+        refuses(check, with_a_lost_disk(story, 0), "voted in ballot 1@0 after it had promised 2@0")
+    else:
+        accepts(check, with_a_lost_disk(story, 0))
+
+
 def test_what_was_decided_with_a_disk_that_was_lost_stays_so() -> None:
     story, one, other = contested()
     voted(story, BALLOT, (one,), 0, 1)

@@ -6,11 +6,14 @@ from creek.checkers import Illegal, check_all
 from creek.protocol.probes import Probe
 from creek.simulation.cluster import Run
 from creek.simulation.fault_text import parse_faults
-from creek.simulation.fuzz import campaign, simulation_of
+from creek.simulation.fuzz import campaign, examine, simulation_of
 from creek.simulation.plan import LOSE_AT, LOSE_EVERY, scenario_from_seed
 from creek.simulation.scenario import Scenario
 from creek.simulation.workload import ClientModel
 
+FOUND = {
+    15602: "a checker held a replica to a ballot of its own that it had lost, and nobody had heard",
+}
 SHARDS = 4
 SEEDS = 6
 """In each shard."""
@@ -24,6 +27,13 @@ def test_no_seed_with_lost_disks_breaks_creek(shard: int) -> None:
         assert not finding.failed, f"seed {finding.seed}: {finding.describe()}"
         entered += finding.probes.get(Probe.ENTERED_ANEW, 0)
     assert entered
+
+
+@pytest.mark.parametrize("seed", FOUND)
+def test_a_seed_that_once_failed_passes(seed: int) -> None:
+    finding = examine(seed, "creek", twice=True)
+
+    assert not finding.failed, f"{FOUND[seed]}\n{finding.describe()}"
 
 
 def story(faults: str, replicas: int = 3, **settings: int) -> Run:

@@ -18,7 +18,8 @@ A majority is one of those who have a vote; nobody else promises or votes. Where
 changed, the round of a ballot tells whose it is.
 
 Who lost its disk has forgotten its votes, and need not tell of them: what they may have helped to
-decide others voted for as well, and to that everybody is held. Its promises it keeps all the same.
+decide others voted for as well, and to that everybody is held. Its promises it keeps all the same,
+but for those of ballots of its own that nobody else promised: nothing can have come of them.
 
 Only what others could learn of counts: a promise that nobody heard binds nobody. A vote cast in
 vain may have reached the disk all the same, and be found there to decide, or be told of.
@@ -83,6 +84,12 @@ def check(run: Run) -> Verdict:
 
 def _kept(run: Run) -> Illegal | None:
     acceptors = {voter: _Acceptor() for voters in run.electorates for voter in voters}
+    heard_us: dict[Ballot, int] = {}
+    """When the first one other than its owner promised a ballot."""
+    for log, logged in run.events():
+        if isinstance(logged.event, Promised) and logged.event.ballot.replica != log.replica:
+            ballot = logged.event.ballot
+            heard_us[ballot] = min(heard_us.get(ballot, logged.at_us), logged.at_us)
     for log in run.logs:
         if log.replica not in acceptors:
             continue
@@ -91,12 +98,13 @@ def _kept(run: Run) -> Illegal | None:
             logged.event for logged in log.vain_events if isinstance(logged.event, Voted)
         )
         if log.anew:
-            acceptor.anew.append(log.incarnation)
+            acceptor.anew[log.incarnation] = log.started_us
     for log, logged in run.events():
         if isinstance(logged.event, Promised | Voted):
             if log.replica not in _electorate(run, logged.event.ballot):
                 message = f"replica {log.replica} took part in a vote, but has none"
                 return Illegal(NAME, message, (saw_event(log, logged),))
+            acceptors[log.replica].look_at(log, heard_us)
             if problem := acceptors[log.replica].check(log, logged, logged.event):
                 return problem
     return None
@@ -106,29 +114,39 @@ class _Acceptor:
     """One replica, over all of its incarnations."""
 
     def __init__(self) -> None:
-        self.promised: tuple[Ballot, Witness] | None = None
+        self.promises: list[tuple[Ballot, Witness]] = []
+        """Each above the one before."""
         self.incarnation = 0
-        self.anew: list[int] = []
-        """The incarnations that began with an empty disk."""
+        self.anew: dict[int, int] = {}
+        """The incarnations that began with an empty disk, and when."""
         self.votes: dict[int, _Vote] = {}
         self.vain: set[Voted] = set()
+
+    def look_at(self, log: ReplicaLog, heard_us: dict[Ballot, int]) -> None:
+        """Has it lost its disk since it was last heard of?"""
+        for incarnation, at_us in self.anew.items():
+            if self.incarnation < incarnation <= log.incarnation:
+                self.votes.clear()
+                self.promises = [
+                    (ballot, witness)
+                    for ballot, witness in self.promises
+                    if ballot.replica != log.replica or heard_us.get(ballot, NEVER) <= at_us
+                ]
+        self.incarnation = log.incarnation
 
     def check(
         self, log: ReplicaLog, logged: LoggedEvent, event: Promised | Voted
     ) -> Illegal | None:
-        now = saw_event(log, logged)
-        if any(self.incarnation < each <= log.incarnation for each in self.anew):
-            self.votes.clear()
-        self.incarnation = log.incarnation
-        if self.promised is not None and event.ballot < self.promised[0]:
+        now, promised = saw_event(log, logged), self.promises[-1] if self.promises else None
+        if promised is not None and event.ballot < promised[0]:
             what = "promised" if isinstance(event, Promised) else "voted in"
             message = (
                 f"replica {log.replica} {what} ballot {event.ballot} "
-                f"after it had promised {self.promised[0]}"
+                f"after it had promised {promised[0]}"
             )
-            return Illegal(NAME, message, (self.promised[1], now))
-        if self.promised is None or event.ballot > self.promised[0]:
-            self.promised = event.ballot, now
+            return Illegal(NAME, message, (promised[1], now))
+        if promised is None or event.ballot > promised[0]:
+            self.promises.append((event.ballot, now))
         if isinstance(event, Voted):
             self.votes[event.instance] = _Vote(log, logged, event)
             return None

@@ -9,7 +9,8 @@ nothing.
 Why that is enough, when no member but this one has forgotten anything:
 
 - What it promised: a ballot is promised by its owner first, so the owner tells. The ballot that
-  this replica begins with is above all that it was told, and it promises that one.
+  this replica begins with is above all that it was told, and it promises that one. Of a ballot of
+  its own that nobody else promised, nothing can have come.
 - What it voted for: the ballots of its votes are below its own, and whoever has answered votes in
   none of them any more. So what may have been decided in them has been accepted by one of those who
   answered; it tells, and this replica accepts the same. A leader that asks this replica hears of

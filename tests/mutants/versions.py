@@ -83,6 +83,26 @@ MUTANTS: tuple[Mutant, ...] = (
             "version\n            if False:\n",
         ),
     ),
+    _mutant(
+        "write_below_a_version_troubles_nobody",
+        "who has read the ground, and has written on it, is in doubt when others write in between",
+        100,
+        Edit(
+            VERSIONS,
+            "                self._doubt_second(chain, key)\n            else:\n",
+            "            else:\n",
+        ),
+    ),
+    _mutant(
+        "move_below_a_version_troubles_nobody",
+        "who has read the ground, and has written on it, is in doubt when others move in between",
+        400,
+        Edit(
+            VERSIONS,
+            "                self._doubt_second(chain, key)\n            self._doubt",
+            "            self._doubt",
+        ),
+    ),
     # --- validity: what was read would be read again ----------------------------------------------
     _mutant(
         "installed_without_a_look",
@@ -243,9 +263,9 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         Edit(
             VERSIONS,
-            ".reposition(places[key], self._doubts):\n"
-            "                self._doubt_readers_of_ground(key, position, fresh)\n",
-            ".reposition(places[key], self._doubts):\n                pass\n",
+            "                self._doubt_second(chain, key)\n"
+            "            self._doubt_readers_of_ground(key, position, fresh)\n",
+            "",
         ),
     ),
     # --- additions that nobody looked at ----------------------------------------------------------

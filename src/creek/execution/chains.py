@@ -155,6 +155,11 @@ class Chain:
         assert versions[found] is version
         return found
 
+    def second_writer(self) -> Entry | None:
+        """Who wrote the version after the one that stands right on the ground, if there is one."""
+        second = self.spare + 1
+        return self.versions[second].writer if second < len(self.versions) else None
+
     def parts(self, version: Version) -> list[Version]:
         """The versions whose values, on the ground perhaps, its value is the sum of."""
         begin = end = self.index(version)

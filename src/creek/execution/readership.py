@@ -1,9 +1,11 @@
 """Who has read what stands on settled ground, be it the base's.
 
 Who has read a version is noted there; for most registers there is none. Who has read the ground is
-noted by register, unless those who may be asked are few: these, the *fresh* ones, are asked one by
-one what they read. Where requests are settled soon after they are executed, that is all there are;
-where they are not, nobody is fresh, and nobody is asked in vain.
+noted by register, unless
+- it has written there as well: then its version stands right on the ground, and is found there;
+- those who may be asked are few: these, the *fresh* ones, are asked one by one what they read.
+  Where requests are settled soon after they are executed, that is all there are; where they are
+  not, hardly anybody is fresh, and hardly anybody is asked in vain.
 """
 
 from typing import Any, Final
@@ -12,6 +14,7 @@ from creek.execution.entries import (
     Crowd,
     Entry,
     Position,
+    Stretch,
     Version,
     disturb,
     joined,
@@ -24,20 +27,26 @@ from creek.protocol.values import Key
 NOBODY: Final[list[Entry]] = []
 """Never written to."""
 
+NOTED_AT_ONCE: Final = 8
+"""When there were too many fresh ones, so many times as many that come next are not fresh."""
+
 
 class Readership:
-    __slots__ = ("_fresh", "_fresh_max", "of_ground")
+    __slots__ = ("_fresh", "_fresh_max", "_to_note", "of_ground")
 
     def __init__(self, fresh_max: int) -> None:
         self._fresh_max = fresh_max
         self.of_ground: dict[Key, Entry | Crowd] = {}
-        """By register, who has read what stands on settled ground; but for the fresh ones."""
+        """By register, who has read what stands on settled ground, as far as it is noted."""
         self._fresh: dict[Entry, set[Key]] = {}
         """With what they read, and perhaps more."""
+        self._to_note = 0
+        """So many that come next are not fresh."""
 
     def clear(self) -> None:
         self.of_ground = {}
         self._fresh = {}
+        self._to_note = 0
 
     def add(self, entry: Entry, snapshot: Snapshot) -> None:
         """It was executed, on this snapshot."""
@@ -50,22 +59,25 @@ class Readership:
                 version.readers = entry
             else:
                 version.readers = joined(version.readers, entry, key, version)
+        if self._to_note:
+            self._to_note -= 1
+            self._note(entry)
+            return
         fresh = self._fresh
-        if self.of_ground or len(fresh) >= self._fresh_max:
+        fresh[entry] = snapshot.looked_at()
+        if len(fresh) > self._fresh_max:
+            self._to_note = NOTED_AT_ONCE * self._fresh_max
             for each in tuple(fresh):
                 self._note_reads_of_ground(each)
-            self._note(entry)
-        else:
-            fresh[entry] = snapshot.looked_at()
 
     def note(self, entry: Entry, key: Key, version: Version | None, value: Any) -> None:
         """It has read this as well, or instead of something else."""
         entry.reads[key] = version, value
         if version is not None:
             version.readers = joined(version.readers, entry, key, version)
-        elif entry in self._fresh:
-            self._note_reads_of_ground(entry)
         else:
+            if entry in self._fresh:
+                self._note_reads_of_ground(entry)
             self.of_ground[key] = joined(self.of_ground.get(key), entry, key, None)
 
     def disturb(self, entry: Entry) -> None:
@@ -81,10 +93,12 @@ class Readership:
     def take_over(self, key: Key, version: Version) -> None:
         """The version is settled: who has read it has read the ground. Who had read what was the
         ground until now, is settled as well."""
-        readers = readers_after(version.readers, key, version, ())
-        for reader in readers:
+        noted: list[Entry] = []
+        for reader in readers_after(version.readers, key, version, ()):
             reader.reads[key] = None, version.value
-        noted = [reader for reader in readers if reader not in self._fresh]
+            is_found = key in reader.versions and not isinstance(reader, Stretch)
+            if not is_found and reader not in self._fresh:
+                noted.append(reader)
         if noted:
             self.of_ground[key] = noted[0] if len(noted) == 1 else Crowd(*noted)
 
@@ -96,10 +110,10 @@ class Readership:
             return
         initial, reads = entry.initial, entry.reads
         entry.forget()
-        for key, (version, _) in reads.items():
-            if version is None:
-                self._leave(key, entry)
-        if initial:
+        if self.of_ground:
+            for key, (version, _) in reads.items():
+                if version is None:
+                    self._leave(key, entry)
             for key in initial:
                 if key not in reads:
                     self._leave(key, entry)
@@ -129,16 +143,17 @@ class Readership:
         self._note(entry)
 
     def _note(self, entry: Entry) -> None:
-        of_ground, reads = self.of_ground, entry.reads
+        reads, written = entry.reads, entry.versions
         for key, (version, _) in reads.items():
-            if version is None:
-                readers = of_ground.get(key)
-                of_ground[key] = entry if readers is None else joined(readers, entry, key, None)
-        if entry.initial:
-            for key in entry.initial:
-                if key not in reads:
-                    readers = of_ground.get(key)
-                    of_ground[key] = entry if readers is None else joined(readers, entry, key, None)
+            if version is None and key not in written:
+                self._join(key, entry)
+        for key in entry.initial:
+            if key not in reads and key not in written:
+                self._join(key, entry)
+
+    def _join(self, key: Key, entry: Entry) -> None:
+        readers = self.of_ground.get(key)
+        self.of_ground[key] = entry if readers is None else joined(readers, entry, key, None)
 
     def _leave(self, key: Key, entry: Entry) -> None:
         """One who has read the ground there is forgotten."""

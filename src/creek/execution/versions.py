@@ -37,6 +37,7 @@ from creek.execution.entries import (
     Stretch,
     Version,
     readers_after,
+    reads_version,
 )
 from creek.execution.execution import Execution
 from creek.execution.images import SettledImage
@@ -122,6 +123,8 @@ class VersionStore:
         versions = {key: Version(entry, value) for key, value in execution.writes.items()}
         for key, amount in execution.adds.items():
             versions[key] = Version(entry, amount, delta=True)
+        if versions:
+            entry.versions = versions
         self._readership.add(entry, snapshot)
         if snapshot.ranges:
             entry.ranges = tuple(snapshot.ranges)
@@ -132,7 +135,6 @@ class VersionStore:
             for key in entry.adds:
                 self._adders.setdefault(key, {})[entry] = None
         if versions:
-            entry.versions = versions
             self._insert_versions(entry, versions)
         if entry.hidden:
             self._doubt_hidden(entry)
@@ -172,8 +174,12 @@ class VersionStore:
             if version is not None or contents.has_versions(key):
                 self._doubts.append((entry, key))
         for key in entry.versions:
-            if key not in places or contents.chain(key).reposition(places[key], self._doubts):
-                self._doubt_readers_of_ground(key, position, fresh)
+            if key in places:
+                chain = contents.chain(key)
+                if not chain.reposition(places[key], self._doubts):
+                    continue
+                self._doubt_second(chain, key)
+            self._doubt_readers_of_ground(key, position, fresh)
         if self._adders:
             for key in entry.versions:  # all in order again: who is withdrawn, leaves its chains
                 self._withdraw_adders(key, position)
@@ -322,8 +328,10 @@ class VersionStore:
                     self._doubt_scans(key)
                     fresh = readership.fresh_after(position, versions)
             elif isinstance(found, Version) or isinstance(found, Chain):  # noqa: SIM101 - compiled
-                if not contents.chain(key).insert(version, self._doubts):
+                chain = contents.chain(key)
+                if not chain.insert(version, self._doubts):
                     continue
+                self._doubt_second(chain, key)
             else:
                 version.ground = found
                 held[key] = version
@@ -346,6 +354,12 @@ class VersionStore:
         if fresh or self._readership.of_ground:
             for reader in self._readership.of_ground_after(key, position, fresh):
                 self._doubts.append((reader, key))
+
+    def _doubt_second(self, chain: Chain, key: Key) -> None:
+        """Another version stands right on the ground now, before the one that did."""
+        writer = chain.second_writer()
+        if writer is not None and reads_version(writer, key, None):
+            self._doubts.append((writer, key))
 
     def _doubt_scans(self, key: Key) -> None:
         for reader in self._ranges.readers(place(key)):

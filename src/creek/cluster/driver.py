@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from creek.cluster.drawing import Drawings, DrawnSnapshot
-from creek.cluster.execution import Executor
+from creek.cluster.execution import Executor, NoGate
 from creek.cluster.journal import Room
 from creek.cluster.recorder import Recorder, steady_us
 from creek.errors import CreekError, StorageFault
@@ -119,6 +119,8 @@ class Driver:
         self.on_tasks: Callable[[tuple[Task, ...]], None] | None = None
         """Sees them before they run, where somebody looks on."""
         self.executor = executor
+        self._gate = None if isinstance(executor.gate, NoGate) else executor.gate
+        """None: the replica is shared with nobody, as mostly, and each step is spared a gate."""
         executor.begin(replica, self._completed)
 
     # --- inputs -------------------------------------------------------------------------------
@@ -154,16 +156,22 @@ class Driver:
 
     def _completed(self, task: Task, execution: Execution) -> None:
         if not self._halted:
-            self._step(self.replica.completed, task, execution, now_us())
-            self._submit(self._step(self.replica.take_tasks))
+            self._submit(self._step(self._complete, task, execution, now_us()))
             if self.executor.waiting():
                 self._soon()
             else:
                 self.carry_out()
 
+    def _complete(self, task: Task, execution: Execution, now: int) -> tuple[Task, ...]:
+        self.replica.completed(task, execution, now)
+        return self.replica.take_tasks()
+
     def _step(self, step: Callable[..., _Given], *arguments: object) -> _Given:
+        gate = self._gate
         try:
-            with self.executor.gate:
+            if gate is None:
+                return step(*arguments)
+            with gate:
                 return step(*arguments)
         except CreekError:
             raise

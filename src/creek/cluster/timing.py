@@ -91,7 +91,8 @@ class Latencies:
         if at is not None:
             last = self.strong_stable if kind is Kind.STABLE else self.weak_final
             last.observe(now - at)
-        self._strong.pop(id, None)  # a stable answer that came without a tentative one
+        if kind is Kind.STABLE:
+            self._strong.pop(id, None)  # it came without a tentative one
 
     def by_answer(self) -> dict[str, Histogram]:
         return {

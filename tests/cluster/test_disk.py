@@ -9,7 +9,7 @@ import pytest
 
 from creek.client import NotDone, Unknown
 from creek.client.calls import Call
-from creek.cluster import server
+from creek.cluster import acceptance
 from creek.cluster.journal import _Done
 from creek.cluster.server import Server
 from creek.errors import DiskFull
@@ -192,7 +192,7 @@ def test_a_new_replica_that_cannot_write_lets_nobody_wait(tmp_path: Path) -> Non
 def test_a_disk_that_hangs_does_not_fill_the_memory(
     bound: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, bound, 20_000 if bound == "UNWRITTEN_MAX" else 50)
+    monkeypatch.setattr(acceptance, bound, 20_000 if bound == "UNWRITTEN_MAX" else 50)
 
     async def story() -> None:
         async with house(tmp_path) as cluster, cluster.client(1, 2) as db:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import pytest
 
 from creek.cli.serve import _serve
-from creek.cluster import peers, server
+from creek.cluster import company, peers
 from creek.cluster.digests import Digests
 from creek.cluster.driver import Driver
 from creek.cluster.tasks import Tasks, is_ours
@@ -36,7 +36,7 @@ def breaks(*_: object) -> NoReturn:
         (peers.Link, "_dial"),
         (Digests, "take_told"),
         (Watch, "look"),
-        (server, "wait_for_others"),
+        (company, "wait_for_others"),
     ],
 )
 def test_a_replica_stops_when_one_of_its_tasks_breaks(

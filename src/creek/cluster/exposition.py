@@ -91,7 +91,7 @@ def _others(server: Server) -> Iterator[Family]:
         -1 if leader is None else leader,
     )
     yield gauge("creek_leading", "Is it this replica?", leader == own)
-    members = len(server.configuration.members)
+    members = len(server.company.configuration.members)
     yield gauge("creek_members", "Members of the cluster, as far as it knows.", members)
     progress = replica.progress()
     yield gauge(

@@ -10,9 +10,11 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from creek.cluster.acceptance import Acceptance
 from creek.cluster.bounds import Undecided
 from creek.cluster.calling import Once
 from creek.cluster.clients import Connection
+from creek.cluster.company import Company
 from creek.cluster.config import ServerConfig, load_datatype
 from creek.cluster.copies import Copies, Taken
 from creek.cluster.desk import Desk
@@ -25,7 +27,8 @@ from creek.cluster.journal import Journal
 from creek.cluster.listener import Listener
 from creek.cluster.logs import EventLog
 from creek.cluster.logs import set_up as set_up_logs
-from creek.cluster.membership import begun, change_asked
+from creek.cluster.membership import begun
+from creek.cluster.noticing import Noticing
 from creek.cluster.onlooker import Onlooker
 from creek.cluster.peers import Peers
 from creek.cluster.recorder import Recorder
@@ -41,33 +44,25 @@ from creek.cluster.trial import Trial
 from creek.cluster.upkeep import (
     compare_digests,
     forget_old_calls,
-    give_up_untold,
-    is_to_be_replaced,
     mend_disk,
     sample,
     take_sample,
     tell_of_expiry,
     told_if_long,
-    wait_for_others,
     what_it_waits_for,
 )
 from creek.cluster.watch import Watch
 from creek.cluster.watchdog import Watchdog
 from creek.cluster.wire import WIRE_OLDEST, WIRE_VERSION, Heard, PeerHello, Told, address_of
-from creek.errors import StorageFault
 from creek.execution.datatype import DataType
 from creek.protocol.dots import Dot
 from creek.protocol.drafts import Brought
-from creek.protocol.effects import Event, Installed, RbDelivered
+from creek.protocol.effects import Event
 from creek.protocol.request import Operation
 from creek.protocol.settings import Settings
 from creek.protocol.terms import Terms
 from creek.schemes import registry
 
-BACKLOG_MAX: Final = 20_000
-"""Tasks and batches that wait: beyond that, clients are told that it is busy."""
-UNWRITTEN_MAX: Final = 256 * 1024 * 1024
-"""Bytes that wait for the disk: beyond that, it is as if nothing could be heard."""
 NOOP_TICKS: Final = 5
 """How long a weak request may stay unstable: what becomes stable together is handled in one turn of
 the loop, so it should not be much."""
@@ -94,8 +89,9 @@ class Server:
         self.latencies = Latencies()
         self.fsync = Histogram()
         self.refused: Counter[str] = Counter()
-        self._observer = observe
-        self.configuration = configuration
+        self.company = Company(self, configuration)
+        self.acceptance = Acceptance(self)
+        self._noticing = Noticing(self, observe)
         self._settings = Settings(
             members=configuration.numbers,
             checkpoint_every=config.checkpoint_every,
@@ -119,8 +115,7 @@ class Server:
         self.traffic = Traffic(self.latencies, self.undecided)
         self.trial: Trial | None = None
         """Is it a replica of `creek up`?"""
-        self._stopping = False
-        self._disk_told = ""
+        self.is_stopping = False
         self.client_port = 0
         self.failure: Exception | None = None
         """Why this replica cannot go on."""
@@ -136,8 +131,8 @@ class Server:
         self.journal = Journal(
             Path(config.data),
             loop=asyncio.get_running_loop(),
-            on_durable=self._released,
-            on_failure=self._disk_failed,
+            on_durable=self._noticing.disk_works,
+            on_failure=self._noticing.disk_failed,
             log=self._log_journal,
             calls=TimedCalls(self.fsync),
         )
@@ -153,7 +148,7 @@ class Server:
             self._settings.members,
             datatype.name,
             config.for_clients,
-            self.configuration.epoch,
+            self.company.configuration.epoch,
             config.members[config.replica],
             config.for_browsers,
             WIRE_OLDEST,
@@ -175,7 +170,7 @@ class Server:
             invoke=self.traffic.invoke,
             knows=replica.has,
             alone=replica.answers_alone,
-            refusal=self._refusal,
+            refusal=self.acceptance.refusal,
             status=self.status,
             count=self._count,
             copies=Copies(self._take, self.tasks.spawn),
@@ -188,7 +183,7 @@ class Server:
             send=self.peers.send,
             send_snapshot=self.peers.send_snapshot,
             respond=self.traffic.respond,
-            observe=self._observe,
+            observe=self._noticing.happened,
             compare=lambda digest: self.digests.note(digest, self.journal.end),
             broke=self._broke,
             tentative_at_once=config.durability == "memory",
@@ -198,22 +193,24 @@ class Server:
             with told_if_long(f"takes up {len(records)} records of its journal", self.events):
                 self.driver.recover(records)
         del records
-        self.desk.change_members = self._change_asked
-        self._look_at_members()
+        self.desk.change_members = self.company.change_asked
+        self.company.look()
         if self._recorder is not None:
             self._recorder.begin(self.journal.durable)
             self.tasks.spawn(sample(self._recorder, self.driver, self.peers))
-        if replica.waits_for() is not None or not self.is_member:
+        if replica.waits_for() is not None or not self.company.is_member:
             self.desk.opening = Dot(config.replica, 0)
             self.desk.why_closed = partial(what_it_waits_for, replica)
-            self.tasks.spawn(self._open_when_let_in(self.desk.opening))
+            self.tasks.spawn(self.company.open_when_let_in(self.desk.opening))
         await self._listen()
         self.peers.start()
         self.tasks.spawn(self._tick())
         self.tasks.spawn(mend_disk(self.journal))
         if not config.record:  # a run has only what clients asked for
             self.tasks.spawn(
-                forget_old_calls(config.forget_after, self.driver, self._leads, self._call)
+                forget_old_calls(
+                    config.forget_after, self.driver, self.acceptance.leads, self._call
+                )
             )
         self.tasks.spawn(
             compare_digests(self.digests, self.journal, self.peers, self.fail, self.events)
@@ -233,7 +230,7 @@ class Server:
 
     async def stop(self) -> None:
         """Nothing new is begun; what is durable stays, and what is not was not answered."""
-        self._stopping = True
+        self.is_stopping = True
         self.events.info("replica.stopping", "is being stopped")
         await self.tasks.stop()
         self.doors.close()
@@ -247,14 +244,14 @@ class Server:
         if self._recorder is not None:
             self._recorder.durable(self.journal.durable)
             take_sample(self._recorder, self.driver, self.peers)
-            if self.is_member:
+            if self.company.is_member:
                 self._recorder.end(self.driver.replica)
 
     def fail(self, error: Exception) -> None:
         """Take no further part. What is on disk stays there."""
         if self.failure is None:
             self.failure = error
-            self._stopping = True
+            self.is_stopping = True
             self.driver.halt()
             self.events.error("replica.failed", f"stops: {error}")
             self.over.set()
@@ -346,96 +343,16 @@ class Server:
     def _receive(self, message: Heard | Brought, sender: int) -> None:
         if isinstance(message, Told):
             self.digests.receive(message, sender)
-        elif self._disk_keeps_up():
+        elif self.acceptance.disk_keeps_up():
             self.driver.receive(message, sender)
         else:
             self._count("dropped for a slow disk")
-
-    def _disk_keeps_up(self) -> bool:
-        """One that hangs, and does not say so, must not fill the memory."""
-        return self.journal.pending_bytes <= UNWRITTEN_MAX and self.driver.held <= BACKLOG_MAX
-
-    def _observe(self, events: tuple[Event, ...]) -> None:
-        if self._observer is not None:
-            self._observer(events)
-        if len(self.undecided):
-            self.undecided.observe(events)
-        if any(type(event) is Installed for event in events):
-            asyncio.get_running_loop().call_soon(self._look_for_untold)
-        if not self.desk.waiting:
-            return
-        # Not before the effects that these events come with are carried out: who comes after a
-        # request is executed after it, and its records follow those of that request.
-        loop = asyncio.get_running_loop()
-        for event in events:
-            if isinstance(event, RbDelivered):
-                loop.call_soon(self.desk.arrived, event.id)
-            elif isinstance(event, Installed):
-                loop.call_soon(self.desk.arrived_all)
-
-    def _look_for_untold(self) -> None:
-        """A checkpoint brings answers that clients wait for, but not any number of them."""
-        awaits = self.driver.replica.awaits
-        untold = [id for id in self.desk.asked() if not awaits(id)]
-        if untold:
-            self.tasks.spawn(give_up_untold(untold, self.desk, self.journal))
-        for id in [each for each in self.traffic.own if not awaits(each)]:
-            self.traffic.own.pop(id).set_result(())
-
-    def _released(self) -> None:
-        if self._disk_told:
-            self._disk_told = ""
-            self.events.info("disk.works", "the disk works again")
-        self.driver.release()
-
-    def _disk_failed(self, fault: StorageFault) -> None:
-        if self.journal.broken:
-            self.fail(fault)
-        elif self._disk_told != str(fault):
-            self._disk_told = str(fault)
-            self.events.error("disk.failed", self._disk_told)
-            self.driver.disk_failed()
-            self.desk.look_again()
 
     def _broke(self, error: Exception) -> None:
         if error is self.failure:
             return  # a task that ended because of it
         self.events.error("replica.broke", repr(error), trace="".join(format_exception(error)))
         self.fail(error)
-
-    def _refusal(self, strong: bool, alone: bool) -> tuple[str, str] | None:
-        if self.failure is not None:
-            return "stopping", f"this replica had to stop, ask another one: {self.failure}"
-        if self._stopping:
-            return "stopping", "this replica is being stopped: ask another one"
-        if not self.is_member and self.desk.opening is None:
-            return "stopping", "this replica is no member of its cluster: ask another one"
-        if self.desk.opening is not None and is_to_be_replaced(self.driver.replica):
-            return "stopping", self.desk.why_too_late(self.desk.opening)
-        failed = self.journal.failed
-        if failed is not None and (not alone or self.driver.may_lose_what_it_issued):
-            return "disk", f"this replica cannot write: {failed}"
-        if not self._disk_keeps_up() and not alone:
-            return "disk", "the disk of this replica does not keep up: ask another one"
-        if self.driver.backlog > BACKLOG_MAX or self._keeps_waiting():
-            return "busy", "this replica has more to do than it can: try again later"
-        tentative = self.driver.replica.tentative_length()
-        return self.undecided.refusal(strong, tentative, self._reach)
-
-    def _keeps_waiting(self) -> bool:
-        """Not for one that is stopped, or carries out one long operation: those who waited for that
-        are soon gone. For more that comes than can be carried out."""
-        waited_ms = self.driver.replica.kept_waiting() * self.config.tick_ms
-        return waited_ms > self.config.busy_after * 1000
-
-    def _reach(self) -> tuple[int, int]:
-        return len(self.peers.connected()), len(self.configuration.members)
-
-    def _leads(self) -> bool:
-        replica = self.driver.replica
-        if replica.leader() != self.config.replica or replica.waits_for() is not None:
-            return False
-        return self._refusal(False, False) is None
 
     async def _call(self, operation: Operation, strong: bool) -> Any:
         """Not for a client. The first answer, or nothing if that is not known, or if it raised."""
@@ -466,50 +383,12 @@ class Server:
         beat = self.config.tick_ms / 1000
         due = loop.time()
         while True:
-            if self._disk_keeps_up():
+            if self.acceptance.disk_keeps_up():
                 self.driver.tick()
             self.journal.hurry()
-            self._look_at_members()
+            self.company.look()
             due = max(due + beat, loop.time())
             await asyncio.sleep(due - loop.time())
-
-    # --- members ------------------------------------------------------------------------------
-
-    @property
-    def is_member(self) -> bool:
-        return self.config.replica in self.configuration.numbers
-
-    def _change_asked(self, name: str, arguments: tuple[Any, ...]) -> Operation:
-        reached = [self.config.replica, *self.peers.connected()]
-        return change_asked(name, arguments, self.driver.replica.configuration(), reached)
-
-    def _look_at_members(self) -> None:
-        """Have they been changed, and is this replica still one of them?"""
-        replica = self.driver.replica
-        configuration = replica.configuration()
-        if configuration.epoch != self.configuration.epoch:
-            self.configuration = configuration
-            self.peers.reconfigure(
-                configuration.epoch,
-                dict(configuration.members),
-                configuration.next_number - 1,
-            )
-            self.digests.reconfigure(configuration.numbers)
-            members = ", ".join(map(str, configuration.numbers))
-            self.events.info("members.changed", f"members are {members}", members=members)
-            self.desk.look_again()
-        if replica.is_dismissed() and not self.over.is_set():
-            self.events.warning(
-                "replica.removed", "was removed from its cluster: it stops, and its folder can go"
-            )
-            self.over.set()
-
-    async def _open_when_let_in(self, opening: Dot) -> None:
-        await wait_for_others(self.driver.replica, self.config.tick_ms / 1000, self.events)
-        while not self.is_member:
-            await asyncio.sleep(self.config.tick_ms / 1000)
-        self.desk.opening = None
-        self.desk.arrived(opening)
 
     async def _watch(self) -> None:
         watch = Watch(self.events, self.config.replica)

@@ -1,0 +1,61 @@
+"""The members of a cluster that runs, as one of its replicas sees them, and whether it is one."""
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from creek.cluster.membership import change_asked
+from creek.cluster.upkeep import wait_for_others
+from creek.protocol.dots import Dot
+from creek.protocol.members import Configuration
+from creek.protocol.request import Operation
+
+if TYPE_CHECKING:
+    from creek.cluster.server import Server
+
+
+class Company:
+    def __init__(self, server: "Server", configuration: Configuration) -> None:
+        """`configuration`: the one that it begins with."""
+        self._server = server
+        self.configuration = configuration
+
+    @property
+    def is_member(self) -> bool:
+        return self._server.config.replica in self.configuration.numbers
+
+    def change_asked(self, name: str, arguments: tuple[Any, ...]) -> Operation:
+        server = self._server
+        reached = [server.config.replica, *server.peers.connected()]
+        return change_asked(name, arguments, server.driver.replica.configuration(), reached)
+
+    def look(self) -> None:
+        """Have the members been changed, and is this replica still one of them?"""
+        server = self._server
+        replica = server.driver.replica
+        configuration = replica.configuration()
+        if configuration.epoch != self.configuration.epoch:
+            self.configuration = configuration
+            server.peers.reconfigure(
+                configuration.epoch,
+                dict(configuration.members),
+                configuration.next_number - 1,
+            )
+            server.digests.reconfigure(configuration.numbers)
+            members = ", ".join(map(str, configuration.numbers))
+            server.events.info("members.changed", f"members are {members}", members=members)
+            server.desk.look_again()
+        if replica.is_dismissed() and not server.over.is_set():
+            server.events.warning(
+                "replica.removed", "was removed from its cluster: it stops, and its folder can go"
+            )
+            server.over.set()
+
+    async def open_when_let_in(self, opening: Dot) -> None:
+        """Clients wait until this replica takes part."""
+        server = self._server
+        beat_s = server.config.tick_ms / 1000
+        await wait_for_others(server.driver.replica, beat_s, server.events)
+        while not self.is_member:
+            await asyncio.sleep(beat_s)
+        server.desk.opening = None
+        server.desk.arrived(opening)

@@ -1,0 +1,71 @@
+"""What follows for those who wait, when something happened at a replica or to its disk."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from creek.cluster.upkeep import give_up_untold
+from creek.errors import StorageFault
+from creek.protocol.effects import Event, Installed, RbDelivered
+
+if TYPE_CHECKING:
+    from creek.cluster.server import Server
+
+
+class Noticing:
+    """`observer` sees what the replica does, for whoever writes it down."""
+
+    def __init__(
+        self, server: "Server", observer: Callable[[tuple[Event, ...]], None] | None
+    ) -> None:
+        self._server = server
+        self._observer = observer
+        self._disk_told = ""
+        """Why it does not work, as it was told last."""
+
+    def happened(self, events: tuple[Event, ...]) -> None:
+        server = self._server
+        if self._observer is not None:
+            self._observer(events)
+        if len(server.undecided):
+            server.undecided.observe(events)
+        if any(type(event) is Installed for event in events):
+            asyncio.get_running_loop().call_soon(self._look_for_untold)
+        if not server.desk.waiting:
+            return
+        # Not before the effects that these events come with are carried out: who comes after a
+        # request is executed after it, and its records follow those of that request.
+        loop = asyncio.get_running_loop()
+        for event in events:
+            if isinstance(event, RbDelivered):
+                loop.call_soon(server.desk.arrived, event.id)
+            elif isinstance(event, Installed):
+                loop.call_soon(server.desk.arrived_all)
+
+    def disk_works(self) -> None:
+        """More has become durable."""
+        server = self._server
+        if self._disk_told:
+            self._disk_told = ""
+            server.events.info("disk.works", "the disk works again")
+        server.driver.release()
+
+    def disk_failed(self, fault: StorageFault) -> None:
+        server = self._server
+        if server.journal.broken:
+            server.fail(fault)
+        elif self._disk_told != str(fault):
+            self._disk_told = str(fault)
+            server.events.error("disk.failed", self._disk_told)
+            server.driver.disk_failed()
+            server.desk.look_again()
+
+    def _look_for_untold(self) -> None:
+        """A checkpoint brings answers that clients wait for, but not any number of them."""
+        server = self._server
+        awaits = server.driver.replica.awaits
+        untold = [id for id in server.desk.asked() if not awaits(id)]
+        if untold:
+            server.tasks.spawn(give_up_untold(untold, server.desk, server.journal))
+        for id in [each for each in server.traffic.own if not awaits(each)]:
+            server.traffic.own.pop(id).set_result(())

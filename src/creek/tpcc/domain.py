@@ -14,7 +14,8 @@ from creek.execution.keys import Place
 from creek.protocol.values import Key
 
 Level: TypeAlias = range | tuple[str, ...] | Callable[..., range]
-"""What can follow, or how to tell from the parts of the key before it, without the name."""
+"""What can follow, without gaps, or how to tell from the parts of the key before it, without the
+name."""
 Domain: TypeAlias = tuple[Level, ...]
 
 _INT, _STR, _TUPLE = 0, 1, 2  # how a place tells kinds apart, see creek.execution.keys
@@ -25,9 +26,12 @@ def contains(domain: Domain, parts: tuple[Any, ...]) -> bool:
     if len(parts) != len(domain):
         return False
     for index, level in enumerate(domain):
-        children = level(*parts[:index]) if callable(level) else level
         part = parts[index]
-        if type(part) is not (int if type(children) is range else str) or part not in children:
+        children = level(*parts[:index]) if callable(level) else level
+        if isinstance(children, range):
+            if type(part) is not int or not children.start <= part < children.stop:
+                return False
+        elif type(part) is not str or part not in children:
             return False
     return True
 

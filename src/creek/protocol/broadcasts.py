@@ -5,16 +5,16 @@ are too far behind. It orders and delivers; what that means is the scheme's affa
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol, assert_never
+from typing import NamedTuple, assert_never
 
 from creek.errors import BadValue
 from creek.protocol import admission
+from creek.protocol.application import Application
 from creek.protocol.cab import ConditionalAtomicBroadcast
 from creek.protocol.clock import HybridClock
 from creek.protocol.dots import Dot
 from creek.protocol.drafts import (
     Brought,
-    Draft,
     DrawnImage,
     Given,
     ImageDraft,
@@ -28,14 +28,11 @@ from creek.protocol.gossip import Gossip
 from creek.protocol.members import Configuration, configuration_in
 from creek.protocol.messages import (
     Accept,
-    Accepted,
-    AcceptedValue,
     Anew,
     Ballot,
     Cast,
     CatchUp,
     Checkpoint,
-    Decided,
     Decisions,
     Heartbeat,
     Image,
@@ -43,10 +40,8 @@ from creek.protocol.messages import (
     Prepare,
     Progress,
     Promise,
-    Promised,
     Pull,
     Pulled,
-    Received,
     Record,
     Reject,
     Snapshot,
@@ -57,52 +52,12 @@ from creek.protocol.newcomer import Newcomer
 from creek.protocol.omega import NO_BALLOT, Omega
 from creek.protocol.outbox import Outbox
 from creek.protocol.probes import Probe, Probes
+from creek.protocol.recovery import found_on_disk
 from creek.protocol.request import Batch, Request
 from creek.protocol.settings import Settings
 
 RESTORED_AT_ONCE = 256
 """Requests that are taken up from disk before it is looked what was decided about them."""
-
-
-class Application(Protocol):
-    """What the broadcasts ask of the scheme above them."""
-
-    def rb_deliver(self, request: Request) -> None: ...
-
-    def cab_deliver(self, id: Dot, instance: int) -> None: ...
-
-    def missing_dependency(self, id: Dot) -> Dot | None:
-        """`checkDep` (lines 10-14): None for true, or a dot that is missing."""
-
-    def is_committed(self, id: Dot) -> bool: ...
-
-    def is_weak(self, id: Dot) -> bool:
-        """Is it known to be weak? It may forget that when the request is committed."""
-
-    def may_install(self, checkpoint: Checkpoint) -> bool:
-        """Does it hold everything that is committed here?"""
-
-    def proposed(self, instance: int, batch: Batch) -> None:
-        """A leader proposed it: perhaps it is what this instance will deliver."""
-
-    def settled_instance(self) -> int:
-        """The instance of what `checkpoint` would answer."""
-
-    def checkpoint(self) -> Checkpoint:
-        """The longest executed prefix of `committed` that ends with an instance."""
-
-    def draft(self) -> Draft:
-        """The same, with the registers left for later."""
-
-    def live_requests(self) -> Iterable[Request]:
-        """Every delivered request that the checkpoint does not hold."""
-
-    def reconfigured(self) -> None:
-        """The members are others from now on."""
-
-    def install(self, checkpoint: Checkpoint, intake: Intake | None = None) -> None:
-        """Let the checkpoint take the place of everything it holds. With an `intake`, that is where
-        its registers are."""
 
 
 class _Sent(NamedTuple):
@@ -381,37 +336,19 @@ class Broadcasts:
         """Rebuild everything that `records` tell. What the outbox then asks to write or send is
         on disk already, or will be sent again in time."""
         self.probes.hit(Probe.RECOVERED)
-        promised = NO_BALLOT
-        accepted: list[AcceptedValue] = []
-        decided: dict[int, Batch] = {}
-        requests: list[Request] = []
-        for record in records:
-            match record:
-                case Image():
-                    self.probes.hit(Probe.RECOVERED_IMAGE)
-                    self._image = record.checkpoint
-                    promised = max(promised, record.promised)
-                    accepted = list(record.accepted)
-                    decided = dict(record.decided)
-                    requests = list(record.requests)
-                case Received(request=request):
-                    requests.append(request)
-                case Promised(ballot=ballot):
-                    promised = max(promised, ballot)
-                case Accepted(value=value):
-                    accepted.append(value)
-                case Decided(instance=instance, batch=batch):
-                    decided[instance] = batch
-                case _:
-                    assert_never(record)
+        found = found_on_disk(records)
+        if found.image is not None:
+            self.probes.hit(Probe.RECOVERED_IMAGE)
+            self._image = found.image
+        requests = found.requests
         for request in requests:
             self.clock.observe(request.timestamp, request.timestamp)
         if self._image is not None:
             self._install(self._image)
             self._image = draft_of(self._image).checkpoint
-        if promised != NO_BALLOT:
+        if found.promised != NO_BALLOT:
             self._enter()
-        self.cab.restore(promised, accepted, decided)
+        self.cab.restore(found.promised, found.accepted, found.decided)
         for first in range(0, len(requests), RESTORED_AT_ONCE):
             self.gossip.restore(requests[first : first + RESTORED_AT_ONCE])
             self.settle()  # what is long decided does not stay behind: the shorter the lists are

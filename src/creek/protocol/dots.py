@@ -11,11 +11,14 @@ with a hole between any two.
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from creek.protocol.dot import Dot as Dot
 from creek.protocol.dot import Dots as Dots
 from creek.protocol.dot import dots_of
 from creek.protocol.runs import count, difference, last_outside, union
+
+NOTHING: Final = Dots()
 
 
 class DotSet:
@@ -113,7 +116,7 @@ class DotSet:
                 continue
             elif rest := difference(ranges, mine):
                 left[replica] = tuple(rest)
-        return Dots(left)
+        return Dots(left) if left else NOTHING
 
     def clear(self) -> None:
         self.ranges.clear()

@@ -152,4 +152,4 @@ def measure(scale: Scale) -> Iterator[Result]:
     )
 
 
-BENCHMARK = Benchmark("turns", 1, measure)
+BENCHMARK = Benchmark("turns", 2, measure)

@@ -8,7 +8,7 @@ Rules kept here:
 - a request is delivered at most once, and each replica's requests in the order it issued them: one
   that arrives early is held back, and so is one whose causal context is not here yet;
 - a request is on disk before anything that depends on it leaves;
-- who misses much pulls somewhat more of it in a tick than all have to do in a tick anyway, for they
+- who misses much pulls half as many again in a tick as all have to do in a tick anyway, for they
   have clients to attend to; what is cast meanwhile, and far ahead of it, is pulled in its turn;
 - a request is forgotten once every member has it or a checkpoint covers it, not before. Who still
   misses it cannot deliver what was decided about it, and gets a snapshot by asking for that.
@@ -16,6 +16,7 @@ Rules kept here:
 Nothing here looks into a request, or knows what delivering one means.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
 
 from creek.protocol.dots import Dot, Dots, DotSet, intersection
@@ -159,7 +160,8 @@ class Gossip:
     def forget(self, ids: Dots) -> None:
         """A checkpoint that we keep covers these: whoever misses one gets the checkpoint."""
         for replica, kept in self._kept.items():
-            for event in [event for event in kept if Dot(replica, event) in ids]:
+            ranges = ids.ranges.get(replica, ())
+            for event in [event for event in kept if bisect_right(ranges, event) % 2]:
                 del kept[event]
 
     def keep_again(self, peer: int, requests: Iterable[Request]) -> None:
@@ -268,9 +270,8 @@ class Gossip:
 
     def _go_on_pulling(self) -> None:
         """As long as much is missing, what is cast is not delivered: so much can be pulled instead,
-        and a bit more."""
-        limit = self._settings.pull_limit
-        self._may_pull = max(1, limit // 2, self._heard + limit // 4)
+        and half as much again. Who was away for a while is in step again after twice as long."""
+        self._may_pull = max(1, self._settings.pull_limit // 2, self._heard + self._heard // 2)
         self._heard = 0
         for peer in tuple(self._have_more):
             if not self._may_pull:

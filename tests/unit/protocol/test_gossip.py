@@ -179,7 +179,7 @@ def test_who_have_more_are_asked_in_turn() -> None:
     assert asked == [(1, Dots({1: (5, 7)})), (2, Dots({1: (7, 9)})), (1, Dots({1: (9, 11)}))]
 
 
-def test_somewhat_more_is_pulled_than_is_cast_meanwhile() -> None:
+def test_half_as_many_again_are_pulled_as_are_cast_meanwhile() -> None:
     world = World(pull_limit=8, retry_ticks=8, summary_ticks=8)
     world.gossip.on_summary(Summary(Dots({1: (1, 100)})), 1)
     assert [len(wanted) for _, wanted in pulls(world)] == [8]
@@ -187,7 +187,7 @@ def test_somewhat_more_is_pulled_than_is_cast_meanwhile() -> None:
     world.gossip.on_summary(Summary(Dots({1: (1, 100)})), 2)
     world.gossip.tick(1)
     asked = pulls(world)
-    assert [(peer, len(wanted)) for peer, wanted in asked] == [(1, 8), (2, 1)]
+    assert [(peer, len(wanted)) for peer, wanted in asked] == [(1, 8), (2, 2)]
     world.gossip.tick(2)
     assert [len(wanted) for _, wanted in pulls(world)] == [4]
 

@@ -182,7 +182,8 @@ class Learner:
         first = self.delivered if blocked else self.first_undecided
         ahead = [peer for peer in self._peers if self.progress_of(peer) > first]
         wait = self._settings.retry_ticks << min(self._asks, ASK_DOUBLINGS_MAX)
-        if not self._asks and any(self.progress_of(peer) >= self._end() for peer in ahead):
+        far = any(self.progress_of(peer) >= self._end() for peer in ahead)
+        if far and not blocked and not self._asks:
             wait = self._settings.heartbeat_ticks  # what was decided there cannot be under way here
         if ahead and ticks - self._stalled_since >= wait:
             self.ask(ahead[self._asks % len(ahead)], first)

@@ -214,6 +214,15 @@ def test_a_stalled_learner_asks_those_who_are_ahead_in_turn_and_ever_less_often(
     assert asked(world, range(3, 25)) == [(3, 2, 0), (9, 4, 0), (21, 2, 0)]
 
 
+def test_who_is_far_behind_asks_at_the_next_heartbeat_once() -> None:
+    world = World(retry_ticks=8, heartbeat_ticks=2, window=4)
+    world.learner.on_progress(2, 32, 0)
+    assert asked(world, range(20)) == [(2, 2, 0), (18, 2, 0)]
+    world.learner.on_progress(4, 33, 0)
+    world.decide(0, X)
+    assert asked(world, range(20, 30), blocked=True) == [(28, 2, 0)]
+
+
 def test_progress_starts_the_patience_of_a_learner_anew() -> None:
     world = World(retry_ticks=3)
     world.learner.on_progress(2, 9, 0)

@@ -53,6 +53,8 @@ HELLO_S: Final = 10.0
 """How long a connection may be silent before it says hello."""
 HELLO_BYTES_MAX: Final = 64 * 1024
 
+_TENTATIVE: Final = Kind.TENTATIVE.value
+
 
 class Connection:
     """An `asyncio.Protocol` by its methods; it does not inherit from it, so that it can be
@@ -198,15 +200,17 @@ class Connection:
 
     def answer(self, number: int, response: Response) -> None:
         call = self._calls.get(number)
-        is_last = response.kind is not Kind.TENTATIVE or response.id.event < 0
+        is_tentative = response.kind is Kind.TENTATIVE
+        is_last = not is_tentative or response.id.event < 0
         if call is not None and call.brief and not is_last:
             if call.strong:
                 return
             is_last = True
-        frame = answer_frame(number, response.kind.value, response.outcome, response.changed)
+        kind = _TENTATIVE if is_tentative else response.kind.value
+        frame = answer_frame(number, kind, response.outcome, response.changed)
         if len(frame) > CLIENT_FRAME_MAX:
             self._desk.count("answer too large")
-            frame = answer_frame(number, response.kind.value, _too_long(len(frame)))
+            frame = answer_frame(number, kind, _too_long(len(frame)))
         self._leave(frame)
         if is_last:
             self._done(number)

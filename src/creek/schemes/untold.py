@@ -7,6 +7,7 @@ that is too far behind, the oldest are given up first, and its clients ask again
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from typing import Final
 
 import msgspec
 
@@ -18,10 +19,10 @@ UNTOLD_LIMIT = 4096
 UNTOLD_BYTES = 4 * 1024 * 1024
 """What they take, encoded, for each replica; more or less."""
 
-_SHORT = frozenset((type(None), bool, int, float))
-_SHORT_BYTES = 16
+_SHORT: Final = frozenset((type(None), bool, int, float))
+_SHORT_BYTES: Final = 16
 
-_encode = msgspec.msgpack.Encoder().encode
+_encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class _Kept:
@@ -72,5 +73,9 @@ class Untold:
 
 def _size_of(outcome: Outcome) -> int:
     value = outcome.value
-    size = _SHORT_BYTES if type(value) in _SHORT else len(_encode(value))
+    kind = type(value)
+    if kind is bytes:
+        size = len(value)
+    else:
+        size = _SHORT_BYTES if kind in _SHORT else len(_encode(value))
     return size if outcome.error is None else size + len(outcome.error)

@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from creek.client import NotDone
+from creek.cluster.acceptance import BEAT_MAX_S
 from creek.cluster.calling import Once
 from creek.cluster.forgetting import NOBODY, PARTS
 from creek.cluster.once import LOOKED_AT_ONCE, call_once, forget_calls
@@ -71,13 +72,12 @@ class Behind:
 
 def test_who_calls_where_others_wait_for_long_is_told_to_come_later(tmp_path: Path) -> None:
     async def story() -> None:
-        async with house(tmp_path, 1, busy_after=1.0) as cluster, cluster.client() as db:
+        async with house(tmp_path, 1, busy_after=10.0) as cluster, cluster.client() as db:
             server = cluster.servers[0]
             replica = server.driver.replica
-            second = 1000 // server.config.tick_ms
-            server.driver.replica = cast(Replica, Behind(replica, second))
+            server.driver.replica = cast(Replica, Behind(replica, int(10 / BEAT_MAX_S) - 1))
             await db.weak.put("a", 1)
-            server.driver.replica = cast(Replica, Behind(replica, second + 1))
+            server.driver.replica = cast(Replica, Behind(replica, 10**6))
             for call in (db.weak, db.strong):
                 with pytest.raises(NotDone, match="more to do than it can") as refused:
                     await call.put("a", 2)

@@ -11,11 +11,21 @@ BACKLOG_MAX: Final = 20_000
 """Tasks and batches that wait: beyond that, clients are told that it is busy."""
 UNWRITTEN_MAX: Final = 256 * 1024 * 1024
 """Bytes that wait for the disk: beyond that, it is as if nothing could be heard."""
+BEAT_MAX_S: Final = 0.25
+"""Of the time between two ticks no more counts: one that was stopped for long was not busy."""
+BEATS: Final = 10
+"""Of how many, or so, it is the mean that counts."""
 
 
 class Acceptance:
     def __init__(self, server: "Server") -> None:
         self._server = server
+        self._beat_s = server.config.tick_ms / 1000
+
+    def beat(self, elapsed_s: float) -> None:
+        """A tick came so long after the one before it: later than it should where there is too
+        much to do."""
+        self._beat_s += (min(elapsed_s, BEAT_MAX_S) - self._beat_s) / BEATS
 
     def disk_keeps_up(self) -> bool:
         """One that hangs, and does not say so, must not fill the memory."""
@@ -55,9 +65,8 @@ class Acceptance:
     def _keeps_waiting(self) -> bool:
         """Not for one that is stopped, or carries out one long operation: those who waited for that
         are soon gone. For more that comes than can be carried out."""
-        config = self._server.config
-        waited_ms = self._server.driver.replica.kept_waiting() * config.tick_ms
-        return waited_ms > config.busy_after * 1000
+        waited_s = self._server.driver.replica.kept_waiting() * self._beat_s
+        return waited_s > self._server.config.busy_after
 
     def _reach(self) -> tuple[int, int]:
         server = self._server

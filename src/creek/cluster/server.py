@@ -381,8 +381,11 @@ class Server:
     async def _tick(self) -> None:
         loop = asyncio.get_running_loop()
         beat = self.config.tick_ms / 1000
-        due = loop.time()
+        due = last = loop.time()
         while True:
+            now = loop.time()
+            self.acceptance.beat(now - last)
+            last = now
             if self.acceptance.disk_keeps_up():
                 self.driver.tick()
             self.journal.hurry()

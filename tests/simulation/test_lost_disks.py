@@ -12,6 +12,7 @@ from creek.simulation.scenario import Scenario
 from creek.simulation.workload import ClientModel
 
 FOUND = {
+    31074: "a snapshot got lost, and nobody sent it again to one who knew all decisions",
     15602: "a checker held a replica to a ballot of its own that it had lost, and nobody had heard",
 }
 SHARDS = 4

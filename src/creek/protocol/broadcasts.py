@@ -90,6 +90,8 @@ class Broadcasts:
         """The checkpoint of the last image on disk, perhaps without its registers."""
         self._snapshots: dict[int, _Sent] = {}
         """The last one sent to each peer."""
+        self._newcomers: dict[int, int] = {}
+        """Members that began with nothing, and which instances were settled here by then."""
 
         self.omega = Omega(index, settings, self.outbox, self.probes)
         self.gossip = Gossip(
@@ -155,6 +157,7 @@ class Broadcasts:
         self._application.reconfigured()
         for gone in [peer for peer in self._snapshots if peer not in settings.members]:
             del self._snapshots[gone]
+            self._newcomers.pop(gone, None)
 
     @property
     def is_dismissed(self) -> bool:
@@ -217,6 +220,8 @@ class Broadcasts:
                 self.gossip.on_summary(message, sender)
             case Pull():
                 self.gossip.on_pull(message, sender)
+                if sender in self._newcomers:
+                    self._help(sender)
             case Pulled():
                 self.gossip.on_pulled(message, sender)
             case Prepare():
@@ -283,8 +288,17 @@ class Broadcasts:
         self.gossip.keep_again(sender, requests)
         known = self.cab.tell_all(message, sender, self.gossip.received.freeze())
         self.outbox.sends.append(Send((sender,), known))
-        if self._application.settled_instance() > message.delivered:
+        settled = self._application.settled_instance()
+        if settled > message.delivered:
+            self._newcomers[sender] = settled
             self._send_snapshot(sender)
+
+    def _help(self, newcomer: int) -> None:
+        """It misses requests that may be kept nowhere, and its snapshot may have got lost."""
+        if self.cab.learner.progress_of(newcomer) >= self._newcomers[newcomer]:
+            del self._newcomers[newcomer]
+        else:
+            self._send_snapshot(newcomer)
 
     def _enter_if_informed(self, newcomer: Newcomer) -> None:
         if self.settings.epoch:

@@ -92,7 +92,9 @@ MUTANTS: tuple[Mutant, ...] = (
         180,
         (
             Edit(
-                BROADCASTS, "self.cab.restore(promised, accepted,", "self.cab.restore(promised, [],"
+                BROADCASTS,
+                "self.cab.restore(found.promised, found.accepted,",
+                "self.cab.restore(found.promised, [],",
             ),
         ),
     ),
@@ -115,8 +117,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 BROADCASTS,
-                "self.cab.restore(promised, accepted,",
-                "self.cab.restore(NO_BALLOT, accepted,",
+                "self.cab.restore(found.promised, found.accepted,",
+                "self.cab.restore(NO_BALLOT, found.accepted,",
             ),
         ),
     ),
@@ -241,8 +243,10 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 CAB,
-                "if missing is not None:\n            self._probes.hit(Probe.DELIVERY_DEFERRED)",
-                "if False:\n            self._probes.hit(Probe.DELIVERY_DEFERRED)",
+                "elif (missing := self._missing(id)) is not None:\n"
+                "                self._probes.hit(Probe.DELIVERY_DEFERRED)",
+                "elif (missing := self._missing(id)) is not None and False:\n"
+                "                self._probes.hit(Probe.DELIVERY_DEFERRED)",
             ),
         ),
     ),
@@ -360,10 +364,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 GOSSIP,
-                "if not self._deliver_from(request.id.replica):",
-                "self.delivered.add(request.id)\n"
-                "        self._deliver(self._held_back.pop(request.id))\n"
-                "        if False:",
+                "is_next = event == self.delivered.contiguous(replica) + 1",
+                "is_next = True",
             ),
         ),
     ),
@@ -383,7 +385,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "context_arrival_wakes_nobody",
         "what is held back for its context is delivered once that is here",
         40,
-        (Edit(GOSSIP, "for waiting in self._waiting.pop(next_id, ()):", "for waiting in ():"),),
+        (Edit(GOSSIP, "for waiting in self._waiting.pop(id, ()):", "for waiting in ():"),),
     ),
     Mutant(
         "rb_delivers_twice",
@@ -416,8 +418,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 GOSSIP,
-                "self._outbox.records.append(Received(request))\n        if not self._deliver",
-                "if not self._deliver",
+                "self._outbox.records.append(Received(request))\n        self._take_up(request)",
+                "self._take_up(request)",
             ),
         ),
     ),
@@ -631,8 +633,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 ORDER,
-                "moved = sorted((self._tentative[id] for id in unstable), key=_rank)",
-                "moved = [self._tentative[id] for id in unstable]",
+                "        if len(moved) > 1:\n            moved.sort(key=_rank)\n",
+                "",
             ),
         ),
     ),
@@ -643,8 +645,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 ORDER,
-                "for id in unstable), key=_rank)",
-                "for id in unstable), key=_rank)[len(unstable) > 1 :]",
+                "            moved.sort(key=_rank)\n",
+                "            moved.sort(key=_rank)\n            del moved[0]\n",
             ),
         ),
     ),
@@ -661,9 +663,9 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 ORDER,
-                "(self._tentative[id] for id in unstable)",
-                "(each for each in self._tentative.values()"
-                " if not each.strong and each.key < request.key)",
+                "[self._tentative[id] for id in unstable] if unstable.ranges else []",
+                "[each for each in self._tentative.values()"
+                " if not each.strong and each.key < request.key]",
             ),
         ),
     ),

@@ -139,8 +139,9 @@ _MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 GOSSIP,
-                "for replica in sorted({id.replica for id in self._held_back}):",
-                "for replica in self._settings.ever:",
+                "            if self.received.add(request.id):\n",
+                "            if request.id.replica in self._settings.members and "
+                "self.received.add(request.id):\n",
             ),
         ),
     ),

@@ -344,10 +344,10 @@ class Driver:
     def _leave(self, send: Sequence[Send], respond: Sequence[Response]) -> None:
         if self._recorder is not None:
             self._recorder.durable(self._journal.durable)
-        for each in together(send) if len(send) > 1 else send:
-            self._send(each.to, each.message)
         if respond:
             self._answer(respond)
+        for each in together(send) if len(send) > 1 else send:
+            self._send(each.to, each.message)
 
     def _answer(self, responses: Sequence[Response]) -> None:
         if self._recorder is not None:

@@ -62,7 +62,7 @@ class Room:
 class _Group:
     """Records that are made durable together."""
 
-    __slots__ = ("begun", "first", "image", "path", "payloads", "pieces", "room", "size")
+    __slots__ = ("begun", "first", "image", "number", "path", "payloads", "pieces", "room", "size")
 
     def __init__(self, first: int, image: bool, room: Room | None = None) -> None:
         self.first = first
@@ -72,6 +72,8 @@ class _Group:
         self.payloads: list[bytes] = []
         self.pieces: Iterable[bytes] | None = None
         """What makes up an image that is the only record of the group."""
+        self.number: int | None = None
+        """Of the file of that image, however often it is tried."""
         self.path: Path | None = None
         """Where that image is, once it is written."""
         self.size = 0
@@ -374,8 +376,9 @@ class Journal:
         room = group.room
         if group.pieces is not None:
             group.pieces = pieces = list(group.pieces)  # perhaps it is tried again
-            number = self._writer.leave_room()
-            calls, first = self._calls, group.first
+            if group.number is None:
+                group.number = self._writer.leave_room()
+            calls, number, first = self._calls, group.number, group.first
             group.path = write_image(self._directory, calls, number, first, pieces, lambda: True)
         elif room is None:
             self._writer.write(group.first, group.payloads, group.size, group.image)

@@ -150,3 +150,23 @@ def test_a_segment_behind_an_image_that_failed_when_it_was_begun_is_read_past(
 
     begin = [image(2)] if drawn else records(0, 2)
     assert found(tmp_path) == [*begin, *records(3, 3)]
+
+
+def test_an_image_that_is_tried_again_and_again_takes_one_number(tmp_path: Path) -> None:
+    """A segment tells in a byte how many were given to images before it."""
+    calls = FaultyCalls()
+    journal = Journal(tmp_path, calls=calls)
+    journal.open()
+    journal.append(records(0, 1))
+    journal.flush()
+    calls.errors["write"] = errno.ENOSPC
+    journal.append_image(iter([encode(image(1))]))
+    for _ in range(300):
+        journal.retry()
+        with pytest.raises(DiskFull):
+            journal.flush()
+    calls.errors.clear()
+    journal.retry()
+    journal.append(records(2, 1))
+    journal.close()
+    assert found(tmp_path) == [image(1), *records(2, 1)]

@@ -17,7 +17,7 @@ import msgspec
 from creek.execution.arrivals import Arrivals
 from creek.execution.datatype import DataType
 from creek.execution.digest import StateDigest
-from creek.execution.entries import Entry, Phase, committed_position
+from creek.execution.entries import NO_VERSIONS, Entry, Phase, committed_position
 from creek.execution.execution import Execution
 from creek.execution.images import SettledImage
 from creek.execution.keys import Place
@@ -166,6 +166,12 @@ class VersionedReplica(OrderingReplica):
         self._store.load(arrived)
         self._scheduler.clear()
         self._done = self._written = 0
+        for entry in self._entries.values():
+            for each in (entry, entry.stretch):
+                if each is not None:  # or it would be kept alive by what it wrote and read
+                    each.forget()
+                    each.hidden = NO_VERSIONS
+            entry.after = entry.stretch = None
         self._entries = {}
 
     # --- for those who look on ----------------------------------------------------------------

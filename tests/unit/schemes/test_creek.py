@@ -1,3 +1,4 @@
+import gc
 from random import Random
 from typing import Any
 
@@ -5,7 +6,7 @@ import pytest
 
 from creek.datatypes.kv import KV
 from creek.execution.datatype import DataType
-from creek.execution.entries import Phase
+from creek.execution.entries import Entry, Phase
 from creek.execution.scheduler import LOSSES_MAX
 from creek.execution.transaction import Transaction
 from creek.protocol.dots import Dot, Dots
@@ -717,3 +718,20 @@ def test_it_tells_how_long_clients_wait_while_others_are_served() -> None:
     assert alone.replica.kept_waiting() == 2
     assert alone.step() == second
     assert alone.replica.kept_waiting() == 0
+
+
+def test_what_a_snapshot_replaces_is_gone_without_being_looked_for() -> None:
+    alone = Alone()
+    for each in range(20):
+        alone.invoke("increment", "hits", each)
+    alone.work()
+    gc.collect()
+    gc.disable()
+    try:
+        before = sum(isinstance(each, Entry) for each in gc.get_objects())
+        checkpoint = Checkpoint(1, 20, Dots({0: (1, 21)}), 9_000, state=(("hits", 7),), outcomes=())
+        alone.replica.receive(Snapshot(checkpoint), sender=1, now=10_000)
+        after = sum(isinstance(each, Entry) for each in gc.get_objects())
+    finally:
+        gc.enable()
+    assert after == before - 20

@@ -71,6 +71,8 @@ class Gossip:
         """How many more, until the next tick."""
         self._heard = 0
         """How many were cast to us since the last tick."""
+        self._grown: dict[int, int] = {}
+        """How many each peer received in a tick, by its last two summaries."""
         self._have_more: dict[int, None] = {}
         """Peers that have what may not be pulled yet: who stands first has waited longest."""
 
@@ -81,7 +83,7 @@ class Gossip:
             self._keep_again(requests)
         self._settings = settings
         self._peers = settings.peers(self._index)
-        for known in (self._known, self._asked, self._asked_before):
+        for known in (self._known, self._asked, self._asked_before, self._grown):
             for gone in [each for each in known if each not in self._peers]:
                 del known[gone]
         self._have_more.clear()
@@ -116,6 +118,11 @@ class Gossip:
                 self._heard += 1
 
     def on_summary(self, message: Summary, sender: int) -> None:
+        before = self._known.get(sender)
+        if before is not None:
+            grown = message.received.count() - before.count()
+            if grown > 0:  # or it says the same again, or comes late
+                self._grown[sender] = grown // self._settings.summary_ticks
         self._known[sender] = message.received
         self._pull(sender)
 
@@ -270,8 +277,10 @@ class Gossip:
 
     def _go_on_pulling(self) -> None:
         """As long as much is missing, what is cast is not delivered: so much can be pulled instead,
-        and half as much again. Who was away for a while is in step again after twice as long."""
-        self._may_pull = max(1, self._settings.pull_limit // 2, self._heard + self._heard // 2)
+        and half as much again. Who was away for a while is in step again after twice as long. Where
+        not all is cast to us, others tell how much there is."""
+        cast = max((self._heard, *self._grown.values()))
+        self._may_pull = max(1, self._settings.pull_limit // 2, cast + cast // 2)
         self._heard = 0
         for peer in tuple(self._have_more):
             if not self._may_pull:

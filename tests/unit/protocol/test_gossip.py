@@ -192,6 +192,21 @@ def test_half_as_many_again_are_pulled_as_are_cast_meanwhile() -> None:
     assert [len(wanted) for _, wanted in pulls(world)] == [4]
 
 
+def test_who_hears_of_requests_from_a_third_alone_keeps_up_with_them() -> None:
+    world = World(pull_limit=8, retry_ticks=1, summary_ticks=1)
+
+    def answer() -> None:
+        for peer, wanted in pulls(world):
+            world.gossip.on_pulled(Pulled(tuple(request(*id) for id in wanted)), peer)
+
+    for tick in range(1, 51):
+        world.gossip.on_summary(Summary(Dots({1: (1, 1 + 12 * tick)})), 2)
+        answer()
+        world.gossip.tick(tick)
+        answer()
+    assert 12 * 50 - len(world.delivered) <= 12 * 3
+
+
 def test_what_is_cast_far_ahead_is_not_kept_but_pulled_in_its_turn() -> None:
     world = World(pull_limit=1)
     world.cast(request(1, 17), request(1, 16))

@@ -1,6 +1,7 @@
 """A connection that another replica dialled to us: it says hello, then the protocol's messages."""
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, cast
@@ -27,14 +28,17 @@ if TYPE_CHECKING:
 HELLO_S: Final = 10.0
 """How long who dialled here may be silent before it says hello."""
 HELLO_BYTES_MAX: Final = 64 * 1024
+PARTS_S: Final = 0.004
+"""For how long parts of a snapshot are taken in before others have their turn."""
 
 
 class Listener:
     """An `asyncio.Protocol` by its methods; it does not inherit from it, so that it can be
     compiled."""
 
-    def __init__(self, peers: "Peers") -> None:
+    def __init__(self, peers: "Peers", parts_s: float = PARTS_S) -> None:
         self._peers = peers
+        self._parts_s = parts_s
         self._frames = Frames(HELLO_BYTES_MAX)
         self._assembly = Assembly(peers.intake)
         self._transport: asyncio.Transport | None = None
@@ -60,6 +64,7 @@ class Listener:
             yield from self._frames.feed(self._data.popleft())
 
     def _hear_all(self, payloads: Iterator[bytes]) -> None:
+        begun = time.monotonic()
         try:
             for payload in payloads:
                 if self._transport is None or self._transport.is_closing():
@@ -70,7 +75,7 @@ class Listener:
                     continue
                 message = from_peer(payload)
                 self._hear(message, self.sender)
-                if isinstance(message, Part):
+                if isinstance(message, Part) and time.monotonic() >= begun + self._parts_s:
                     self._pause(payloads)
                     return
         except MalformedMessage:
@@ -78,7 +83,7 @@ class Listener:
             self.close()
 
     def _pause(self, payloads: Iterator[bytes]) -> None:
-        """To take in a part takes a while: what comes behind it is heard in another turn."""
+        """To take in parts takes a while: what comes behind them is heard in another turn."""
         self._is_paused = True
         if self._transport is not None:
             self._transport.pause_reading()

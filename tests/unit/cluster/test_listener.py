@@ -61,7 +61,7 @@ class Heard:
             Tasks(lambda error: None).spawn,
         )
         self.wire = Wire()
-        self.listener = Listener(self.peers)
+        self.listener = Listener(self.peers, parts_s=0.0)
         self.listener.connection_made(cast(asyncio.BaseTransport, self.wire))
         self.listener.data_received(wire.frame_of(THEIRS))
 

@@ -35,6 +35,7 @@ class Unexecuted:
     def tick(self) -> None:
         self._ticks += self._worked
         self._worked = False
+        self._forget_executed()
 
     def kept_waiting(self) -> int:
         """The ticks that the oldest one has waited for."""

@@ -31,8 +31,8 @@ MUTANTS: tuple[Mutant, ...] = (
         Edit(VERSIONED, "self._store.snapshot(entry.position)", "self._store.snapshot(TAIL)"),
         Edit(
             VERSIONED,
-            "from creek.execution.entries import Entry, Phase",
-            "from creek.execution.entries import TAIL, Entry, Phase",
+            "from creek.execution.entries import NO_VERSIONS, Entry, Phase",
+            "from creek.execution.entries import NO_VERSIONS, TAIL, Entry, Phase",
         ),
     ),
     _mutant(

@@ -53,7 +53,7 @@ class Contents:
         `Chain` of versions. A version that is the only one stands for itself."""
         self.changes = 0
         """Grows with whatever may change what a snapshot shows."""
-        self._changed: list[set[Key] | dict[Key, Version]] = []
+        self._changed: list[set[Key] | tuple[Key, ...]] = []
         """The registers that the last changes touched: as sets, once somebody looked."""
         self._changed_first = 0
         """The number of the first of these changes."""
@@ -119,7 +119,7 @@ class Contents:
         """What these registers hold is changed now."""
         self.changes += 1
         changed = self._changed
-        changed.append(keys)
+        changed.append(tuple(keys))  # not the versions: nobody knows how long these would stay
         if len(changed) == 2 * CHANGES_MAX:
             del changed[:CHANGES_MAX]
             self._changed_first += CHANGES_MAX

@@ -73,8 +73,8 @@ class Disk:
         self.end += len(records)
         return self.end
 
-    def hurry(self, begun: Callable[[], None] | None = None) -> bool:
-        return False
+    def hurry(self) -> None:
+        pass
 
     def append_image(self, pieces: Iterable[bytes]) -> int:
         raise NotImplementedError

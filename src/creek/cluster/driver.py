@@ -7,8 +7,6 @@ Rules it keeps, as `creek.protocol.effects` asks:
   survive a crash, they leave at once.)
 - Records that nothing waits for yet are in no hurry: they are synced with the next that something
   waits for, or at the next tick.
-- The disk works while the replica executes. Who begins both lets the disk begin first: its thread
-  could not while the loop executes, for Python runs one of them at a time.
 - Inputs that come in one turn of the loop have their effects taken together. That is as if they had
   been taken one by one: each kind stays in order, and what leaves, leaves after the records.
 - Tasks are run by an `Executor`, which may use the replica in another thread: whatever else uses it
@@ -58,7 +56,7 @@ class Log(Protocol):
 
     def append(self, records: Sequence[Record], hurry: bool = True) -> int: ...
 
-    def hurry(self, begun: Callable[[], None] | None = None) -> bool: ...
+    def hurry(self) -> None: ...
 
     def append_image(self, pieces: Iterable[bytes]) -> int: ...
 
@@ -253,13 +251,7 @@ class Driver:
         count = needed(effects.persist)
         if count:
             self._answers_after = self._end + count
-        executor = self.executor
-        if not (hurry and effects.tasks) or self._tentative_at_once or executor.waiting():
-            self._end = self._journal.append(effects.persist, hurry)
-            return
-        self._end = self._journal.append(effects.persist, hurry=False)
-        if self._journal.hurry(executor.resume):
-            executor.hold()
+        self._end = self._journal.append(effects.persist, hurry)
 
     def _append_around(
         self, images: Sequence[ImageDraft | DrawnImage], records: Sequence[Record]

@@ -23,8 +23,6 @@ from creek.schemes.contract import Replica
 
 TURN_S: Final = 0.004
 """How long tasks are run before others have their turn."""
-HOLD_S: Final = 0.002
-"""How long those on hold wait for somebody who may not come."""
 STOP_S: Final = 2.0
 """How long a thread is waited for that is to end."""
 
@@ -39,11 +37,6 @@ class Executor(Protocol):
         """`completed` is called on the loop."""
 
     def submit(self, tasks: tuple[Task, ...]) -> None: ...
-
-    def hold(self) -> None:
-        """Whoever is idle begins with nothing before `resume`, or until a moment later."""
-
-    def resume(self) -> None: ...
 
     def waiting(self) -> int:
         """Tasks that are not completed."""
@@ -74,8 +67,6 @@ class Inline:
         self._loop = asyncio.get_running_loop()
         self._tasks: deque[Task] = deque()
         self._working = False
-        self._on_hold = False
-        self._hold_ends: asyncio.TimerHandle | None = None
 
     def begin(self, replica: Replica, completed: Callable[[Task, Execution], None]) -> None:
         self._replica = replica
@@ -83,24 +74,9 @@ class Inline:
 
     def submit(self, tasks: tuple[Task, ...]) -> None:
         self._tasks.extend(tasks)
-        if not self._working and not self._on_hold:
+        if not self._working:
             self._working = True
             self._loop.call_soon(self._work)
-
-    def hold(self) -> None:
-        self._on_hold = True
-        if self._hold_ends is None:
-            self._hold_ends = self._loop.call_later(HOLD_S, self._end_hold)
-
-    def _end_hold(self) -> None:
-        self._hold_ends = None
-        self.resume()
-
-    def resume(self) -> None:
-        self._on_hold = False
-        if self._tasks and not self._working:
-            self._working = True
-            self._work()
 
     def waiting(self) -> int:
         return len(self._tasks)
@@ -162,12 +138,6 @@ class Threaded:
         for task in tasks:
             self._under_way += 1
             self._tasks.put(task)
-
-    def hold(self) -> None:
-        """It is not the loop that executes."""
-
-    def resume(self) -> None:
-        """The same."""
 
     def waiting(self) -> int:
         return self._under_way

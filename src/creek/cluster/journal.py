@@ -62,7 +62,7 @@ class Room:
 class _Group:
     """Records that are made durable together."""
 
-    __slots__ = ("begun", "first", "image", "number", "path", "payloads", "pieces", "room", "size")
+    __slots__ = ("first", "image", "number", "path", "payloads", "pieces", "room", "size")
 
     def __init__(self, first: int, image: bool, room: Room | None = None) -> None:
         self.first = first
@@ -77,8 +77,6 @@ class _Group:
         self.path: Path | None = None
         """Where that image is, once it is written."""
         self.size = 0
-        self.begun: Callable[[], None] | None = None
-        """To be called when the thread is about to write it."""
 
 
 class _Done(NamedTuple):
@@ -232,14 +230,11 @@ class Journal:
             self.hurry()
         return self.end
 
-    def hurry(self, begun: Callable[[], None] | None = None) -> bool:
-        """Somebody waits for what was appended so far. Is that a reason to begin with it now? Then
-        `begun` is called, on the loop, when the thread is about to write."""
+    def hurry(self) -> None:
+        """Somebody waits for what was appended so far."""
         self._wanted = self.end
-        if self._worker is None or self._writing or not self._writable():
-            return False
-        self._begin(begun)
-        return True
+        if self._worker is not None and not self._writing and self._writable():
+            self._begin()
 
     def append_image(self, pieces: Iterable[bytes]) -> int:
         """An image that is a record like others, encoded: in pieces, which are made by the thread
@@ -288,12 +283,10 @@ class Journal:
     def _writable(self) -> bool:
         return bool(self._waiting) and (self.failed is None or self._again)
 
-    def _begin(self, begun: Callable[[], None] | None = None) -> None:
+    def _begin(self) -> None:
         """Have the first group written."""
         self._writing, self._sealed, self._again = True, True, False
-        group = self._waiting[0]
-        group.begun = begun
-        self._to_do.put(group)
+        self._to_do.put(self._waiting[0])
 
     def _write_all(self) -> None:
         """Wait for it."""
@@ -356,8 +349,6 @@ class Journal:
         if isinstance(to_do, Path):
             self._writer.add_image(to_do)
             return True
-        if to_do.begun is not None:
-            self._tell(to_do.begun)
         fault: StorageFault | None = None
         try:
             self._write(to_do)

@@ -11,10 +11,9 @@ from creek.cluster.journal import Room
 from creek.cluster.logs import EventLog
 from creek.cluster.watchdog import Watchdog
 from creek.errors import StorageFault
-from creek.execution.execution import Execution
 from creek.protocol.dots import Dot, Dots
 from creek.protocol.drafts import Array, DrawnImage, ImageDraft, SnapshotDraft, draft_of
-from creek.protocol.effects import Effects, Kind, Response, Send, Task, Work
+from creek.protocol.effects import Effects, Kind, Response, Send
 from creek.protocol.messages import (
     Accept,
     Accepted,
@@ -50,8 +49,6 @@ class Disk:
         self.records: list[Record] = []
         self.hurried = 0
         """Somebody waits for all before."""
-        self.begun: Callable[[], None] | None = None
-        """Who wants to hear that the disk is at it."""
         self.rooms: list[int] = []
         self.images: list[int] = []
         self.drawn: list[bytes] = []
@@ -63,10 +60,8 @@ class Disk:
             self.hurry()
         return self._end
 
-    def hurry(self, begun: Callable[[], None] | None = None) -> bool:
+    def hurry(self) -> None:
         self.hurried = self._end
-        self.begun = self.begun or begun
-        return True
 
     def append_image(self, pieces: Iterable[bytes]) -> int:
         self.drawn.append(b"".join(pieces))
@@ -87,20 +82,9 @@ class Scripted:
 
     def __init__(self, *effects: Effects) -> None:
         self._effects = list(effects)
-        self.ran: list[int] = []
 
     def take_effects(self) -> Effects:
-        return self._effects.pop(0) if self._effects else Effects()
-
-    def run(self, task: Task) -> Execution:
-        self.ran.append(task.number)
-        return Execution(Outcome())
-
-    def completed(self, task: Task, execution: Execution, now: int) -> None:
-        pass
-
-    def take_tasks(self) -> tuple[Task, ...]:
-        return ()
+        return self._effects.pop(0)
 
 
 def answer(kind: Kind) -> Response:
@@ -354,55 +338,3 @@ def test_a_snapshot_leaves_when_what_came_before_it_is_durable() -> None:
 
 def _raise(error: Exception) -> Any:
     raise error
-
-
-def test_the_disk_begins_before_what_is_executed_meanwhile() -> None:
-    disk = Disk()
-    record = cast(Record, object())
-    request = Request(1, WEAK, Operation("noop"), False)
-    first, second = (Task(each, Work.EXECUTE, request) for each in (1, 2))
-
-    async def story() -> None:
-        replica = Scripted(
-            Effects(persist=(record,), send=(Send((1,), Cast((request,))),), tasks=(first,)),
-            Effects(tasks=(second,)),
-        )
-        driver = driven(replica, disk, [])
-        driver.carry_out()
-        await asyncio.sleep(0)
-        assert replica.ran == []
-        assert disk.begun is not None
-        driver.carry_out()
-        await asyncio.sleep(0)
-        assert replica.ran == [], "who is on hold begins with nothing else"
-        disk.begun()
-        assert replica.ran == [1, 2]
-
-    asyncio.run(story())
-
-
-def test_what_needs_no_disk_is_executed_at_once() -> None:
-    request = Request(1, WEAK, Operation("noop"), False)
-
-    async def story() -> None:
-        replica = Scripted(Effects(tasks=(Task(1, Work.EXECUTE, request),)))
-        driven(replica, Disk(), []).carry_out()
-        await asyncio.sleep(0)
-        assert replica.ran == [1]
-
-    asyncio.run(story())
-
-
-def test_a_disk_that_does_not_begin_holds_nobody_up_for_long() -> None:
-    request = Request(1, WEAK, Operation("noop"), False)
-    sends = (Send((1,), Cast((request,))),)
-    task = Task(1, Work.EXECUTE, request)
-
-    async def story() -> None:
-        replica = Scripted(Effects(persist=(cast(Record, object()),), send=sends, tasks=(task,)))
-        driven(replica, Disk(), []).carry_out()
-        async with asyncio.timeout(60):
-            while not replica.ran:
-                await asyncio.sleep(0.001)
-
-    asyncio.run(story())

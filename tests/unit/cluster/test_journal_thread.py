@@ -175,31 +175,3 @@ def test_nothing_that_was_durable_is_lost_when_the_process_is_killed(tmp_path: P
         assert begin == journal.durable // 500 * 500 - 1 or begin == 0
         journal.close()
     assert safe > 500
-
-
-def test_who_hurries_hears_on_the_loop_that_the_disk_is_at_it(tmp_path: Path) -> None:
-    async def run() -> None:
-        calls, begun, here = SlowCalls(), asyncio.Event(), threading.get_ident()
-
-        def on_begun() -> None:
-            assert threading.get_ident() == here
-            begun.set()
-
-        journal = Journal(tmp_path, loop=asyncio.get_running_loop(), calls=calls)
-        journal.open()
-        journal.append(records(0, 1), hurry=False)
-        assert journal.hurry(on_begun)
-        await begun.wait()
-        assert journal.durable == 0, "the disk is slow"
-        journal.append(records(1, 1), hurry=False)
-        assert not journal.hurry(_never), "one after the other"
-        calls.allowed.release(2)
-        journal.close()
-        await asyncio.sleep(0)
-
-    asyncio.run(run())
-    assert found(tmp_path) == records(0, 2)
-
-
-def _never() -> None:
-    raise AssertionError

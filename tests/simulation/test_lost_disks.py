@@ -2,14 +2,11 @@
 
 import pytest
 
-from creek.checkers import Illegal, check_all
 from creek.protocol.probes import Probe
 from creek.simulation.cluster import Run
-from creek.simulation.fault_text import parse_faults
-from creek.simulation.fuzz import campaign, examine, simulation_of
+from creek.simulation.fuzz import campaign, examine
 from creek.simulation.plan import LOSE_AT, LOSE_EVERY, scenario_from_seed
-from creek.simulation.scenario import Scenario
-from creek.simulation.workload import ClientModel
+from tests.simulation.judged import story
 
 FOUND = {
     31074: "a snapshot got lost, and nobody sent it again to one who knew all decisions",
@@ -37,25 +34,6 @@ def test_a_seed_that_once_failed_passes(seed: int) -> None:
     assert not finding.failed, f"{FOUND[seed]}\n{finding.describe()}"
 
 
-def story(faults: str, replicas: int = 3, **settings: int) -> Run:
-    scenario = Scenario(
-        seed=5,
-        scheme="both",
-        datatype="bank",
-        replicas=replicas,
-        duration_us=800_000,
-        clients=ClientModel(sessions=2, think_us=15_000, strong_share=0.2),
-        settings=settings,
-        record_orders=True,
-        faults=parse_faults(faults),
-    )
-    run = simulation_of(scenario).run()
-    assert run.unsettled is None
-    illegal = [each.describe() for each in check_all(run.history) if isinstance(each, Illegal)]
-    assert not illegal, illegal[0]
-    return run
-
-
 def anew(run: Run) -> list[int]:
     """Who came back with an empty disk."""
     return [log.replica for log in run.history.logs if log.anew]
@@ -71,14 +49,16 @@ def answered_at(run: Run, replica: int, after_us: int) -> int:
 @pytest.mark.parametrize("lost", [0, 1])
 def test_who_lost_its_disk_takes_part_again(lost: int) -> None:
     """The leader, or another one."""
-    run = story(f"lose-disk {lost} for 50ms at 200ms", checkpoint_every=10)
+    _, run = story(f"lose-disk {lost} for 50ms at 200ms", checkpoint_every=10)
     assert anew(run) == [lost]
     assert answered_at(run, lost, after_us=500_000)
     assert run.probes[Probe.SNAPSHOT_INSTALLED]
 
 
 def test_it_waits_for_one_who_is_away_and_the_others_go_on() -> None:
-    run = story("crash 2 at 190ms; lose-disk 1 for 10ms at 200ms; restart 2 at 600ms", replicas=5)
+    _, run = story(
+        "crash 2 at 190ms; lose-disk 1 for 10ms at 200ms; restart 2 at 600ms", replicas=5
+    )
     assert anew(run) == [1]
     logs = [log for log in run.history.logs if log.replica == 1]
     entered = min(
@@ -94,7 +74,7 @@ def test_it_waits_for_one_who_is_away_and_the_others_go_on() -> None:
 
 
 def test_disks_are_lost_one_after_the_other() -> None:
-    run = story("; ".join(f"lose-disk {each} for 20ms at 200ms" for each in range(3)))
+    _, run = story("; ".join(f"lose-disk {each} for 20ms at 200ms" for each in range(3)))
     assert sorted(anew(run)) == [0, 1, 2]
     for each in range(3):
         assert answered_at(run, each, after_us=500_000)

@@ -2,16 +2,13 @@
 
 import pytest
 
-from creek.checkers import Illegal, check_all
 from creek.history import MEMBERS, History
 from creek.protocol.members import Configuration
 from creek.protocol.probes import Probe
-from creek.simulation.cluster import Run, Simulation
-from creek.simulation.fault_text import parse_faults
-from creek.simulation.fuzz import campaign, examine, simulation_of
+from creek.simulation.cluster import Simulation
+from creek.simulation.fuzz import campaign, examine
 from creek.simulation.plan import CHANGE_AT, CHANGE_EVERY
-from creek.simulation.scenario import Scenario
-from creek.simulation.workload import ClientModel
+from tests.simulation.judged import story
 
 SHARDS = 5
 SEEDS = 6
@@ -41,27 +38,6 @@ def test_a_seed_that_once_failed_passes(seed: int) -> None:
     finding = examine(seed, twice=True)
 
     assert not finding.failed, f"{FOUND[seed]}\n{finding.describe()}"
-
-
-def story(faults: str, replicas: int = 3, **settings: int) -> tuple[Simulation, Run]:
-    """Some of a second under load, judged by every checker."""
-    scenario = Scenario(
-        seed=5,
-        scheme="both",
-        datatype="bank",
-        replicas=replicas,
-        duration_us=800_000,
-        clients=ClientModel(sessions=2, think_us=15_000, strong_share=0.2),
-        settings=settings,
-        record_orders=True,
-        faults=parse_faults(faults),
-    )
-    simulation = simulation_of(scenario)
-    run = simulation.run()
-    assert run.unsettled is None
-    illegal = [each.describe() for each in check_all(run.history) if isinstance(each, Illegal)]
-    assert not illegal, illegal[0]
-    return simulation, run
 
 
 def configurations(simulation: Simulation) -> dict[int, Configuration]:

@@ -1,0 +1,29 @@
+"""A story that is told to a simulated cluster, and judged by every checker."""
+
+from creek.checkers import Illegal, check_all
+from creek.simulation.cluster import Run, Simulation
+from creek.simulation.fault_text import parse_faults
+from creek.simulation.fuzz import simulation_of
+from creek.simulation.scenario import Scenario
+from creek.simulation.workload import ClientModel
+
+
+def story(faults: str, replicas: int = 3, **settings: int) -> tuple[Simulation, Run]:
+    """Some of a second under load."""
+    scenario = Scenario(
+        seed=5,
+        scheme="both",
+        datatype="bank",
+        replicas=replicas,
+        duration_us=800_000,
+        clients=ClientModel(sessions=2, think_us=15_000, strong_share=0.2),
+        settings=settings,
+        record_orders=True,
+        faults=parse_faults(faults),
+    )
+    simulation = simulation_of(scenario)
+    run = simulation.run()
+    assert run.unsettled is None
+    illegal = [each.describe() for each in check_all(run.history) if isinstance(each, Illegal)]
+    assert not illegal, illegal[0]
+    return simulation, run

@@ -41,6 +41,21 @@ except HelperEnded as error:
 """
 
 
+INTERRUPTED = """
+import signal
+from creek.pipeline.spark import session
+before = signal.getsignal(signal.SIGINT)
+try:
+    with session("local[1]") as spark:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise RuntimeError("what Py4J makes of it at the wrong moment") from None
+except KeyboardInterrupt:
+    print("interrupted", signal.getsignal(signal.SIGINT) is before)
+"""
+
+
 def installed(home: Path, version: str) -> Path:
     """Something that looks like a Java."""
     (home / "bin").mkdir(parents=True)
@@ -147,6 +162,13 @@ def test_that_spark_ended_is_one_line_and_its_log_is_kept() -> None:
     told = re.match(r"Spark was ended by SIGKILL .* Its log is (\S+)\. What is done", ran.stdout)
     assert told is not None
     Path(told[1]).unlink()
+
+
+def test_an_interruption_ends_as_one_whatever_py4j_makes_of_it() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "interrupted True\n", "")
 
 
 def test_the_heap_is_a_share_of_the_memory_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,17 +13,21 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import warnings
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import creek
 from creek.errors import CreekError, HelperEnded, UsageError
 from creek.pipeline.java import java_home
 
 if TYPE_CHECKING:
+    from signal import _HANDLER
+
     from pyspark.sql import SparkSession as SparkSession
 
 LOCAL: Final = "local[*]"
@@ -84,27 +88,67 @@ def session(
         builder = SparkSession.builder.master(_patient(master)).appName(name)
         for key, value in _settings(master, scratch, heap_mib or _heap_mib()).items():
             builder = builder.config(key, value)
+        before = signal.getsignal(signal.SIGINT)
         try:
             with _chatter_to(chatter):
                 spark = builder.getOrCreate()
         except Exception as error:  # noqa: BLE001 - whatever it is, a user gets one line
             raise UsageError(f"Spark cannot start on {master}: {_reason(error, chatter)}") from None
-        code: int | None = None
-        try:
+        with _interruptible(before), _stopped_in_the_end(spark, chatter):
             if not is_local(master):
                 spark.sparkContext.addPyFile(str(_zipped(scratch)))
-            with _complaints_to(chatter, spark):
-                yield spark
-        except CreekError:
+            yield spark
+
+
+@contextmanager
+def _stopped_in_the_end(spark: "SparkSession", chatter: Path) -> Iterator[None]:
+    """Unless it has ended before, of which is told. It is stopped on another thread's connection:
+    that of this one an interruption may have broken."""
+    code: int | None = None
+    try:
+        with _complaints_to(chatter, spark):
+            yield
+    except CreekError:
+        raise
+    except Exception as error:
+        code = _ended(spark, error)
+        if code is not None:
+            raise HelperEnded(_last_words(code, chatter)) from error
+        raise
+    finally:
+        if code is None:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # It ends with this process in any case.
+                stopping = threading.Thread(target=spark.stop)
+                stopping.start()
+                stopping.join()
+
+
+@contextmanager
+def _interruptible(before: "_HANDLER") -> Iterator[None]:
+    """An interruption ends as one, and then signals are handled as they were `before` Spark. Its
+    own handler calls Java in the middle of another call; and Py4J, interrupted at the wrong moment,
+    raises an error of its own instead."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    interrupted = False
+
+    def interrupt(*_: object) -> NoReturn:
+        nonlocal interrupted
+        interrupted = True
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    except Exception:
+        if not interrupted:
             raise
-        except Exception as error:
-            code = _ended(spark, error)
-            if code is not None:
-                raise HelperEnded(_last_words(code, chatter)) from error
-            raise
-        finally:
-            if code is None:
-                spark.stop()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if interrupted:
+        raise KeyboardInterrupt
 
 
 def _check_reachable(master: str) -> None:

@@ -31,7 +31,7 @@ from creek.cluster.desk import Desk
 from creek.cluster.digests import DIGEST_EVERY, Digests
 from creek.cluster.driver import Driver
 from creek.cluster.execution import Inline
-from creek.cluster.journal import Room
+from creek.cluster.groups import Room
 from creek.cluster.logs import EventLog
 from creek.cluster.loop import new_loop
 from creek.cluster.once import CALLS_KEPT

@@ -10,7 +10,7 @@ import pytest
 from creek.client import NotDone, Unknown
 from creek.client.calls import Call
 from creek.cluster import acceptance
-from creek.cluster.journal import _Done
+from creek.cluster.groups import Done
 from creek.cluster.server import Server
 from creek.errors import DiskFull
 from tests.cluster.house import PATIENCE_S, House, house
@@ -179,7 +179,7 @@ def test_a_new_replica_that_cannot_write_lets_nobody_wait(tmp_path: Path) -> Non
             async with asyncio.timeout(PATIENCE_S):
                 while not first.desk.waiting:
                     await asyncio.sleep(0.01)
-            first.journal._finish(_Done(DiskFull("no space left")))
+            first.journal._finish(Done(DiskFull("no space left")))
             assert await refused(waiting) == "disk"
             assert await refused(db.weak.get("a")) == "disk"
             assert await refused(db.strong.put("a", 1)) == "disk"

@@ -63,6 +63,11 @@ COLLECT_S: Final = 0.25
     help="What a tentative answer waits for. A stable one waits for a majority's disks. With "
     "'memory' a crash may take back weak calls that were answered.",
 )
+@click.option(
+    "--io-uring/--no-io-uring",
+    default=None,
+    help="Let Linux write to the journal by itself, where it can; or always have a thread do it.",
+)
 @click.option("--scheme", help="The replication scheme.")
 @click.option(
     "--execution",

@@ -1,7 +1,8 @@
 """A live replica: the same protocol as in the simulator, on real sockets, disks and clocks.
 
 wire      frames, and what is said in them
-journal   what must survive a crash; segments, segment_writer, calls: how it lies on disk
+journal   what must survive a crash; groups: on their way to the disk; folder: whose it is
+segments  how it lies on disk; segment_writer, calls, ring: how it gets there
 driver    feeds the replica and carries out its effects
 config    how a replica is set up
 peers     connections to the other replicas

@@ -5,6 +5,8 @@ fails, or loses power between any two of them.
 """
 
 import os
+from asyncio import AbstractEventLoop
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -28,6 +30,23 @@ class Calls:
             written = self.write(file, rest, offset)
             rest, offset = rest[written:], offset + written
         self.fdatasync(file)
+
+    def attach(self, loop: AbstractEventLoop) -> None:
+        """From now on, and until `detach`, what is begun may be told to this loop."""
+
+    def detach(self) -> None:
+        """Nothing is under way any more."""
+
+    def begin_through(
+        self, file: int, data: bytes, offset: int, written: Callable[[int], None]
+    ) -> bool:
+        """Begin `write_through`, one at a time: `written` is called with how many bytes are
+        durable, or the negative number of an error. False: it can only be waited for."""
+        return False
+
+    def wait(self) -> bool:
+        """Until what was begun is done. False: nothing was."""
+        return False
 
     def fdatasync(self, file: int) -> None:
         os.fdatasync(file)

@@ -74,6 +74,9 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     durability: Literal["disk", "memory"] = "disk"
     """What a tentative answer waits for; a stable one always waits for the disks of a majority.
     `memory`: a crash may take back weak calls that were answered, also from who made them."""
+    io_uring: bool = True
+    """Let Linux write to the journal by itself, where it can. Else, and elsewhere, a thread does:
+    a call takes somewhat longer then."""
     tick_ms: int = 20
     """How often it looks after what was forgotten."""
     checkpoint_every: int = 20_000

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Final, NamedTuple, Protocol
 
-from creek.cluster.journal import Room
+from creek.cluster.groups import Room
 from creek.protocol.drafts import Array, ImageDraft, SnapshotDraft, encoded
 from creek.protocol.messages import Snapshot
 

@@ -30,7 +30,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 
 from creek.cluster.drawing import Drawings, DrawnSnapshot
 from creek.cluster.execution import Executor, NoGate
-from creek.cluster.journal import Room
+from creek.cluster.groups import Room
 from creek.cluster.recorder import Recorder, steady_us
 from creek.errors import CreekError, StorageFault
 from creek.execution.execution import Execution

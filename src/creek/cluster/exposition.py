@@ -148,7 +148,7 @@ def _disk(server: Server) -> Iterator[Family]:
     yield Family(
         "creek_fsync_seconds",
         "histogram",
-        "Until the disk had what was written.",
+        "Until the disk had what was written, and the replica knew.",
         [({}, server.fsync)],
     )
     yield gauge("creek_journal_pending_bytes", "What is not on disk yet.", journal.pending_bytes)

@@ -2,9 +2,9 @@
 
 Rules it keeps:
 
-- Group commit: one write and one sync at a time, on a thread of its own; the records that are
-  appended meanwhile share the next. Appending never waits for the disk. Records that nobody waits
-  for yet are written with the next that somebody does.
+- Group commit: one write and one sync at a time, by the system beside all else, or on a thread; the
+  records that are appended meanwhile share the next. Appending never waits for the disk. Records
+  that nobody waits for yet are written with the next that somebody does.
 - Nothing is `durable` before the disk said so, and nothing before what was appended before it.
 - An `Image` begins a new segment. Once it is durable, the older segments are removed.
 - An image that takes its time has room left for it, and is written beside what comes after it. If
@@ -18,22 +18,21 @@ How it lies on disk is the business of `segments`. How much may wait in memory i
 """
 
 import errno
-import fcntl
-import os
 import queue
 import threading
 import traceback
 from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from creek.cluster.calls import SYSTEM, Calls
+from creek.cluster.folder import Folder
+from creek.cluster.groups import Done, Group, Room
 from creek.cluster.segment_writer import Writer, write_image
 from creek.cluster.segments import Cut, read_chain
-from creek.errors import DirectoryInUse, DiskFailed, DiskFull, StorageFault
+from creek.errors import DiskFailed, DiskFull, StorageFault
 from creek.protocol.messages import Image, Record, encode
 
 SEGMENT_BYTES: Final = 64 * 1024 * 1024
@@ -41,49 +40,8 @@ GROUP_BYTES_MAX: Final = 4 * 1024 * 1024
 """More does not share one sync, so that none takes long. A greater record has one of its own."""
 IDLE_BYTES_MAX: Final = 1024 * 1024
 """More is not kept waiting until somebody waits for it."""
-LOCK: Final = "lock"
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-
-
-class Room:
-    """The place of an image that is yet to come."""
-
-    __slots__ = ("number", "position", "ready")
-
-    def __init__(self, position: int) -> None:
-        self.position = position
-        self.number: int | None = None
-        """Of its segment, once all before it is durable."""
-        self.ready = threading.Event()
-        """Has it a number, or will it never have one?"""
-
-
-class _Group:
-    """Records that are made durable together."""
-
-    __slots__ = ("first", "image", "number", "path", "payloads", "pieces", "room", "size")
-
-    def __init__(self, first: int, image: bool, room: Room | None = None) -> None:
-        self.first = first
-        self.image = image
-        self.room = room
-        """None of them: where they would be, an image comes later."""
-        self.payloads: list[bytes] = []
-        self.pieces: Iterable[bytes] | None = None
-        """What makes up an image that is the only record of the group."""
-        self.number: int | None = None
-        """Of the file of that image, however often it is tried."""
-        self.path: Path | None = None
-        """Where that image is, once it is written."""
-        self.size = 0
-
-
-class _Done(NamedTuple):
-    """What came of writing a group."""
-
-    fault: StorageFault | None = None
-    broken: bool = False
 
 
 def _nothing() -> None:
@@ -95,8 +53,8 @@ def _ignored(_: object) -> None:
 
 
 class Journal:
-    """With a `loop`, a thread writes and the callbacks are called on the loop. Without one there is
-    no thread: `flush` writes, and calls them.
+    """With a `loop`, the system or a thread writes, and the callbacks are called on the loop.
+    Without one, `flush` writes, and calls them.
 
     `on_durable` is called after each sync, `on_failure` after each attempt that failed. All methods
     belong to the thread of the loop; only `open`, `flush` and `close` wait for the disk.
@@ -120,9 +78,9 @@ class Journal:
         self._log = log
         self._calls = calls
         self._writer = Writer(directory, segment_bytes, calls, log)
-        """For the thread, if there is one."""
-        self._lock_file: int | None = None
-        self._waiting: deque[_Group] = deque()
+        """Of whoever writes the first group."""
+        self._folder = Folder(directory, calls)
+        self._waiting: deque[Group] = deque()
         """What is not durable yet; the first may be on its way."""
         self._wanted = 0
         """Somebody waits for what stands before this position."""
@@ -133,10 +91,10 @@ class Journal:
         self._again = False
         self._closing = False
         self._worker: threading.Thread | None = None
-        self._to_do: queue.SimpleQueue[_Group | Path | None] = queue.SimpleQueue()
+        self._to_do: queue.SimpleQueue[Group | Path | None] = queue.SimpleQueue()
         """For the thread: groups to write, and images that are durable now; None: there is no
         more."""
-        self._done: queue.SimpleQueue[_Done] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[Done] = queue.SimpleQueue()
         self._image_thread: threading.Thread | None = None
         self._drawn: queue.SimpleQueue[tuple[Room, Iterable[bytes], Callable[[], None]] | None]
         self._drawn = queue.SimpleQueue()
@@ -162,17 +120,17 @@ class Journal:
         Raises `DirectoryInUse`, or `StorageFault` if what is there cannot be trusted or read.
         """
         try:
-            self._make_directory()
-            self._lock()
+            self._folder.open()
         except OSError as error:
             raise StorageFault(f"cannot use {self._directory}: {error.strerror}") from error
         try:
             records = self._resume()
         except BaseException:
             self._writer.close()
-            self._unlock()
+            self._folder.close()
             raise
         if self._loop is not None:
+            self._calls.attach(self._loop)
             self._worker = threading.Thread(target=self._work, name="journal", daemon=True)
             self._worker.start()
             self._image_thread = threading.Thread(
@@ -183,7 +141,7 @@ class Journal:
 
     def close(self) -> None:
         """Write what is waiting, unless the disk has failed, and give the folder free."""
-        if self._lock_file is None:
+        if not self._folder.is_open:
             return
         self._closing = True
         self._give_up_rooms()
@@ -197,7 +155,8 @@ class Journal:
         if self.durable < self.end:
             self._log(f"{self.end - self.durable} records were never written: {self.failed}")
         self._writer.close()
-        self._unlock()
+        self._calls.detach()
+        self._folder.close()
 
     # --- appending ----------------------------------------------------------------------------
 
@@ -220,7 +179,7 @@ class Journal:
                 or group.room is not None
                 or group.size + len(payload) > GROUP_BYTES_MAX
             ):
-                group = _Group(self.end, image)
+                group = Group(self.end, image)
                 waiting.append(group)
             group.payloads.append(payload)
             group.size += len(payload)
@@ -240,7 +199,7 @@ class Journal:
         """An image that is a record like others, encoded: in pieces, which are made by the thread
         that writes them. Answers with the position behind it."""
         self._check_open()
-        group = _Group(self.end, True)
+        group = Group(self.end, True)
         group.pieces = pieces
         self._waiting.append(group)
         self.end += 1
@@ -251,7 +210,7 @@ class Journal:
         """For an image of everything appended so far. It counts as a record that is durable."""
         self._check_open()
         room = Room(self.end)
-        self._waiting.append(_Group(self.end, False, room))
+        self._waiting.append(Group(self.end, False, room))
         self.end += 1
         self.hurry()
         return room
@@ -286,7 +245,20 @@ class Journal:
     def _begin(self) -> None:
         """Have the first group written."""
         self._writing, self._sealed, self._again = True, True, False
-        self._to_do.put(self._waiting[0])
+        group = self._waiting[0]
+        if (
+            self._worker is None
+            or not group.is_plain
+            or not self._writer.begin(group.first, group.payloads, group.size, self._written)
+        ):
+            self._to_do.put(group)
+
+    def _written(self, durable: bool) -> None:
+        """What the system did with the first group. If it could not, the thread tries."""
+        if durable:
+            self._finish(Done())
+        else:
+            self._to_do.put(self._waiting[0])
 
     def _write_all(self) -> None:
         """Wait for it."""
@@ -299,14 +271,15 @@ class Journal:
                 except BaseException:
                     self._writing = False
                     raise
-            self._finish(self._done.get())
+            if not self._writer.wait():
+                self._finish(self._done.get())
 
     def _collect(self) -> None:
         """What the thread has done, unless somebody waited for it."""
         while not self._done.empty():
             self._finish(self._done.get())
 
-    def _finish(self, done: _Done) -> None:
+    def _finish(self, done: Done) -> None:
         self._writing = False
         if done.fault is not None:
             self.failed, self.broken = done.fault, done.broken
@@ -338,7 +311,7 @@ class Journal:
         except Exception as error:  # noqa: BLE001 - told to whoever waits, or they wait for ever
             self._log(traceback.format_exc())
             fault = DiskFailed(f"writing to {self._directory} broke off: {error!r}")
-            self._done.put(_Done(fault, broken=True))
+            self._done.put(Done(fault, broken=True))
             self._tell(self._collect)
 
     def _work_once(self) -> bool:
@@ -354,7 +327,7 @@ class Journal:
             self._write(to_do)
         except OSError as error:
             fault = self._fault(error)
-        self._done.put(_Done(fault))
+        self._done.put(Done(fault))
         if self._worker is not None:
             self._tell(self._collect)
         if to_do.path is not None:
@@ -363,7 +336,7 @@ class Journal:
             self._writer.forget_older()
         return True
 
-    def _write(self, group: _Group) -> None:
+    def _write(self, group: Group) -> None:
         room = group.room
         if group.pieces is not None:
             group.pieces = pieces = list(group.pieces)  # perhaps it is tried again
@@ -402,7 +375,7 @@ class Journal:
         return not (self._closing or self.broken)
 
     def _check_open(self) -> None:
-        if self._lock_file is None or self._closing:
+        if not self._folder.is_open or self._closing:
             raise StorageFault(f"the journal in {self._directory} is not open")
 
     def _fault(self, error: OSError) -> StorageFault:
@@ -435,32 +408,3 @@ class Journal:
             self.cut = chain.tail.cut
             self._log(str(self.cut))
         return chain.records
-
-    def _make_directory(self) -> None:
-        missing = [
-            each for each in (self._directory, *self._directory.parents) if not each.exists()
-        ]
-        self._directory.mkdir(parents=True, exist_ok=True)
-        for made in reversed(missing):
-            self._calls.sync_directory(made.parent)
-
-    def _lock(self) -> None:
-        file = os.open(self._directory / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            holder = os.pread(file, 20, 0).decode(errors="replace").strip() or "unknown"
-            os.close(file)
-            raise DirectoryInUse(
-                f"{self._directory} is in use by process {holder}: "
-                "stop it first, or choose another folder"
-            ) from error
-        self._lock_file = file
-        # Only for the message above: a replica must be able to start on a disk that is full.
-        with suppress(OSError):
-            os.pwrite(file, f"{os.getpid():<19}\n".encode(), 0)
-
-    def _unlock(self) -> None:
-        if self._lock_file is not None:
-            os.close(self._lock_file)
-            self._lock_file = None

@@ -8,7 +8,7 @@ from bisect import insort
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from creek.cluster.calls import Calls
 from creek.cluster.segments import (
@@ -27,15 +27,31 @@ IMAGE_SYNC_BYTES: Final = 4 * 1024 * 1024
 ROOM_BYTES: Final = 1024 * 1024
 """How much is zeroed at a time. The write that crosses the end brings the next zeros along."""
 
+BEGUN_BYTES_MAX: Final = 256 * 1024
+"""More is written by the thread: summing it up would hold up the loop."""
+
+
+class _Begun(NamedTuple):
+    """A group that the system writes."""
+
+    size: int
+    end: int
+    room: int
+    written: Callable[[bool], None]
+
 
 class Writer:
     """Puts one group behind the other, each durable before the next; begins new segments.
+
+    What the system writes is begun and heard of on the loop; all else may belong to a thread. They
+    have nothing in common but for the file that is written to, and a group is with one of them.
 
     After an error the segment is left behind. What a failed sync covered may be gone although it
     can still be read, so the group is written again, to another file.
     """
 
     __slots__ = (
+        "_begun",
         "_calls",
         "_directory",
         "_end",
@@ -47,6 +63,7 @@ class Writer:
         "_salt",
         "_segment_bytes",
         "_skipped",
+        "_suspect",
     )
 
     def __init__(
@@ -66,6 +83,9 @@ class Writer:
         self._end = 0
         self._room = 0
         """The file is this long, zeros included."""
+        self._begun: _Begun | None = None
+        self._suspect = False
+        """Did the system fail to write what was begun? Then the segment is left behind."""
 
     def resume(self, chain: Chain) -> None:
         """Go on behind what was found, once it is durable: a process that was killed may have
@@ -96,6 +116,8 @@ class Writer:
 
     def write(self, first: int, payloads: Sequence[bytes], size: int, image: bool) -> None:
         """Make a group durable. Raises OSError; then it may be there or not, and comes again."""
+        if self._suspect:
+            self._leave_behind()
         if image or self._file is None or self._end + size > self._segment_bytes:
             self.close()
             self._begin(first, payloads, image)
@@ -124,22 +146,59 @@ class Writer:
             self._discard(self._file)
             self._file = None
 
+    def begin(
+        self, first: int, payloads: Sequence[bytes], size: int, written: Callable[[bool], None]
+    ) -> bool:
+        """Have the system make a group durable, and go on. When `written` is told that it is not,
+        `write` has to. False: so it has at once."""
+        file = self._file
+        if file is None or self._suspect or size > BEGUN_BYTES_MAX:
+            return False
+        if self._end + size > self._segment_bytes:
+            return False
+        data, end, room = self._extension(first, payloads)
+        self._begun = _Begun(len(data), end, room, written)
+        return self._calls.begin_through(file, data, self._end, self._wrote)
+
+    def wait(self) -> bool:
+        """For what was begun, if there is something."""
+        return self._calls.wait()
+
+    def _wrote(self, result: int) -> None:
+        begun = self._begun
+        assert begun is not None
+        if result == begun.size:
+            self._end, self._room = begun.end, begun.room
+        else:
+            self._suspect = True
+        begun.written(result == begun.size)
+
     def _extend(self, file: int, first: int, payloads: Sequence[bytes]) -> None:
+        data, end, room = self._extension(first, payloads)
+        try:
+            self._calls.write_through(file, data, self._end)
+        except OSError:
+            self._leave_behind()
+            raise
+        self._end, self._room = end, room
+
+    def _extension(self, first: int, payloads: Sequence[bytes]) -> tuple[bytes, int, int]:
+        """What to write for a group; where it ends; how long the file is then."""
         data = group_bytes_of(first, self._salt, payloads)
         end = self._end + len(data)
         room = self._room
         if end > room:
             room = self._room_for(end)
             data += bytes(room - end)
-        try:
-            self._calls.write_through(file, data, self._end)
-        except OSError:
+        return data, end, room
+
+    def _leave_behind(self) -> None:
+        self._suspect = False
+        if self._file is not None:
             # Whether this works or not, what is read later is the same: it only makes space.
             with suppress(OSError):
-                self._calls.truncate(file, self._end)
+                self._calls.truncate(self._file, self._end)
             self.close()
-            raise
-        self._end, self._room = end, room
 
     def _begin(self, first: int, payloads: Sequence[bytes], image: bool) -> None:
         calls = self._calls

@@ -134,7 +134,7 @@ class Server:
             on_durable=self._noticing.disk_works,
             on_failure=self._noticing.disk_failed,
             log=self._log_journal,
-            calls=TimedCalls(self.fsync),
+            calls=TimedCalls(self.fsync, config.io_uring),
         )
         with told_if_long("reads its journal", self.events):
             records = self.journal.open()

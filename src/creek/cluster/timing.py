@@ -7,10 +7,13 @@ declared becomes one.
 import errno
 import os
 import time
+from asyncio import AbstractEventLoop
 from bisect import bisect_left
+from collections.abc import Callable
 from typing import Final
 
 from creek.cluster.calls import Calls
+from creek.cluster.ring import Ring, open_ring
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Kind, Response
 
@@ -105,13 +108,55 @@ class Latencies:
 
 class TimedCalls(Calls):
     """Takes the time of what a journal waits for. Writes and syncs in one call, where the system
-    can: so the thread that does it waits for the others of its process once, not twice."""
+    can: so the thread that does it waits for the others of its process once, not twice. Or without
+    a thread, where the system can do that and may (`ring`)."""
 
-    __slots__ = ("_at_once", "fsync")
+    __slots__ = ("_at_once", "_begun", "_may_begin", "_ring", "_written", "fsync")
 
-    def __init__(self, fsync: Histogram) -> None:
+    def __init__(self, fsync: Histogram, may_begin: bool = False) -> None:
         self.fsync = fsync
         self._at_once = hasattr(os, "RWF_DSYNC")
+        self._may_begin = may_begin
+        self._ring: Ring | None = None
+        self._begun = 0.0
+        self._written: Callable[[int], None] | None = None
+
+    def attach(self, loop: AbstractEventLoop) -> None:
+        if self._may_begin:
+            self._ring = open_ring(loop)
+
+    def detach(self) -> None:
+        if self._ring is not None:
+            self._ring.close()
+            self._ring = None
+
+    def begin_through(
+        self, file: int, data: bytes, offset: int, written: Callable[[int], None]
+    ) -> bool:
+        ring = self._ring
+        if ring is None:
+            return False
+        self._begun, self._written = time.perf_counter(), written
+        try:
+            ring.write(file, data, offset, self._done)
+        except OSError:
+            return False
+        return True
+
+    def wait(self) -> bool:
+        ring = self._ring
+        if ring is None or not ring.is_writing:
+            return False
+        ring.wait()
+        return True
+
+    def _done(self, result: int) -> None:
+        written = self._written
+        assert written is not None
+        self.fsync.observe(time.perf_counter() - self._begun)
+        if -result in _CANNOT:
+            self.detach()
+        written(result)
 
     def write_through(self, file: int, data: bytes | memoryview, offset: int) -> None:
         if not self._at_once:

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from creek.cluster.drawing import REGISTERS_MAX, Drawings
-from creek.cluster.journal import Room
+from creek.cluster.groups import Room
 from creek.protocol.dots import Dots
 from creek.protocol.drafts import ImageDraft, Registers, SnapshotDraft
 from creek.protocol.messages import Ballot, Checkpoint, Image, Snapshot, decode_record

@@ -7,7 +7,7 @@ from typing import Any, cast
 from creek.cluster.drawing import DrawnSnapshot
 from creek.cluster.driver import Driver
 from creek.cluster.execution import Inline
-from creek.cluster.journal import Room
+from creek.cluster.groups import Room
 from creek.cluster.logs import EventLog
 from creek.cluster.watchdog import Watchdog
 from creek.errors import StorageFault

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from creek.cluster.journal import Journal, Room
+from creek.cluster.groups import Room
+from creek.cluster.journal import Journal
 from creek.errors import StorageFault
 from creek.protocol.messages import Image, Record, encode
 from tests.unit.cluster.machine import Machine, PowerLoss
@@ -66,7 +67,7 @@ class History:
         except PowerLoss:
             pass
         finally:
-            journal._unlock()
+            journal._folder.close()
 
     def found(self, journal: Journal, records: list[Record]) -> None:
         begin = -1

@@ -131,6 +131,7 @@ CHILD = """
 import asyncio, sys
 from pathlib import Path
 from creek.cluster.journal import Journal
+from creek.cluster.timing import Histogram, TimedCalls
 from tests.unit.cluster.samples import image, record
 
 async def run():
@@ -138,7 +139,13 @@ async def run():
         print(journal.durable, flush=True)
 
     loop = asyncio.get_running_loop()
-    journal = Journal(Path(sys.argv[1]), loop=loop, on_durable=on_durable, segment_bytes=20_000)
+    journal = Journal(
+        Path(sys.argv[1]),
+        loop=loop,
+        on_durable=on_durable,
+        segment_bytes=20_000,
+        calls=TimedCalls(Histogram(), may_begin=sys.argv[2] == "system"),
+    )
     journal.open()
     while True:
         at = journal.end
@@ -149,12 +156,15 @@ asyncio.run(run())
 """
 
 
-def test_nothing_that_was_durable_is_lost_when_the_process_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("who", ["thread", "system"])
+def test_nothing_that_was_durable_is_lost_when_the_process_is_killed(
+    tmp_path: Path, who: str
+) -> None:
     directory = tmp_path / "journal"
     safe = 0
     for lines in (1, 40, 150, 15):
         child = subprocess.Popen(
-            [sys.executable, "-c", CHILD, str(directory)],
+            [sys.executable, "-c", CHILD, str(directory), who],
             stdout=subprocess.PIPE,
             text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},

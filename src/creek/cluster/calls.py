@@ -13,6 +13,11 @@ from pathlib import Path
 class Calls:
     __slots__ = ()
 
+    @property
+    def begins(self) -> bool:
+        """Can it begin to write, and go on?"""
+        return False
+
     def create(self, path: Path) -> int:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
 

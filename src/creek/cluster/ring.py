@@ -10,6 +10,7 @@ Not every system has it, and some forbid it: then `open_ring` gives none.
 """
 
 import ctypes
+import errno
 import mmap
 import os
 import struct
@@ -95,7 +96,8 @@ class Ring:
         _SQE.pack_into(asked, place, *how)
         _NUMBER.pack_into(shared, self._tail_at, (count + 1) % _MODULO)
         try:
-            self._call(_ENTER, self._file, 1, 0, 0, None, 0)
+            if self._call(_ENTER, self._file, 1, 0, 0, None, 0) != 1:
+                raise BlockingIOError(errno.EAGAIN, "it was not taken")
         except OSError:
             _NUMBER.pack_into(shared, self._tail_at, count % _MODULO)
             raise

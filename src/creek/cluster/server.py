@@ -128,13 +128,14 @@ class Server:
             self.expires = valid_until(config.security)
         executor, called = self._executing(Once(datatype))
         replica = registry.named(config.scheme)(config.replica, self._settings, called)
+        calls = TimedCalls(self.fsync, config.io_uring)
         self.journal = Journal(
             Path(config.data),
             loop=asyncio.get_running_loop(),
             on_durable=self._noticing.disk_works,
             on_failure=self._noticing.disk_failed,
             log=self._log_journal,
-            calls=TimedCalls(self.fsync, config.io_uring),
+            calls=calls,
         )
         with told_if_long("reads its journal", self.events):
             records = self.journal.open()
@@ -226,6 +227,7 @@ class Server:
             datatype=datatype.name,
             clients=where,
             committed=replica.committed_length(),
+            writes="io_uring" if calls.begins else "thread",
         )
 
     async def stop(self) -> None:

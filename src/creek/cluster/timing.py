@@ -121,6 +121,10 @@ class TimedCalls(Calls):
         self._begun = 0.0
         self._written: Callable[[int], None] | None = None
 
+    @property
+    def begins(self) -> bool:
+        return self._ring is not None
+
     def attach(self, loop: AbstractEventLoop) -> None:
         if self._may_begin:
             self._ring = open_ring(loop)

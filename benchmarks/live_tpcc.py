@@ -10,6 +10,7 @@ from pathlib import Path
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from creek.cluster.loop import new_loop
+from creek.load.line import dial
 from creek.load.local import CpuClock, LocalCluster
 from creek.load.loops import Plan, drive
 from creek.load.meter import STRONG_STABLE, WEAK_TENTATIVE, Meter
@@ -59,6 +60,7 @@ async def _driven(
             clients=clients,
             load=load,
             cpu=cpu,
+            dial=partial(dial, brief=True),  # the answer that is measured, and no other
         )
     )
 

@@ -18,7 +18,7 @@ from creek.evaluation.garbage import seldom_collecting
 from creek.load.line import Asker, Dial, dial
 from creek.load.local import CpuClock
 from creek.load.meter import Meter
-from creek.load.streams import Stream
+from creek.load.streams import Asked, Stream
 
 LINES_MAX: Final = 8
 """Connections to one replica."""
@@ -201,18 +201,22 @@ class _Open(_Loop):
         meter, rate = self._meter, self._plan.load / 1e9
         due_ns = float(perf_counter_ns())
         who = 0
-        while True:
-            now_ns = perf_counter_ns()
-            if now_ns >= meter.end_ns:
-                break
-            while due_ns <= now_ns:
-                self._call(who, now_ns, int(due_ns))
+        asked = self._next(who)
+        while (now_ns := perf_counter_ns()) < meter.end_ns:
+            if due_ns <= now_ns:
+                self._call(who, asked, now_ns, int(due_ns))
+                await asyncio.sleep(0)  # it leaves before the next one is made up
                 due_ns += random.expovariate(rate)
                 who += 1
-            await asyncio.sleep(min(BEAT_S, max(PAUSE_S, (due_ns - now_ns) / 1e9)))
+                asked = self._next(who)
+            else:
+                await asyncio.sleep(min(BEAT_S, max(PAUSE_S, (due_ns - now_ns) / 1e9)))
         await self._settled()
 
-    def _call(self, who: int, now_ns: int, due_ns: int) -> None:
+    def _next(self, who: int) -> Asked:
+        return self._stream(self._places[who % len(self._lines)])
+
+    def _call(self, who: int, asked: Asked, now_ns: int, due_ns: int) -> None:
         each = who % len(self._lines)
         line, meter = self._line(each), self._meter
         if line.closed.done():
@@ -223,7 +227,7 @@ class _Open(_Loop):
             meter.asked += 1
             if now_ns >= meter.begin_ns:
                 meter.late_ns.append(now_ns - due_ns)
-            line.ask(self._stream(self._places[each]), who)
+            line.ask(asked, who)
 
     def _line(self, each: int) -> Asker:
         """The one that is asked in turn, or the next one that is open, if that will do."""

@@ -88,12 +88,18 @@ def test_who_calls_where_others_wait_for_long_is_told_to_come_later(tmp_path: Pa
     run(story())
 
 
-def test_whoever_leads_forgets_old_calls_for_all(tmp_path: Path) -> None:
+@pytest.mark.parametrize("busy", [False, True])
+def test_whoever_leads_forgets_old_calls_for_all(tmp_path: Path, busy: bool) -> None:
     async def story() -> None:
         async with house(tmp_path, forget_after=0.5) as cluster:
             async with cluster.client(0) as db:
                 for number in range(10):
                     await db.strong.put("a", number)
+            for server in cluster.servers.values() if busy else ():
+                server.driver.replica = cast(Replica, Behind(server.driver.replica, 10**6))
+                refusal = server.acceptance.refusal(False, False)
+                assert refusal is not None
+                assert refusal[0] == "busy"
             async with asyncio.timeout(PATIENCE_S):
                 for server in cluster.servers.values():
                     while set(server.driver.replica.state()) - set(marks(server)) != {"a"}:

@@ -56,11 +56,13 @@ class Acceptance:
         return server.undecided.refusal(strong, tentative, self._reach)
 
     def leads(self) -> bool:
-        """Is it the one to do what is done once for all?"""
+        """Is it the one to do what is done once for all, however busy it is? That is little, and
+        if it never came to it, what it has to keep would grow."""
         replica = self._server.driver.replica
         if replica.leader() != replica.index or replica.waits_for() is not None:
             return False
-        return self.refusal(False, False) is None
+        refusal = self.refusal(False, False)
+        return refusal is None or refusal[0] == "busy"
 
     def _keeps_waiting(self) -> bool:
         """Not for one that is stopped, or carries out one long operation: those who waited for that

@@ -13,6 +13,8 @@ Rules it keeps:
 - Marks are strong: a majority has a mark before it counts, and a replica stamps later than all that
   it has. So a call that is stamped before a mark was asked for before it, at whatever time the
   clocks were. Only where a replica was cut off meanwhile, the time that it was is missing.
+- Who leads makes marks and has calls forgotten also while it has too much to do for its clients:
+  a mark in each part of the time, and a few calls at a time, with a pause in between.
 """
 
 from collections.abc import Iterable

@@ -36,6 +36,8 @@ UNTOLD_S: Final = 0.05
 """Between two looks whether all answers have left."""
 LOOKS: Final = 4
 """Whether it is time for the next mark, in the time between two."""
+PAUSE_S: Final = 0.02
+"""Before more calls are forgotten: there may be much else to do."""
 
 Call: TypeAlias = Callable[[Operation, bool], Awaitable[Any]]
 """An operation of Creek's own, strong or weak; the first answer, or nothing."""
@@ -79,6 +81,7 @@ async def forget_old_calls(
         while before_us is not None and rest is not None and leads():
             _, *more = await call(forget_calls(before_us, *rest), False) or (0,)
             rest = tuple(more) or None
+            await asyncio.sleep(PAUSE_S)
 
 
 async def give_up_untold(ids: list[Dot], desk: Desk, journal: Journal) -> None:

@@ -18,6 +18,7 @@ Nothing here looks into a request, or knows what delivering one means.
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from creek.protocol.dots import Dot, Dots, DotSet, intersection
 from creek.protocol.effects import Send
@@ -30,6 +31,14 @@ from creek.protocol.settings import Settings
 NEVER_CAST = "an identifier that was never cast"
 AHEAD_MAX = 16
 """Times `pull_limit`: what is cast and further ahead of what was delivered is not kept."""
+
+
+class Growth(NamedTuple):
+    tick: int
+    """When it was last said to have grown."""
+    received: int
+    pace: int
+    """How many came in a tick since it was said before."""
 
 
 class Gossip:
@@ -69,10 +78,9 @@ class Gossip:
         self._rounds = 0
         self._may_pull = settings.pull_limit
         """How many more, until the next tick."""
-        self._heard = 0
-        """How many were cast to us since the last tick."""
-        self._grown: dict[int, int] = {}
-        """How many each peer received in a tick, by its last two summaries."""
+        self._ticks = 0
+        self._growth: dict[int, Growth] = {}
+        """Of what each peer has received."""
         self._have_more: dict[int, None] = {}
         """Peers that have what may not be pulled yet: who stands first has waited longest."""
 
@@ -83,7 +91,7 @@ class Gossip:
             self._keep_again(requests)
         self._settings = settings
         self._peers = settings.peers(self._index)
-        for known in (self._known, self._asked, self._asked_before, self._grown):
+        for known in (self._known, self._asked, self._asked_before, self._growth):
             for gone in [each for each in known if each not in self._peers]:
                 del known[gone]
         self._have_more.clear()
@@ -98,6 +106,7 @@ class Gossip:
             self._outbox.sends.append(Send(self._peers, Cast((request,))))
 
     def tick(self, ticks: int) -> None:
+        self._ticks = ticks
         if ticks % max(self._settings.retry_ticks, self._settings.summary_ticks) == 0:
             self._next_round()
         self._go_on_pulling()
@@ -113,16 +122,15 @@ class Gossip:
             replica, event = request.id
             if event - self.delivered.contiguous(replica) > ahead_max:
                 self._probes.hit(Probe.REQUEST_TOO_FAR)
-                self._heard += 1
-            elif self._receive(request):
-                self._heard += 1
+            else:
+                self._receive(request)
 
     def on_summary(self, message: Summary, sender: int) -> None:
-        before = self._known.get(sender)
-        if before is not None:
-            grown = message.received.count() - before.count()
-            if grown > 0:  # or it says the same again, or comes late
-                self._grown[sender] = grown // self._settings.summary_ticks
+        count = message.received.count()
+        last = self._growth.setdefault(sender, Growth(self._ticks, count, 0))
+        ticks, grown = self._ticks - last.tick, count - last.received
+        if ticks > 0 and grown > 0:  # or it says the same again, or comes late
+            self._growth[sender] = Growth(self._ticks, count, grown // ticks)
         self._known[sender] = message.received
         self._pull(sender)
 
@@ -276,12 +284,10 @@ class Gossip:
         return True
 
     def _go_on_pulling(self) -> None:
-        """As long as much is missing, what is cast is not delivered: so much can be pulled instead,
-        and half as much again. Who was away for a while is in step again after twice as long. Where
-        not all is cast to us, others tell how much there is."""
-        cast = max((self._heard, *self._grown.values()))
-        self._may_pull = max(1, self._settings.pull_limit // 2, cast + cast // 2)
-        self._heard = 0
+        """As many as somebody receives in a tick, and half as many again: who was away for a while
+        is in step again after twice as long, whether or not all is cast to it meanwhile."""
+        pace = max([each.pace for each in self._growth.values()], default=0)
+        self._may_pull = max(1, self._settings.pull_limit // 2, pace + pace // 2)
         for peer in tuple(self._have_more):
             if not self._may_pull:
                 break

@@ -179,17 +179,58 @@ def test_who_have_more_are_asked_in_turn() -> None:
     assert asked == [(1, Dots({1: (5, 7)})), (2, Dots({1: (7, 9)})), (1, Dots({1: (9, 11)}))]
 
 
-def test_half_as_many_again_are_pulled_as_are_cast_meanwhile() -> None:
-    world = World(pull_limit=8, retry_ticks=8, summary_ticks=8)
+def test_half_as_many_again_are_pulled_as_others_receive_meanwhile() -> None:
+    world = World(pull_limit=8, retry_ticks=100, summary_ticks=100)
     world.gossip.on_summary(Summary(Dots({1: (1, 100)})), 1)
     assert [len(wanted) for _, wanted in pulls(world)] == [8]
-    world.cast(*(request(2, event) for event in range(1, 8)))
-    world.gossip.on_summary(Summary(Dots({1: (1, 100)})), 2)
     world.gossip.tick(1)
-    asked = pulls(world)
-    assert [(peer, len(wanted)) for peer, wanted in asked] == [(1, 8), (2, 2)]
+    assert [len(wanted) for _, wanted in pulls(world)] == [4], "nobody knows how many come"
     world.gossip.tick(2)
-    assert [len(wanted) for _, wanted in pulls(world)] == [4]
+    world.gossip.on_summary(Summary(Dots({1: (1, 120)})), 1)
+    pulls(world)
+    for tick in (3, 4):
+        world.gossip.tick(tick)
+        asked = pulls(world)
+        for _, wanted in asked:  # each answer is followed by the next, as long as it may pull
+            world.gossip.on_pulled(Pulled(tuple(request(*id) for id in wanted)), 1)
+        asked += pulls(world)
+        assert sum(len(wanted) for _, wanted in asked) == 15
+
+
+@pytest.mark.parametrize("summaries", [1, 2, 4])
+@pytest.mark.parametrize("ticks", [1, 3])
+def test_the_pace_is_that_of_ones_own_ticks_however_fast_those_of_others_are(
+    summaries: int, ticks: int
+) -> None:
+    """One who is busy has fewer of them, and summaries get lost; what was received meanwhile is the
+    same."""
+    world = World(pull_limit=8, retry_ticks=1000, summary_ticks=1000)
+    told, tick = 1, 0
+    for _ in range(4):
+        for each in range(1, summaries + 1):
+            world.gossip.on_summary(Summary(Dots({1: (1, told + each * 24)})), 2)
+        told += 24 * summaries
+        for _ in range(ticks):
+            tick += 1
+            world.gossip.tick(tick)
+    assert world.gossip._growth[2].pace == 24 * summaries // ticks
+
+
+def test_who_was_cut_off_for_long_does_not_pull_all_of_it_at_once() -> None:
+    world = World(pull_limit=8, retry_ticks=1000, summary_ticks=4)
+    world.gossip.on_summary(Summary(Dots({1: (1, 2)})), 1)
+    for tick in range(1, 101):
+        world.gossip.tick(tick)
+    pulls(world)
+    world.gossip.on_summary(Summary(Dots({1: (1, 1001)})), 1)  # some ten in each of these ticks
+    pulls(world)
+    world.gossip.tick(101)
+    pulled = 0
+    while asked := pulls(world):
+        for _, wanted in asked:
+            pulled += len(wanted)
+            world.gossip.on_pulled(Pulled(tuple(request(*id) for id in wanted)), 1)
+    assert pulled == 9 + 4
 
 
 def test_who_hears_of_requests_from_a_third_alone_keeps_up_with_them() -> None:

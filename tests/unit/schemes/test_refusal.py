@@ -154,7 +154,7 @@ SOFT = (
     "._broadcasts.cab._omega._heard_at",
     "._broadcasts.cab._omega._calm",
     "._broadcasts.gossip._known",
-    "._broadcasts.gossip._grown",
+    "._broadcasts.gossip._growth",
     "._broadcasts.gossip._asked",
     "._broadcasts._snapshots",
 )

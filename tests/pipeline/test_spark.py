@@ -1,6 +1,5 @@
 """A session for people: Java is found, and what goes wrong is one line."""
 
-import os
 import re
 import stat
 import subprocess
@@ -138,11 +137,12 @@ def test_an_address_that_is_none_is_told(master: str) -> None:
         pass
 
 
-def test_a_session_says_nothing_of_its_own() -> None:
+def test_a_session_says_nothing_of_its_own_even_after_one_that_was_interrupted() -> None:
+    """Whose interruption ends as one, whatever Py4J makes of it."""
     ran = subprocess.run(
-        [sys.executable, "-c", QUIET], capture_output=True, text=True, check=True, env=os.environ
+        [sys.executable, "-c", INTERRUPTED + QUIET], capture_output=True, text=True, check=False
     )
-    assert (ran.stdout, ran.stderr) == ("3 [1]\n", "")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "interrupted True\n3 [1]\n", "")
 
 
 def test_why_spark_cannot_start_is_one_line() -> None:
@@ -162,13 +162,6 @@ def test_that_spark_ended_is_one_line_and_its_log_is_kept() -> None:
     told = re.match(r"Spark was ended by SIGKILL .* Its log is (\S+)\. What is done", ran.stdout)
     assert told is not None
     Path(told[1]).unlink()
-
-
-def test_an_interruption_ends_as_one_whatever_py4j_makes_of_it() -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=False
-    )
-    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "interrupted True\n", "")
 
 
 def test_the_heap_is_a_share_of_the_memory_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,6 +54,7 @@ MODULES: Final = (
     "execution/readership",
     "execution/scheduler",
     "execution/snapshots",
+    "execution/sorted_keys",
     "execution/transaction",
     "execution/undo",
     "execution/versions",

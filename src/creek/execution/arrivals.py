@@ -10,30 +10,37 @@ from typing import Any
 
 from creek.execution.base import Base
 from creek.execution.digest import StateDigest
+from creek.execution.sorted_keys import SortedKeys
 from creek.execution.transaction import ABSENT
 from creek.protocol.values import Key
 
 
 class Arrivals:
-    """`base` is what lies below them. `digested`: is a digest of them asked for?"""
+    """`base` is what lies below them. `digested`: is a digest of them asked for? `ordered`: will
+    somebody ask for them in order?"""
 
-    __slots__ = ("_base", "_count", "digest", "held", "keys")
+    __slots__ = ("_base", "_count", "digest", "held", "in_order", "keys")
 
-    def __init__(self, base: Base, digested: bool) -> None:
+    def __init__(self, base: Base, digested: bool, ordered: bool = False) -> None:
         self._base = base
         self._count = 0
         self.held: dict[Key, Any] = {}
         """By register; `ABSENT` where one of the base was deleted."""
         self.keys: list[Key] = []
+        self.in_order = SortedKeys() if ordered else None
         self.digest = StateDigest() if digested else None
 
     def add(self, held: Sequence[tuple[Key, Any]], deleted: Sequence[Key]) -> None:
         self._count += len(held) + len(deleted)
+        before = len(self.keys)
         self.held.update(held)
         self.keys += [key for key, _ in held]
         if deleted:
             self.held.update(dict.fromkeys(deleted, ABSENT))
             self.keys += deleted
+        if self.in_order is not None:
+            for key in self.keys[before:]:
+                self.in_order.add(key)
         digest, base = self.digest, self._base
         if digest is not None:
             for key, value in held:
@@ -45,9 +52,9 @@ class Arrivals:
         """Was no register taken in twice?"""
         return len(self.held) == self._count
 
-    def leave(self, held: dict[Key, Any], keys: list[Key]) -> None:
+    def leave(self, held: dict[Key, Any], keys: list[Key], in_order: SortedKeys | None) -> None:
         """These were taken over from here, and replaced those."""
-        self.held, self.keys = held, keys
+        self.held, self.keys, self.in_order = held, keys, in_order
         self._count = len(held)
 
     def give_up(self, most: int) -> bool:
@@ -56,4 +63,6 @@ class Arrivals:
         del keys[max(0, len(keys) - most) :]
         for _ in range(min(most, len(held))):
             held.popitem()
-        return bool(held or keys)
+        if self.in_order is not None and not self.in_order.give_up(most):
+            self.in_order = None
+        return bool(held or keys or self.in_order is not None)

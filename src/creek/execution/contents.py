@@ -13,15 +13,14 @@ This module does not know who has read what, and decides nothing.
 from collections.abc import Iterator
 from typing import Any, Final
 
-from sortedcontainers import SortedKeyList
-
 from creek.execution.arrivals import Arrivals
 from creek.execution.base import Base, merged
 from creek.execution.chains import INITIAL, Chain, is_addable, settled_part
 from creek.execution.digest import StateDigest
 from creek.execution.entries import TAIL, Position, Read, Version
 from creek.execution.images import Keys, SettledImage
-from creek.execution.keys import Place, place
+from creek.execution.keys import Place
+from creek.execution.sorted_keys import SortedKeys
 from creek.execution.transaction import ABSENT
 from creek.protocol.values import Key
 
@@ -40,7 +39,6 @@ class Contents:
         "_images",
         "_in_order",
         "_keys",
-        "_new_keys",
         "base",
         "changes",
         "held",
@@ -61,10 +59,8 @@ class Contents:
         self._keys = Keys([]) if images else None
         self._images: list[SettledImage] = []
         """Those that may not be over."""
-        self._in_order: SortedKeyList[Key, Place] | None = None
-        """The registers, once somebody has asked for them in order."""
-        self._new_keys: dict[Key, None] = {}
-        """Those of them that came since: many are sorted in at once."""
+        self._in_order = SortedKeys() if images else None
+        """The registers; unless it is allowed to take long when somebody first asks for them."""
 
     # --- reading ---------------------------------------------------------------------------------
 
@@ -105,7 +101,7 @@ class Contents:
 
     def known_keys(self, start: Place, stop: Place, reverse: bool) -> Iterator[Key]:
         """Every key that holds, or ever held, something in this range."""
-        written = self._written().irange_key(start, stop, inclusive=(True, False), reverse=reverse)
+        written = self._written().between(start, stop, reverse)
         return merged(written, self.base.keys(start, stop, reverse), reverse)
 
     def is_addable(self, key: Key) -> bool:
@@ -149,7 +145,7 @@ class Contents:
         if self._keys is not None:
             self._keys.add(key)
         if self._in_order is not None:
-            self._new_keys[key] = None
+            self._in_order.add(key)
 
     def chain(self, key: Key) -> Chain:
         """The versions that are not settled, as a chain, also where there is only one."""
@@ -197,28 +193,25 @@ class Contents:
             del self.held[key]
             if self._keys is not None:
                 self._keys.drop(key)
-            if key in self._new_keys:
-                del self._new_keys[key]
-            elif self._in_order is not None:
-                self._in_order.discard(key)
+            if self._in_order is not None:
+                self._in_order.remove(key)
 
     def load(self, arrived: Arrivals) -> None:
         """Start anew from what has arrived; what was here before is left there, unless an image of
         it is still gone through."""
         self.note_upheaval()
-        held, keys = self.held, self._keys
-        self.held = arrived.held
+        held, keys, in_order = self.held, self._keys, self._in_order
+        self.held, self._in_order = arrived.held, arrived.in_order
         if keys is not None:
             self._keys = Keys(arrived.keys)
         if self._digest is not None:
             assert arrived.digest is not None
             self._digest.value = arrived.digest.value
         if all(each.is_over for each in self._images):
-            arrived.leave(held, [] if keys is None else keys.listed)
+            arrived.leave(held, [] if keys is None else keys.listed, in_order)
         else:
-            arrived.leave({}, [])
+            arrived.leave({}, [], in_order)
         self._images = []
-        self._in_order, self._new_keys = None, {}
 
     # --- as a whole ------------------------------------------------------------------------------
 
@@ -251,12 +244,9 @@ class Contents:
         self._images.append(image)
         return image
 
-    def _written(self) -> SortedKeyList[Key, Place]:
+    def _written(self) -> SortedKeys:
         if self._in_order is None:
-            self._in_order = SortedKeyList(self.held, key=place)
-        elif self._new_keys:
-            self._in_order.update(self._new_keys)
-            self._new_keys = {}
+            self._in_order = SortedKeys(self.held)
         return self._in_order
 
     def _keep(self, key: Key, old: Any) -> None:

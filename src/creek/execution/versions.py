@@ -60,7 +60,8 @@ class VersionStore:
         fresh_max: int = FRESH_MAX,
         images: bool = False,
     ) -> None:
-        """`digest` is kept up with what is settled. `images`: can they be taken?"""
+        """`digest` is kept up with what is settled. `images`: can they be taken, and
+        are keys in order before somebody asks?"""
         self._contents = Contents(base or Nothing(), digest, images)
         self._readership = Readership(fresh_max)
         self._adders: dict[Key, dict[Entry, None]] = {}

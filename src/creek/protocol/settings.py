@@ -77,7 +77,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Settled requests between two digests of the state, for replicas to compare; 0: none. There
     are others in between, with each instance, and in schemes without a version store none."""
     drafts: int = 0
-    """1: leave it to the driver to go through the registers of images and snapshots, in time."""
+    """1: leave it to the driver to go through the registers of images and snapshots, in time; and
+    have their keys in order before somebody asks. So no step takes long for there are many."""
     record_orders: int = 0
     """1: tell with each tentative answer which serialization it was computed on. Costs a walk over
     everything that is not settled: for tests."""

@@ -160,7 +160,8 @@ class VersionedReplica(OrderingReplica):
         return self._store.register_count()
 
     def intake(self) -> Arrivals:
-        return Arrivals(self._datatype.base, digested=self._state_digest is not None)
+        digested, ordered = self._state_digest is not None, bool(self._settings.drafts)
+        return Arrivals(self._datatype.base, digested, ordered)
 
     def _load(self, arrived: Arrivals) -> None:
         self._store.load(arrived)

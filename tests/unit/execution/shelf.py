@@ -23,7 +23,7 @@ END = (10**9,)
 
 def arrived(*registers: tuple[Key, Any]) -> Arrivals:
     """Above no base."""
-    arrivals = Arrivals(Nothing(), digested=False)
+    arrivals = Arrivals(Nothing(), digested=False, ordered=True)
     arrivals.add(registers, ())
     return arrivals
 

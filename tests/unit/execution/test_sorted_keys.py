@@ -1,0 +1,141 @@
+"""Keys in order, sorted as far as somebody looks."""
+
+from collections.abc import Callable, Iterator
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from creek.datatypes.kv import KV
+from creek.execution.arrivals import Arrivals
+from creek.execution.base import Nothing
+from creek.execution.entries import TAIL
+from creek.execution.keys import FIRST_PLACE, LAST_PLACE, Place, place, prefix_range
+from creek.execution.sorted_keys import GROUP_MAX, SortedKeys
+from creek.execution.versions import VersionStore
+from creek.protocol.dots import Dots
+from creek.protocol.messages import Checkpoint
+from creek.protocol.settings import Settings
+from creek.protocol.values import Key
+from creek.schemes.creek import CreekReplica
+
+EVERYTHING = (FIRST_PLACE, LAST_PLACE)
+KEYS: st.SearchStrategy[Key] = st.one_of(
+    st.integers(0, 400),
+    st.integers(0, 400).map(str),
+    st.tuples(st.sampled_from(("a", "b", 1)), st.integers(0, 400)),
+)
+
+
+@given(
+    first=st.lists(KEYS, max_size=300, unique=True),
+    changes=st.lists(st.tuples(st.sampled_from(("toggle", "look")), KEYS, KEYS), max_size=300),
+)
+def test_they_are_those_that_are_there_in_order(
+    first: list[Key], changes: list[tuple[str, Key, Key]]
+) -> None:
+    ours, there = SortedKeys(first), set(first)
+    for what, key, other in changes:
+        if what == "look":
+            start, stop = place(key), place(other)
+            expected = sorted((key for key in there if start <= place(key) < stop), key=place)
+            assert list(ours.between(start, stop, False)) == expected
+            assert list(ours.between(start, stop, True)) == expected[::-1]
+        elif key in there:
+            ours.remove(key)
+            there.remove(key)
+        else:
+            ours.add(key)
+            there.add(key)
+    assert list(ours) == sorted(there, key=place)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_many_come_and_go(seed: int) -> None:
+    random, ours = Random(seed), SortedKeys()
+    keys = list(range(20 * GROUP_MAX))
+    random.shuffle(keys)
+    for key in keys:
+        ours.add(key)
+    assert list(ours.between(*EVERYTHING, True)) == sorted(keys, reverse=True)
+    random.shuffle(keys)
+    kept = keys[:GROUP_MAX]
+    for key in keys[GROUP_MAX:]:
+        ours.remove(key)
+    assert list(ours) == sorted(kept)
+    for key in kept:
+        ours.remove(key)
+    assert list(ours) == []
+    assert len(ours._groups) == 1, "what is empty is not kept"
+
+
+class Counted(str):
+    """One that counts how often it is compared."""
+
+    __slots__ = ()
+    comparisons = 0
+
+    def __lt__(self, other: str) -> bool:
+        Counted.comparisons += 1
+        return str(self) < str(other)
+
+
+def shuffled(count: int) -> list[Counted]:
+    keys = [Counted(f"{each:06}") for each in range(count)]
+    Random(count).shuffle(keys)
+    return keys
+
+
+def comparisons_of_a_look(look: Callable[[Place, Place, bool], Iterator[Key]]) -> int:
+    before = Counted.comparisons
+    found = list(look(*prefix_range("00321"), False))
+    assert found == [f"00321{each}" for each in range(10)]
+    return Counted.comparisons - before
+
+
+FEW = 3 * GROUP_MAX * GROUP_MAX.bit_length()
+"""To sort the groups around a few keys, whatever their order was."""
+
+
+def test_who_looks_at_a_few_of_many_has_a_few_sorted() -> None:
+    ours = SortedKeys()
+    for key in shuffled(20_000):
+        ours.add(key)
+    assert comparisons_of_a_look(ours.between) < FEW
+
+
+def test_the_first_look_at_a_state_that_has_arrived_sorts_a_few() -> None:
+    keys = shuffled(20_000)
+    arrivals = Arrivals(Nothing(), digested=False, ordered=True)
+    most = 0
+    for at in range(0, len(keys), 100):
+        before = Counted.comparisons
+        arrivals.add([(key, 1) for key in keys[at : at + 100]], ())
+        most = max(most, Counted.comparisons - before)
+    assert most < 100 * FEW // 10, "nor does a part of it sort many"
+    store = VersionStore(images=True)
+    store.load(arrivals)
+    assert comparisons_of_a_look(store.snapshot(TAIL).keys) < FEW
+
+
+@pytest.mark.parametrize("in_turns", [False, True])
+def test_a_replica_whose_turns_are_short_begins_with_its_keys_in_order(in_turns: bool) -> None:
+    settings = Settings(members=(0,), drafts=int(in_turns))
+    replica = CreekReplica(0, settings, KV)
+    state = tuple((key, 1) for key in shuffled(20_000))
+    replica.install(Checkpoint(1, 0, Dots(), 1, state, ()))
+    look = replica._store.snapshot(TAIL).keys
+    assert (comparisons_of_a_look(look) < FEW) is in_turns
+    assert comparisons_of_a_look(look) < FEW
+
+
+def test_what_is_not_wanted_is_given_up_a_few_at_a_time() -> None:
+    arrivals = Arrivals(Nothing(), digested=False, ordered=True)
+    arrivals.add([(key, 1) for key in range(1000)], ())
+    turns = 1
+    while arrivals.give_up(100):
+        turns += 1
+    assert turns >= 10
+    assert not arrivals.held
+    assert arrivals.in_order is None

@@ -84,6 +84,12 @@ def reader(browser: Browser, report: Path) -> Iterator[Reader]:
     yield from opened(browser, report, 1280, 900, "light")
 
 
+@pytest.fixture(scope="module")
+def onlooker(browser: Browser, report: Path) -> Iterator[Reader]:
+    """One who touches nothing, and so can be shared."""
+    yield from opened(browser, report, 1280, 900, "light")
+
+
 @pytest.fixture
 def phone(browser: Browser, report: Path) -> Iterator[Reader]:
     yield from opened(browser, report, 390, 844, "light")
@@ -107,11 +113,11 @@ def settle(reader: Reader) -> None:
 
 
 @pytest.mark.parametrize("key", FIGURES)
-def test_every_figure_has_a_line_and_points_of_each_system(reader: Reader, key: str) -> None:
-    lines = reader.marks(key, ".mark-line.role-mark path")
-    points = reader.marks(key, POINTS)
+def test_every_figure_has_a_line_and_points_of_each_system(onlooker: Reader, key: str) -> None:
+    lines = onlooker.marks(key, ".mark-line.role-mark path")
+    points = onlooker.marks(key, POINTS)
 
-    shown = reader.page.locator(f"#{key} .line[aria-pressed=true]").count()
+    shown = onlooker.page.locator(f"#{key} .line[aria-pressed=true]").count()
     assert len(lines) >= shown
     assert len(points) >= shown * len(LOADS)
     assert all(line["width"] > 50 for line in lines)
@@ -121,15 +127,15 @@ def test_every_figure_has_a_line_and_points_of_each_system(reader: Reader, key: 
     assert max(spread) - min(spread) > 600
 
 
-def test_small_charts_and_timelines_are_drawn(reader: Reader) -> None:
-    keys: list[str] = reader.page.eval_on_selector_all(
+def test_small_charts_and_timelines_are_drawn(onlooker: Reader) -> None:
+    keys: list[str] = onlooker.page.eval_on_selector_all(
         ".chart", "places => places.map(place => place.dataset.chart)"
     )
 
     assert len([key for key in keys if key.startswith("warehouses-")]) == 4
     assert len([key for key in keys if key.startswith("timeline-")]) == 2
     for key in set(keys) - set(FIGURES):
-        assert any(line["width"] > 40 for line in reader.marks(key, ".mark-line.role-mark path"))
+        assert any(line["width"] > 40 for line in onlooker.marks(key, ".mark-line.role-mark path"))
 
 
 def test_pointing_at_a_mark_tells_its_value_and_interval(reader: Reader) -> None:
@@ -283,14 +289,14 @@ def test_runs_can_be_filtered(reader: Reader) -> None:
     assert page.locator("#filtered").inner_text() == f"{rows.count()} left"
 
 
-def test_hostile_text_runs_nothing(reader: Reader) -> None:
-    assert reader.page.title() == "Creek, measured"
-    assert reader.page.locator("img").count() == 0
-    assert reader.page.get_by_text(HOSTILE).count() > 0
+def test_hostile_text_runs_nothing(onlooker: Reader) -> None:
+    assert onlooker.page.title() == "Creek, measured"
+    assert onlooker.page.locator("img").count() == 0
+    assert onlooker.page.get_by_text(HOSTILE).count() > 0
 
 
-def test_everything_that_can_be_pressed_has_a_name(reader: Reader) -> None:
-    nameless = reader.page.eval_on_selector_all(
+def test_everything_that_can_be_pressed_has_a_name(onlooker: Reader) -> None:
+    nameless = onlooker.page.eval_on_selector_all(
         "button, a, input, summary",
         """elements => elements.filter(element => {
             const label = element.getAttribute("aria-label") || element.textContent
@@ -300,5 +306,5 @@ def test_everything_that_can_be_pressed_has_a_name(reader: Reader) -> None:
     )
 
     assert nameless == 0
-    described = reader.page.locator(".chart[role=graphics-document][aria-label]")
-    assert described.count() == reader.page.locator(".chart").count()
+    described = onlooker.page.locator(".chart[role=graphics-document][aria-label]")
+    assert described.count() == onlooker.page.locator(".chart").count()

@@ -33,7 +33,7 @@ def test_a_seed_always_gives_the_same_finding() -> None:
 
 
 def test_jobs_change_neither_the_findings_nor_their_order() -> None:
-    seeds = range(40, 52)
+    seeds = range(40, 46)
 
     assert list(campaign(seeds, jobs=2)) == list(campaign(seeds, jobs=1))
 

@@ -5,6 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from creek.cli import main
+
 README = (Path(__file__).parents[2] / "README.md").read_text()
 MAKEFILE = (Path(__file__).parents[2] / "Makefile").read_text()
 
@@ -34,13 +38,7 @@ def test_every_make_target_it_names_exists() -> None:
         assert re.search(rf"^{target}:", MAKEFILE, re.MULTILINE), target
 
 
-def test_every_command_it_names_has_a_help_page() -> None:
+def test_every_command_it_names_has_a_help_page(capsys: pytest.CaptureFixture[str]) -> None:
     for command in set(re.findall(r"`creek ([a-z-]+)", README)):
-        shown = subprocess.run(
-            [sys.executable, "-m", "creek", command, "--help"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert shown.returncode == 0, command
-        assert "Example" in shown.stdout
+        assert main([command, "--help"]) == 0, command
+        assert "Example" in capsys.readouterr().out

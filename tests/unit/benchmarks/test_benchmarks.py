@@ -186,4 +186,4 @@ def test_an_unknown_name_is_the_callers_mistake() -> None:
 
 
 def test_the_command_measures_what_it_is_asked_for() -> None:
-    assert len(command.measure(("dots",), TINY)) == BENCHMARKS["dots"].results
+    assert len(command.measure(("journal",), TINY)) == BENCHMARKS["journal"].results

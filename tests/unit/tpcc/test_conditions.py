@@ -20,7 +20,7 @@ def used(layout: str, warehouses: int) -> dict[Key, object]:
     return dict(terminal.state.overrides)
 
 
-def opened(layout: str, warehouses: int = 2) -> Terminal:
+def opened(layout: str, warehouses: int = 1) -> Terminal:
     terminal = Terminal(layout, warehouses)
     for key, value in used(layout, warehouses).items():
         terminal.state.write(key, value)
@@ -45,13 +45,15 @@ def test_all_conditions_hold_in_the_beginning() -> None:
     assert found(Terminal("rows", warehouses=1), only_touched=False) == []
 
 
-def test_all_conditions_hold_after_transactions(terminal: Terminal) -> None:
+@pytest.mark.parametrize("layout", ["rows", "fine"])
+def test_all_conditions_hold_after_transactions(layout: str) -> None:
+    terminal = opened(layout, warehouses=2)
     assert len(terminal.state.overrides) > 3000
     assert found(terminal) == []
 
 
 def test_looking_at_everything_finds_the_same() -> None:
-    terminal = opened("fine", warehouses=1)
+    terminal = opened("fine")
     terminal.set("o_ol_cnt", 1, "orders", 1, 4, 3001)
     terminal.set("c_balance", 7, "customer", 1, 2, 9)
     terminal.set("h_amount", 7, "history", 1, 3, 9, 1)

@@ -15,6 +15,8 @@ SEEDS ?= 2000
 unexport PYTHONPATH
 unexport PYTHONHOME
 unexport VIRTUAL_ENV
+# What is compiled is kept: tests start hundreds of processes.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -144,4 +146,4 @@ $(RIVALS): $(INSTALLED)
 clean: ## Remove everything that make created, .venv included; runs/ is kept
 	rm -rf $(VENV) build dist src/*.egg-info
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find benchmarks src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

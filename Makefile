@@ -74,6 +74,7 @@ OF_SOURCE := tests/unit/schemes/test_determinism.py tests/unit/schemes/test_refu
     tests/unit/cluster/test_journal.py tests/unit/cluster/test_metrics.py
 # Tests that put something of their own in the place of what is compiled.
 REPLACING := \
+    tests/unit/cluster/test_journal_begun.py::test_it_is_given_up_when_it_fails_for_a_reason_of_its_own \
     tests/cluster/test_backup.py::test_a_copy_that_is_never_begun_holds_on_to_nothing \
     tests/cluster/test_backup.py::test_who_asks_for_more_than_it_reads_is_left_alone \
     tests/cluster/test_bad_input.py::test_calls_that_wait_for_others_are_bounded_in_number \

@@ -125,19 +125,22 @@ class Journal:
             raise StorageFault(f"cannot use {self._directory}: {error.strerror}") from error
         try:
             records = self._resume()
+            if self._loop is not None:
+                self._start(self._loop)
         except BaseException:
             self._writer.close()
+            self._calls.detach()
             self._folder.close()
             raise
-        if self._loop is not None:
-            self._calls.attach(self._loop)
-            self._worker = threading.Thread(target=self._work, name="journal", daemon=True)
-            self._worker.start()
-            self._image_thread = threading.Thread(
-                target=self._work_on_images, name="images", daemon=True
-            )
-            self._image_thread.start()
         return records
+
+    def _start(self, loop: AbstractEventLoop) -> None:
+        worker = threading.Thread(target=self._work, name="journal", daemon=True)
+        images = threading.Thread(target=self._work_on_images, name="images", daemon=True)
+        worker.start()
+        images.start()
+        self._worker, self._image_thread = worker, images
+        self._calls.attach(loop)
 
     def close(self) -> None:
         """Write what is waiting, unless the disk has failed, and give the folder free."""
@@ -154,8 +157,8 @@ class Journal:
             self._worker.join()
         if self.durable < self.end:
             self._log(f"{self.end - self.durable} records were never written: {self.failed}")
-        self._writer.close()
         self._calls.detach()
+        self._writer.close()
         self._folder.close()
 
     # --- appending ----------------------------------------------------------------------------
@@ -246,15 +249,23 @@ class Journal:
         """Have the first group written."""
         self._writing, self._sealed, self._again = True, True, False
         group = self._waiting[0]
-        if (
-            self._worker is None
-            or not group.is_plain
-            or not self._writer.begin(group.first, group.payloads, group.size, self._written)
-        ):
+        if not self._is_begun(group):
             self._to_do.put(group)
+
+    def _is_begun(self, group: Group) -> bool:
+        """By the system. If not, for whatever reason, the thread finds out what is the matter."""
+        if self._worker is None or not group.is_plain:
+            return False
+        try:
+            return self._writer.begin(group.first, group.payloads, group.size, self._written)
+        except Exception:  # noqa: BLE001 - it comes again where it is told
+            self._log(traceback.format_exc())
+            return False
 
     def _written(self, durable: bool) -> None:
         """What the system did with the first group. If it could not, the thread tries."""
+        if self.broken:
+            return
         if durable:
             self._finish(Done())
         else:

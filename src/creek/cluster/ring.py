@@ -22,7 +22,7 @@ from typing import Any, Final
 _SETUP: Final = 425
 _ENTER: Final = 426
 _REGISTER: Final = 427
-"""The numbers of these calls are the same on all kinds of machines, but for Alpha."""
+"""The numbers of these calls, the same on most kinds of machines; on others there are none."""
 _REGISTER_EVENTFD: Final = 4
 _GETEVENTS: Final = 1
 _WRITE: Final = 23
@@ -85,7 +85,8 @@ class Ring:
 
     def write(self, file: int, data: bytes, offset: int, written: Callable[[int], None]) -> None:
         """Begin to write, when nothing else is being written; `written` is called with how many
-        bytes are on disk, or the negative number of an error. Raises OSError if it cannot begin."""
+        bytes are on disk, or the negative number of an error. Until then the file stays open: Linux
+        looks it up by its number when it gets to it. Raises OSError if it cannot begin."""
         shared, asked, count = self._shared, self._asked, self._count
         assert shared is not None
         assert asked is not None
@@ -95,13 +96,14 @@ class Ring:
         how = (_WRITE, _ASYNC, 0, file, offset, address, len(data), os.RWF_DSYNC, 0)
         _SQE.pack_into(asked, place, *how)
         _NUMBER.pack_into(shared, self._tail_at, (count + 1) % _MODULO)
+        self._data, self._written = data, written
         try:
             if self._call(_ENTER, self._file, 1, 0, 0, None, 0) != 1:
                 raise BlockingIOError(errno.EAGAIN, "it was not taken")
         except OSError:
             _NUMBER.pack_into(shared, self._tail_at, count % _MODULO)
+            self._data, self._written = b"", None
             raise
-        self._data, self._written = data, written
 
     def wait(self) -> None:
         """Until what was begun is done."""
@@ -112,7 +114,7 @@ class Ring:
 
     def close(self) -> None:
         self.wait()
-        if not self._loop.is_closed():
+        if self._event >= 0 and not self._loop.is_closed():
             self._loop.remove_reader(self._event)
         self._release()
 
@@ -152,6 +154,7 @@ class Ring:
         for file in (self._event, self._file):
             if file >= 0:
                 os.close(file)
+        self._event = self._file = -1
 
 
 def open_ring(loop: AbstractEventLoop) -> Ring | None:
@@ -159,5 +162,5 @@ def open_ring(loop: AbstractEventLoop) -> Ring | None:
         return None
     try:
         return Ring(loop)
-    except (OSError, NotImplementedError):
+    except (OSError, RuntimeError):  # a loop that cannot, or is closed
         return None

@@ -128,7 +128,7 @@ class Server:
             self.expires = valid_until(config.security)
         executor, called = self._executing(Once(datatype))
         replica = registry.named(config.scheme)(config.replica, self._settings, called)
-        calls = TimedCalls(self.fsync, config.io_uring)
+        calls = TimedCalls(self.fsync, config.io_uring, self._log_journal)
         self.journal = Journal(
             Path(config.data),
             loop=asyncio.get_running_loop(),

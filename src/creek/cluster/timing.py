@@ -41,6 +41,8 @@ CALLS_MAX: Final = 100_000
 
 
 _CANNOT = (errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
+_OF_THE_DISK = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors that have nothing to do with who writes."""
 
 
 class Histogram:
@@ -111,10 +113,16 @@ class TimedCalls(Calls):
     can: so the thread that does it waits for the others of its process once, not twice. Or without
     a thread, where the system can do that and may (`ring`)."""
 
-    __slots__ = ("_at_once", "_begun", "_may_begin", "_ring", "_written", "fsync")
+    __slots__ = ("_at_once", "_begun", "_log", "_may_begin", "_ring", "_written", "fsync")
 
-    def __init__(self, fsync: Histogram, may_begin: bool = False) -> None:
+    def __init__(
+        self,
+        fsync: Histogram,
+        may_begin: bool = False,
+        log: Callable[[str], None] = lambda line: None,
+    ) -> None:
         self.fsync = fsync
+        self._log = log
         self._at_once = hasattr(os, "RWF_DSYNC")
         self._may_begin = may_begin
         self._ring: Ring | None = None
@@ -130,9 +138,9 @@ class TimedCalls(Calls):
             self._ring = open_ring(loop)
 
     def detach(self) -> None:
-        if self._ring is not None:
-            self._ring.close()
-            self._ring = None
+        ring, self._ring = self._ring, None
+        if ring is not None:
+            ring.close()
 
     def begin_through(
         self, file: int, data: bytes, offset: int, written: Callable[[int], None]
@@ -143,7 +151,8 @@ class TimedCalls(Calls):
         self._begun, self._written = time.perf_counter(), written
         try:
             ring.write(file, data, offset, self._done)
-        except OSError:
+        except OSError as error:
+            self._give_up(error.errno or 0)
             return False
         return True
 
@@ -158,9 +167,14 @@ class TimedCalls(Calls):
         written = self._written
         assert written is not None
         self.fsync.observe(time.perf_counter() - self._begun)
-        if -result in _CANNOT:
-            self.detach()
+        if result < 0 and -result not in _OF_THE_DISK:
+            self._give_up(-result)
         written(result)
+
+    def _give_up(self, error: int) -> None:
+        """Who cannot write once, for a reason of its own, would not each time."""
+        self._log(f"from now on a thread writes: io_uring fails with '{os.strerror(error)}'")
+        self.detach()
 
     def write_through(self, file: int, data: bytes | memoryview, offset: int) -> None:
         if not self._at_once:

@@ -94,7 +94,7 @@ def session(
                 spark = builder.getOrCreate()
         except Exception as error:  # noqa: BLE001 - whatever it is, a user gets one line
             raise UsageError(f"Spark cannot start on {master}: {_reason(error, chatter)}") from None
-        with _interruptible(before), _stopped_in_the_end(spark, chatter):
+        with _stopped_in_the_end(spark, chatter), _interruptible(before):
             if not is_local(master):
                 spark.sparkContext.addPyFile(str(_zipped(scratch)))
             yield spark
@@ -146,7 +146,8 @@ def _interruptible(before: "_HANDLER") -> Iterator[None]:
         if not interrupted:
             raise
     finally:
-        signal.signal(signal.SIGINT, before)
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
     if interrupted:
         raise KeyboardInterrupt
 

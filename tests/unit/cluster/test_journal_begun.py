@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from creek.cluster import timing
 from creek.cluster.calls import Calls
 from creek.cluster.journal import Journal
 from creek.cluster.timing import Histogram, TimedCalls
@@ -167,6 +168,89 @@ def test_who_flushes_waits_for_what_was_begun_and_for_the_thread_after_it(tmp_pa
 
     asyncio.run(run())
     assert found(tmp_path) == records(0, 3)
+
+
+def test_once_the_thread_broke_off_nothing_that_was_begun_becomes_durable(tmp_path: Path) -> None:
+    """As when it stumbles over old segments, after it has told that the new one is durable."""
+
+    class Stumbling(BegunCalls):
+        def unlink(self, path: Path) -> None:
+            raise ValueError("no path")
+
+    async def run() -> None:
+        calls = Stumbling()
+        told = Told(tmp_path, calls)
+        journal = told.journal
+        journal.append(records(0, 1))
+        await told.until_durable(1)
+        journal.append([image(1)])
+        journal.append(records(2, 1))
+        await told.until_failed()
+        failure = journal.failed
+        if calls.begun:  # before it was known
+            calls.end()
+        assert (journal.durable, journal.broken) == (2, True)
+        assert journal.failed is failure
+        journal.append(records(3, 1))
+        assert not calls.begun
+        journal.close()
+
+    asyncio.run(run())
+
+
+def test_what_cannot_even_be_begun_the_thread_writes(tmp_path: Path) -> None:
+    class Clumsy(BegunCalls):
+        def begin_through(self, *_: object) -> bool:
+            raise MemoryError
+
+    async def run() -> None:
+        told = Told(tmp_path, Clumsy())
+        for at in range(3):
+            told.journal.append(records(at, 1))
+            await told.until_durable(at + 1)
+        told.journal.close()
+
+    asyncio.run(run())
+    assert found(tmp_path) == records(0, 3)
+
+
+class FailingRing:
+    """In the place of Linux."""
+
+    is_writing = False
+
+    def __init__(self, result: int) -> None:
+        self._result = result
+        self.is_closed = False
+
+    def write(self, file: int, data: bytes, offset: int, written: Callable[[int], None]) -> None:
+        written(self._result)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.mark.parametrize(
+    ("error", "is_given_up"),
+    [(errno.EIO, False), (errno.ENOSPC, False), (errno.ECANCELED, True), (errno.EINVAL, True)],
+)
+def test_it_is_given_up_when_it_fails_for_a_reason_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, error: int, is_given_up: bool
+) -> None:
+    ring, lines, results = FailingRing(-error), list[str](), list[int]()
+    calls = TimedCalls(Histogram(), True, lines.append)
+    monkeypatch.setattr(timing, "open_ring", lambda loop: ring)
+    loop = asyncio.new_event_loop()
+    calls.attach(loop)
+    loop.close()
+    assert calls.begins
+    assert calls.begin_through(0, b"data", 0, results.append)
+    assert results == [-error]
+    assert (calls.begins, ring.is_closed, len(lines)) == (
+        not is_given_up,
+        is_given_up,
+        int(is_given_up),
+    )
 
 
 def test_as_it_is_on_this_system(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from creek.cluster import ring as ring_module
 from creek.cluster.ring import Ring, open_ring
 
 
@@ -102,16 +101,31 @@ def test_who_cannot_begin_is_told_and_may_begin_later(
     assert (tmp_path / "file").read_bytes() == b"yes"
 
 
-def test_a_system_without_it_gives_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = set(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else set()
+def test_where_it_cannot_be_had_nothing_is_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> int:
+        raise OSError(errno.ENOSYS, "there is none")
+
     loop = asyncio.new_event_loop()
-    opened = set(os.listdir("/proc/self/fd")) - before if before else set()
-    with monkeypatch.context() as patch:
-        patch.setattr(ring_module, "_SETUP", 1 << 20)  # a call that there is not
-        assert open_ring(loop) is None
-    with monkeypatch.context() as patch:
-        patch.setattr(ring_module, "_NATIVE_WORKERS", 1 << 31)  # as on a Linux that is too old
-        assert open_ring(loop) is None
-    if before:
-        assert set(os.listdir("/proc/self/fd")) - before == opened
+    before = os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else None
+    monkeypatch.setattr(os, "eventfd", refused, raising=False)
+    assert open_ring(loop) is None
+    if before is not None:
+        assert len(os.listdir("/proc/self/fd")) == len(before)
+    monkeypatch.delattr(os, "eventfd")
+    assert open_ring(loop) is None
+    loop.close()
+
+
+def test_a_loop_that_is_closed_gets_none() -> None:
+    loop = asyncio.new_event_loop()
+    loop.close()
+    assert open_ring(loop) is None
+
+
+@needs_ring
+def test_it_may_be_closed_twice() -> None:
+    loop = asyncio.new_event_loop()
+    ring = Ring(loop)
+    ring.close()
+    ring.close()
     loop.close()

@@ -9,14 +9,17 @@ else is searched, which also finds the place to name.
 """
 
 import math
-from collections.abc import Iterable
 from typing import Any, Final
 
 from creek.errors import BadValue
 
 INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**63 - 1
+SHORT_MIN: Final = -(2**61)
+SHORT_MAX: Final = 2**61
+"""Ints in between are compared at once where this is compiled; of others all is looked at."""
 DEPTH_MAX: Final = 64
+is_ascii: Final = str.isascii
 PATH_LENGTH_MAX: Final = 80
 
 
@@ -28,7 +31,7 @@ def problem(value: Any) -> str | None:
 
 def refuse_uncarriable(value: Any, what: str) -> None:
     """Raise `BadValue`, naming `what` holds the value, unless all of it can be carried."""
-    found = None if is_row(value) else _search(value, 0)
+    found = _search(value, 0)
     if found is not None:
         path, named = found
         place = f" at {path[:PATH_LENGTH_MAX]}" if path else ""
@@ -38,21 +41,22 @@ def refuse_uncarriable(value: Any, what: str) -> None:
 def is_row(value: Any) -> bool:
     """Is it a row that can be carried? What is no row may be carriable, too."""
     kind = type(value)
-    values: Iterable[Any] = (value,)
+    values: tuple[Any, ...] = (value,)
     if kind is tuple:
         values = value
     elif kind is dict:
         for key in value:
-            if type(key) is not str or not (key.isascii() or _is_unicode(key)):
+            if type(key) is not str or not (is_ascii(key) or _is_unicode(key)):
                 return False
-        values = value.values()
+        values = tuple(value.values())
     for each in values:
         kind = type(each)
         if kind is int:
-            if INT_MIN <= each <= INT_MAX:
+            number: int = each
+            if SHORT_MIN <= number <= SHORT_MAX or INT_MIN <= number <= INT_MAX:
                 continue
         elif kind is str:
-            if each.isascii() or _is_unicode(each):
+            if is_ascii(each) or _is_unicode(each):
                 continue
         elif kind is float:
             if math.isfinite(each):
@@ -67,9 +71,10 @@ def handed_out(value: Any) -> Any:
     """`value` with its dicts copied: an operation may change what it was given, never the store."""
     kind = type(value)
     if kind is tuple:
-        for each in value:
+        values: tuple[Any, ...] = value
+        for each in values:
             if type(each) is tuple or type(each) is dict:
-                return _handed_out_items(value)
+                return _handed_out_items(values)
     elif kind is dict:
         if _holds_containers(value):
             return {key: handed_out(each) for key, each in value.items()}

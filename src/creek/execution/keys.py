@@ -11,7 +11,7 @@ Registers that Creek keeps for itself stand behind all others, where no operatio
 from typing import Any, Final, TypeAlias
 
 from creek.errors import BadValue
-from creek.execution.carriable import INT_MAX, INT_MIN, problem
+from creek.execution.carriable import SHORT_MAX, SHORT_MIN, is_ascii, problem
 from creek.protocol.members import MEMBERS
 from creek.protocol.values import Key
 
@@ -35,15 +35,17 @@ def check_key(key: Any) -> None:
     """Raise `BadValue` unless `key` is one. A bool is not: `True` and `1` are the same register."""
     kind = type(key)
     if kind is tuple:
-        for each in key:
+        components: tuple[Any, ...] = key
+        for each in components:
             kind = type(each)
             if kind is int:
-                if INT_MIN <= each <= INT_MAX:
+                number: int = each
+                if SHORT_MIN <= number <= SHORT_MAX:
                     continue
-            elif kind is str and each.isascii():
+            elif kind is str and is_ascii(each):
                 continue
             _check_component(each)
-    elif kind is not str or not key.isascii():
+    elif kind is not str or not is_ascii(key):
         _check_component(key)
 
 

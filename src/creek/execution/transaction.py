@@ -46,7 +46,8 @@ def picked(value: Any, item: int | str) -> Any:
     """One item of a tuple or a dict; None where there is none."""
     kind = type(value)
     if kind is tuple:
-        return value[item] if type(item) is int and 0 <= item < len(value) else None
+        values: tuple[Any, ...] = value
+        return values[item] if type(item) is int and 0 <= item < len(values) else None
     return value.get(item) if kind is dict else None
 
 
@@ -128,7 +129,7 @@ class Transaction:
         if self._adds and key in self._adds:
             self._look_at(key)
         writes = self._writes
-        value = writes[key] if key in writes else self._view.read(key)
+        value = writes[key] if writes and key in writes else self._view.read(key)
         if value is ABSENT:
             return default
         kind = type(value)
@@ -154,7 +155,11 @@ class Transaction:
         value = writes[key] if key in writes else self._view.pick(key, items)
         if value is ABSENT:
             return None
-        return tuple([handed_out(picked(value, item)) for item in items])
+        found = [picked(value, item) for item in items]
+        for index, each in enumerate(found):
+            if type(each) is tuple or type(each) is dict:
+                found[index] = handed_out(each)
+        return tuple(found)
 
     def put(self, key: Any, value: Any) -> None:
         """Leave `value` under `key`. Lists come back as tuples."""

@@ -23,16 +23,28 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class StateDigest:
-    __slots__ = ("value",)
+    """A checksum c counts c (c + odd)."""
+
+    __slots__ = ("_squares", "_sum")
 
     def __init__(self) -> None:
-        self.value = 0
+        self._sum = 0
+        """Of the checksums."""
+        self._squares = 0
+
+    @property
+    def value(self) -> int:
+        return (self._squares + self._sum * _ODD) & MASK
+
+    @value.setter
+    def value(self, value: int) -> None:
+        self._sum, self._squares = 0, value
 
     def replace(self, key: Key, old: Any, new: Any) -> None:
         """A register holds another value than before; `ABSENT`: none."""
         now, before = _checksum(key, new), _checksum(key, old)
-        # A checksum c counts c (c + odd). What that changed by has one product, not two.
-        self.value = (self.value + (now - before) * (now + before + _ODD)) & MASK
+        self._sum += now - before
+        self._squares += (now - before) * (now + before)  # one product, not two
 
 
 def _checksum(key: Key, value: Any) -> int:

@@ -12,7 +12,11 @@ need no method: what they are made with (`%`, `>>`, `+`) works on integers and o
 
 import string
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
 
 MASK: Final = 2**64 - 1
 STEP: Final = 0x9E3779B97F4A7C15
@@ -21,15 +25,48 @@ POOL_LENGTH: Final = 2**POOL_BITS
 TEXT_MAX: Final = 500
 MARK: Final = "ORIGINAL"
 
+_HALF: Final = 2**32 - 1
 _CHARACTERS_OF_A_WORD = 10  # 62 ** 10 < 2 ** 64
 
 
 def mix(number: Any) -> Any:
     """The word with that number; of an array, the words."""
+    if _COMPILED and type(number) is int:
+        return mix_halves(number)
     number = number & MASK
     number = ((number ^ (number >> 30)) * 0xBF58476D1CE4E5B9) & MASK
     number = ((number ^ (number >> 27)) * 0x94D049BB133111EB) & MASK
     return number ^ (number >> 31)
+
+
+def mix_halves(number: int) -> int:
+    """The same of an int, in halves of 32 bits: a third of the time where it is compiled, for then
+    all but the first lines and the last are instructions of the processor, and twice where not."""
+    low: i64 = number & _HALF
+    high: i64 = number >> 32 & _HALF
+    low, high = low ^ (high << 2 & _HALF) ^ low >> 30, high ^ high >> 30
+    low, high = _times(low, high, 0x1CE4E5B9, 0xBF58476D)
+    low, high = low ^ (high << 5 & _HALF) ^ low >> 27, high ^ high >> 27
+    low, high = _times(low, high, 0x133111EB, 0x94D049BB)
+    lower: int = low ^ (high << 1 & _HALF) ^ low >> 31
+    upper: int = high ^ high >> 31
+    return upper << 32 | lower
+
+
+def _times(low: "i64", high: "i64", factor_low: "i64", factor_high: "i64") -> "tuple[i64, i64]":
+    """A product modulo 2 ** 64, in halves. Nothing on the way has more than 63 bits."""
+    upper = low * (factor_low >> 16)
+    lower = low * (factor_low & 0xFFFF) + ((upper & 0xFFFF) << 16)
+    crossed = _low_product(high, factor_low) + _low_product(low, factor_high)
+    return lower & _HALF, (lower >> 32) + (upper >> 16) + crossed & _HALF
+
+
+def _low_product(one: "i64", other: "i64") -> "i64":
+    """Equal to the product modulo 2 ** 32, of two numbers of 32 bits."""
+    return one * (other & 0xFFFF) + ((one * (other >> 16) & 0xFFFF) << 16)
+
+
+_COMPILED: Final = not isinstance(mix_halves, FunctionType)
 
 
 def between(word: Any, low: int, high: int) -> Any:

@@ -3,12 +3,14 @@
 import string
 from collections import Counter
 from itertools import pairwise
+from random import Random
 from typing import Any
 
 import pytest
 
 from creek.errors import BadValue
 from creek.tpcc import Population
+from creek.tpcc.draws import mix, mix_halves
 from creek.tpcc.names import LAST_NAMES
 from creek.tpcc.schema import (
     C_CREDIT,
@@ -226,6 +228,24 @@ def test_orders_and_their_lines() -> None:
                 amounts.append(line["ol_amount"])
     assert all(1 <= amount <= 9999_99 for amount in amounts)
     assert is_uniform(Counter(amount // 10_000 for amount in amounts if amount < 990_000).values())
+
+
+@pytest.mark.parametrize("bits", [1, 31, 33, 63, 64, 65, 100, 130])
+def test_words_are_the_same_in_halves(bits: int) -> None:
+    random = Random(bits)
+    numbers = [0, 2**bits - 1, *(random.getrandbits(bits) for _ in range(200))]
+    words = [mix_plainly(number) for number in numbers]
+
+    assert [mix_halves(number) for number in numbers] == words
+    assert [mix(number) for number in numbers] == words
+
+
+def mix_plainly(number: int) -> int:
+    """As SplitMix64 is defined."""
+    number &= 2**64 - 1
+    number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9 & 2**64 - 1
+    number = (number ^ number >> 27) * 0x94D049BB133111EB & 2**64 - 1
+    return number ^ number >> 31
 
 
 def test_seeds_and_rows_differ() -> None:

@@ -75,9 +75,9 @@ class Formulas:
         number = customer_number(w, d, c)
         word = mix(self._streams.customer + number * STEP)
         return (
-            self.first_name(w, d, c),
+            self._first_name(word),
             "OE",
-            draws.pick(LAST_NAMES, self.last_name_number(w, d, c)),
+            draws.pick(LAST_NAMES, self._last_name_number(word, c)),
             draws.text(mix(word + STEPS[3]), 10, 20),
             draws.text(mix(word + STEPS[4]), 10, 20),
             draws.text(mix(word + STEPS[5]), 10, 20),
@@ -96,12 +96,18 @@ class Formulas:
         )
 
     def first_name(self, w: Any, d: Any, c: Any) -> Any:
-        word = mix(self._streams.customer + customer_number(w, d, c) * STEP)
-        return self._draws.text(mix(word + STEPS[1]), 8, 16)
+        return self._first_name(mix(self._streams.customer + customer_number(w, d, c) * STEP))
 
     def last_name_number(self, w: Any, d: Any, c: Any) -> Any:
         """The first thousand customers have all the names there are, in order."""
-        word = mix(mix(self._streams.customer + customer_number(w, d, c) * STEP) + STEPS[2])
+        word = mix(self._streams.customer + customer_number(w, d, c) * STEP)
+        return self._last_name_number(word, c)
+
+    def _first_name(self, customer_word: Any) -> Any:
+        return self._draws.text(mix(customer_word + STEPS[1]), 8, 16)
+
+    def _last_name_number(self, customer_word: Any, c: Any) -> Any:
+        word = mix(customer_word + STEPS[2])
         coarse, fine = word % (A_LAST_NAME + 1), (word >> 32) % 1000
         drawn = nurand(coarse, fine, self._streams.last_name_constant, 0, 999)
         return self._draws.either(c <= 1000, c - 1, drawn)
@@ -116,7 +122,7 @@ class Formulas:
     def orders(self, w: Any, d: Any, o: Any, customer: Any) -> Row:
         word = mix(self._streams.orders + customer_number(w, d, o) * STEP)
         carrier = self._draws.unless(o > DELIVERED, between(mix(word + STEPS[1]), 1, 10))
-        return customer, POPULATED_AT, self.line_count(w, d, o), 1, carrier
+        return customer, POPULATED_AT, between(word, LINES_MIN, LINES_MAX), 1, carrier
 
     def line_count(self, w: Any, d: Any, o: Any) -> Any:
         word = mix(self._streams.orders + customer_number(w, d, o) * STEP)

@@ -13,7 +13,7 @@ from creek.errors import UnknownName
 from creek.execution.keys import Place
 from creek.execution.transaction import ABSENT
 from creek.protocol.values import Key
-from creek.tpcc.domain import Domain, contains, walk
+from creek.tpcc.domain import Domain, Fence, walk
 from creek.tpcc.layout import CUSTOMERS_NAMED, LAST_ORDER, LAYOUTS, OLDEST_NEW_ORDER
 from creek.tpcc.names import LAST_NAMES
 from creek.tpcc.population import Population
@@ -40,6 +40,16 @@ Evaluate: TypeAlias = Callable[..., Any]
 """The value of a register, from the parts of its key after the name."""
 
 
+class Register:
+    """The registers of one name."""
+
+    __slots__ = ("evaluate", "fence")
+
+    def __init__(self, domain: Domain, evaluate: Evaluate) -> None:
+        self.fence = Fence(domain)
+        self.evaluate = evaluate
+
+
 class PopulationBase:
     def __init__(self, population: Population, layout: str) -> None:
         if layout not in LAYOUTS:
@@ -49,10 +59,8 @@ class PopulationBase:
         registers = _finding_registers(population)
         for name in TABLES:
             registers.update(_table_registers(population, name, layout))
-        self._evaluate: dict[str, Evaluate] = {}
-        self._domains: dict[str, Domain] = {}
-        for name in sorted(registers):
-            self._domains[name], self._evaluate[name] = registers[name]
+        self._domains = {name: registers[name][0] for name in sorted(registers)}
+        self._registers = {name: Register(*found) for name, found in registers.items()}
         self._young: dict[Key, Any] = {}
         self._old: dict[Key, Any] = {}
 
@@ -60,7 +68,7 @@ class PopulationBase:
         value = self._young.get(key)
         if value is not None:
             return value
-        value = self._old.get(key)
+        value = self._old.get(key) if self._old else None
         if value is None:
             value = self._compute(key)
             if value is ABSENT:
@@ -80,11 +88,19 @@ class PopulationBase:
     def _compute(self, key: Key) -> Any:
         if not isinstance(key, tuple) or not key or not isinstance(key[0], str):
             return ABSENT
-        name, parts = key[0], key[1:]
-        domain = self._domains.get(name)
-        if domain is None or not contains(domain, parts):
+        register = self._registers.get(key[0])
+        if register is None or not register.fence.contains(key[1:]):
             return ABSENT
-        return self._evaluate[name](*parts)
+        evaluate = register.evaluate
+        match len(key):  # written out: to unpack a tuple costs as much as all of this, compiled
+            case 2:
+                return evaluate(key[1])
+            case 3:
+                return evaluate(key[1], key[2])
+            case 4:
+                return evaluate(key[1], key[2], key[3])
+            case _:
+                return evaluate(key[1], key[2], key[3], key[4])
 
 
 def _finding_registers(population: Population) -> dict[str, tuple[Domain, Evaluate]]:

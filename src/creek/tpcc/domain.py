@@ -8,7 +8,7 @@ values.
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from creek.execution.keys import Place
 from creek.protocol.values import Key
@@ -18,22 +18,48 @@ Level: TypeAlias = range | tuple[str, ...] | Callable[..., range]
 name."""
 Domain: TypeAlias = tuple[Level, ...]
 
+_NO_RANGE: Final = -1
+"""In place of where a range stops."""
 _INT, _STR, _TUPLE = 0, 1, 2  # how a place tells kinds apart, see creek.execution.keys
 
 
-def contains(domain: Domain, parts: tuple[Any, ...]) -> bool:
-    """Are these, after the register's name, the parts of a key?"""
-    if len(parts) != len(domain):
-        return False
-    for index, level in enumerate(domain):
-        part = parts[index]
-        children = level(*parts[:index]) if callable(level) else level
-        if isinstance(children, range):
-            if type(part) is not int or not children.start <= part < children.stop:
-                return False
-        elif type(part) is not str or part not in children:
+class Fence:
+    """What is a key of a domain, and what is not: told quickly where levels are ranges. What
+    follows a beginning of a key is remembered until another one is asked for."""
+
+    __slots__ = ("_domain", "_following", "_starts", "_stops")
+
+    def __init__(self, domain: Domain) -> None:
+        self._domain = domain
+        self._starts = [level.start if isinstance(level, range) else 0 for level in domain]
+        self._stops = [level.stop if isinstance(level, range) else _NO_RANGE for level in domain]
+        self._following: tuple[tuple[Any, ...], int, int] = (None,), 0, 0
+
+    def contains(self, parts: tuple[Any, ...]) -> bool:
+        """Are these, after the register's name, the parts of a key?"""
+        if len(parts) != len(self._stops):
             return False
-    return True
+        for index in range(len(parts)):
+            part = parts[index]
+            start, stop = self._starts[index], self._stops[index]
+            if stop == _NO_RANGE:
+                level = self._domain[index]
+                if not callable(level):
+                    if type(part) is str and part in level:
+                        continue
+                    return False
+                head, start, stop = self._following
+                if head != parts[:index]:
+                    head = parts[:index]
+                    children = level(*head)
+                    start, stop = children.start, children.stop
+                    self._following = head, start, stop
+            if type(part) is not int:
+                return False
+            number: int = part
+            if not start <= number < stop:
+                return False
+        return True
 
 
 def walk(domains: dict[str, Domain], start: Place, stop: Place, reverse: bool) -> Iterator[Key]:

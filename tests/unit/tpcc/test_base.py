@@ -12,7 +12,7 @@ from creek.execution.transaction import ABSENT
 from creek.protocol.values import Key
 from creek.tpcc import Population, PopulationBase, datatype
 from creek.tpcc import base as base_module
-from creek.tpcc.domain import Domain, contains, walk
+from creek.tpcc.domain import Domain, Fence, walk
 from creek.tpcc.schema import CUSTOMERS, DELIVERED, ITEMS, TABLES
 from tests.unit.tpcc.terminal import base, population
 
@@ -63,7 +63,7 @@ def test_a_walk_finds_exactly_the_keys_of_the_range() -> None:
     ],
 )
 def test_a_key_is_there_or_not(name: str, parts: tuple[Any, ...], is_there: bool) -> None:
-    assert contains(SMALL[name], parts) is is_there
+    assert Fence(SMALL[name]).contains(parts) is is_there
 
 
 @pytest.mark.parametrize("layout", ["rows", "fine"])

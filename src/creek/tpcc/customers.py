@@ -2,10 +2,11 @@
 
 from typing import Any
 
+from creek.execution.transaction import Transaction
 from creek.tpcc.layout import CUSTOMERS_NAMED
 
 
-def find_customer(tx: Any, w: Any, d: Any, customer: Any) -> int:
+def find_customer(tx: Transaction, w: Any, d: Any, customer: Any) -> int:
     """The number given, or among the customers of the last name given, in the order of their first
     names, the one in the middle: of n the one at n / 2, rounded up, counted from one."""
     if type(customer) is int:

@@ -106,7 +106,7 @@ class Tables:
 class WholeRow:
     __slots__ = ("_changed", "_key", "_tx", "fixed")
 
-    def __init__(self, tx: Any, key: Key, values: tuple[Any, ...]) -> None:
+    def __init__(self, tx: Transaction, key: Key, values: tuple[Any, ...]) -> None:
         self._tx = tx
         self._key = key
         self._changed: list[Any] | None = None
@@ -136,27 +136,27 @@ class WholeTable:
     def __init__(self, table: Table) -> None:
         self._name = table.name
 
-    def find(self, tx: Any, *key: Any) -> tuple[Any, ...] | None:
-        found: tuple[Any, ...] | None = tx.get((self._name, *key))
+    def find(self, tx: Transaction, *key: Any) -> tuple[Any, ...] | None:
+        found: tuple[Any, ...] | None = tx.get(_register(self._name, key))
         return found
 
-    def pick(self, tx: Any, key: tuple[Any, ...], *columns: int) -> tuple[Any, ...]:
-        found = tx.pick((self._name, *key), *columns)
+    def pick(self, tx: Transaction, key: tuple[Any, ...], *columns: int) -> tuple[Any, ...]:
+        found = tx.pick(_register(self._name, key), *columns)
         return _missing(self._name, key) if found is None else found
 
-    def value(self, tx: Any, column: int, *key: Any) -> Any:
+    def value(self, tx: Transaction, column: int, *key: Any) -> Any:
         return self.pick(tx, key, column)[0]
 
-    def row(self, tx: Any, *key: Any) -> Row:
-        register: Key = (self._name, *key)
+    def row(self, tx: Transaction, *key: Any) -> Row:
+        register: Key = _register(self._name, key)
         values = tx.get(register)
         return WholeRow(tx, register, _missing(self._name, key) if values is None else values)
 
-    def insert(self, tx: Any, key: tuple[Any, ...], values: tuple[Any, ...]) -> None:
-        tx.put((self._name, *key), values)
+    def insert(self, tx: Transaction, key: tuple[Any, ...], values: tuple[Any, ...]) -> None:
+        tx.put(_register(self._name, key), values)
 
-    def delete(self, tx: Any, *key: Any) -> None:
-        tx.delete((self._name, *key))
+    def delete(self, tx: Transaction, *key: Any) -> None:
+        tx.delete(_register(self._name, key))
 
 
 class SplitRow:
@@ -164,7 +164,7 @@ class SplitRow:
 
     __slots__ = ("_key", "_table", "_tx")
 
-    def __init__(self, tx: Any, table: "SplitTable", key: tuple[Any, ...]) -> None:
+    def __init__(self, tx: Transaction, table: "SplitTable", key: tuple[Any, ...]) -> None:
         self._tx = tx
         self._table = table
         self._key = key
@@ -175,13 +175,13 @@ class SplitRow:
         return _missing(self._table.name, self._key) if found is None else found
 
     def get(self, column: int) -> Any:
-        return self._tx.get((self._table.columns[column], *self._key))
+        return self._tx.get(_register(self._table.columns[column], self._key))
 
     def set(self, column: int, value: Any) -> None:
-        self._tx.put((self._table.columns[column], *self._key), value)
+        self._tx.put(_register(self._table.columns[column], self._key), value)
 
     def add(self, column: int, amount: Any) -> None:
-        self._tx.add((self._table.columns[column], *self._key), amount)
+        self._tx.add(_register(self._table.columns[column], self._key), amount)
 
     def save(self) -> None:
         pass
@@ -195,31 +195,35 @@ class SplitTable:
         self._fixed = len(table.fixed)
         self.columns = table.columns
 
-    def find(self, tx: Any, *key: Any) -> tuple[Any, ...] | None:
-        found: tuple[Any, ...] | None = tx.get((self.name, *key))
+    def find(self, tx: Transaction, *key: Any) -> tuple[Any, ...] | None:
+        found: tuple[Any, ...] | None = tx.get(_register(self.name, key))
         return found
 
-    def pick(self, tx: Any, key: tuple[Any, ...], *columns: int) -> tuple[Any, ...]:
-        found = tx.pick((self.name, *key), *columns)
+    def pick(self, tx: Transaction, key: tuple[Any, ...], *columns: int) -> tuple[Any, ...]:
+        found = tx.pick(_register(self.name, key), *columns)
         return _missing(self.name, key) if found is None else found
 
-    def value(self, tx: Any, column: int, *key: Any) -> Any:
-        found = tx.get((self.columns[column], *key))
+    def value(self, tx: Transaction, column: int, *key: Any) -> Any:
+        found = tx.get(_register(self.columns[column], key))
         return _missing(self.name, key) if found is None else found
 
-    def row(self, tx: Any, *key: Any) -> Row:
+    def row(self, tx: Transaction, *key: Any) -> Row:
         return SplitRow(tx, self, key)
 
-    def insert(self, tx: Any, key: tuple[Any, ...], values: tuple[Any, ...]) -> None:
-        tx.put((self.name, *key), values[: self._fixed])
+    def insert(self, tx: Transaction, key: tuple[Any, ...], values: tuple[Any, ...]) -> None:
+        tx.put(_register(self.name, key), values[: self._fixed])
         for column in range(self._fixed, len(values)):
             if values[column] is not None:
-                tx.put((self.columns[column], *key), values[column])
+                tx.put(_register(self.columns[column], key), values[column])
 
-    def delete(self, tx: Any, *key: Any) -> None:
-        tx.delete((self.name, *key))
+    def delete(self, tx: Transaction, *key: Any) -> None:
+        tx.delete(_register(self.name, key))
         for column in self.columns[self._fixed :]:
-            tx.delete((column, *key))
+            tx.delete(_register(column, key))
+
+
+def _register(name: str, key: tuple[Any, ...]) -> Key:
+    return (name,) + key  # noqa: RUF005 - compiled, to unpack a tuple makes a list of it
 
 
 def _missing(name: str, key: tuple[Any, ...]) -> tuple[Any, ...]:

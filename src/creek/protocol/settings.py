@@ -44,8 +44,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     summary_ticks: int = 4
     """Between two rounds of anti-entropy."""
     pull_limit: int = 256
-    """Requests in one answer to `Pull`. In a tick half as many may be pulled, or half as many again
-    as are cast in it."""
+    """Requests in one answer to `Pull`. In a tick half as many may be pulled, or a quarter more
+    than others receive in it."""
 
     retry_ticks: int = 8
     """Until what was not answered is asked again."""

@@ -8,7 +8,7 @@ Rules kept here:
 - a request is delivered at most once, and each replica's requests in the order it issued them: one
   that arrives early is held back, and so is one whose causal context is not here yet;
 - a request is on disk before anything that depends on it leaves;
-- who misses much pulls a quarter more in a tick than all have to do in a tick anyway, for they
+- who misses much pulls a third more in a tick than all have to do in a tick anyway, for they
   have clients to attend to; what is cast meanwhile, and far ahead of it, is pulled in its turn;
 - a request is forgotten once every member has it or a checkpoint covers it, not before. Who still
   misses it cannot deliver what was decided about it, and gets a snapshot by asking for that.
@@ -32,13 +32,16 @@ NEVER_CAST = "an identifier that was never cast"
 AHEAD_MAX = 16
 """Times `pull_limit`: what is cast and further ahead of what was delivered is not kept."""
 
+PACE_TICKS = 32
+"""Between two looks at how many others receive: it comes in waves, and is heard of in others."""
+
 
 class Growth(NamedTuple):
     tick: int
-    """When it was last said to have grown."""
+    """When it was last looked at."""
     received: int
     pace: int
-    """How many came in a tick since it was said before; less and less of it is older."""
+    """How many came in a tick since the look before."""
 
 
 class Gossip:
@@ -129,11 +132,9 @@ class Gossip:
         count = message.received.count()
         last = self._growth.setdefault(sender, Growth(self._ticks, count, 0))
         ticks, grown = self._ticks - last.tick, count - last.received
-        if ticks > 0 and grown > 0:  # or it says the same again, or comes late
-            pace = grown // ticks
-            if last.pace:
-                pace = (3 * last.pace + pace) // 4
-            self._growth[sender] = Growth(self._ticks, count, pace)
+        enough = PACE_TICKS if last.pace else 1
+        if ticks >= enough and grown > 0:  # or it says the same again, or comes late
+            self._growth[sender] = Growth(self._ticks, count, grown // ticks)
         self._known[sender] = message.received
         self._pull(sender)
 
@@ -287,11 +288,11 @@ class Gossip:
         return True
 
     def _go_on_pulling(self) -> None:
-        """As many as somebody receives in a tick, and a quarter more: who was away for a while is
-        in step again after four times as long, or much sooner where there is little to do, whether
+        """As many as somebody receives in a tick, and a third more: who was away for a while is
+        in step again after three times as long, or much sooner where there is little to do, whether
         or not all is cast to it meanwhile."""
         pace = max([each.pace for each in self._growth.values()], default=0)
-        self._may_pull = max(1, self._settings.pull_limit // 2, pace + pace // 4)
+        self._may_pull = max(1, self._settings.pull_limit // 2, pace + pace // 3)
         for peer in tuple(self._have_more):
             if not self._may_pull:
                 break

@@ -44,7 +44,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     summary_ticks: int = 4
     """Between two rounds of anti-entropy."""
     pull_limit: int = 256
-    """Requests in one answer to `Pull`. In a tick half as many may be pulled, or a quarter more
+    """Requests in one answer to `Pull`. In a tick half as many may be pulled, or a third more
     than others receive in it."""
 
     retry_ticks: int = 8

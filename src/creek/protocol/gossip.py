@@ -289,8 +289,8 @@ class Gossip:
 
     def _go_on_pulling(self) -> None:
         """As many as somebody receives in a tick, and a third more: who was away for a while is
-        in step again after three times as long, or much sooner where there is little to do, whether
-        or not all is cast to it meanwhile."""
+        in step again after three times as long at the earliest, or much sooner where there is
+        little to do, whether or not all is cast to it meanwhile."""
         pace = max([each.pace for each in self._growth.values()], default=0)
         self._may_pull = max(1, self._settings.pull_limit // 2, pace + pace // 3)
         for peer in tuple(self._have_more):

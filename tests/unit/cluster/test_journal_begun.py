@@ -64,6 +64,12 @@ class Told:
         self.failures.append(error)
         self._changed.set()
 
+    async def with_a_segment(self) -> "Told":
+        """In which there is one record."""
+        self.journal.append(records(0, 1))
+        await self.until_durable(1)
+        return self
+
     async def until_durable(self, position: int) -> None:
         while self.journal.durable < position:
             self._changed.clear()
@@ -78,10 +84,8 @@ class Told:
 def test_a_group_is_begun_behind_the_first_and_the_next_when_it_is_durable(tmp_path: Path) -> None:
     async def run() -> None:
         calls = BegunCalls()
-        told = Told(tmp_path, calls)
+        told = await Told(tmp_path, calls).with_a_segment()
         journal = told.journal
-        journal.append(records(0, 1))
-        await told.until_durable(1)
         assert not calls.begun, "a segment is begun by the thread"
         journal.append(records(1, 1))
         journal.append(records(2, 2))
@@ -108,9 +112,7 @@ def test_what_the_system_could_not_write_the_thread_writes_to_another_segment(
 ) -> None:
     async def run() -> None:
         calls = BegunCalls()
-        told = Told(tmp_path, calls)
-        told.journal.append(records(0, 1))
-        await told.until_durable(1)
+        told = await Told(tmp_path, calls).with_a_segment()
         told.journal.append(records(1, 1))
         calls.end(result)
         assert told.journal.durable == 1
@@ -129,10 +131,8 @@ def test_what_the_system_could_not_write_the_thread_writes_to_another_segment(
 def test_a_disk_that_stays_full_is_told_and_a_retry_goes_on(tmp_path: Path) -> None:
     async def run() -> None:
         calls = BegunCalls()
-        told = Told(tmp_path, calls)
+        told = await Told(tmp_path, calls).with_a_segment()
         journal = told.journal
-        journal.append(records(0, 1))
-        await told.until_durable(1)
         calls.errors = {"create": errno.ENOSPC}
         journal.append(records(1, 1))
         calls.end(-errno.ENOSPC)
@@ -179,10 +179,8 @@ def test_once_the_thread_broke_off_nothing_that_was_begun_becomes_durable(tmp_pa
 
     async def run() -> None:
         calls = Stumbling()
-        told = Told(tmp_path, calls)
+        told = await Told(tmp_path, calls).with_a_segment()
         journal = told.journal
-        journal.append(records(0, 1))
-        await told.until_durable(1)
         journal.append([image(1)])
         journal.append(records(2, 1))
         await told.until_failed()

@@ -156,26 +156,28 @@ def measure(scale: Scale) -> Iterator[Result]:
         )
         longest_s = min(runner.run(_longest_turn_s(folder)) for _ in range(scale.repeats))
         brought_s = min(_brought_s(runner) for _ in range(scale.repeats))
-    yield Result(
-        what=f"longest turn of the loop, {REGISTERS:,} registers brought",
-        explanation="While a replica is brought the state of another one, and puts it on disk in "
-        "place of its own, its loop is held up for so long at most.",
-        value=brought_s * 1000,
-        unit="ms",
-        bar=BAR_MS,
+    yield _result(
+        " brought",
+        "While a replica is brought the state of another one, and puts it on disk in place of its "
+        "own",
+        brought_s,
     )
-    yield Result(
-        what=f"longest turn of the loop, {REGISTERS:,} registers asked for in order",
-        explanation="While a replica that has just begun answers a first scan, of ten registers, "
-        "its loop is held up for so long at most.",
-        value=asked_s * 1000,
-        unit="ms",
-        bar=BAR_MS,
+    yield _result(
+        " asked for in order",
+        "While a replica that has just begun answers a first scan, of ten registers",
+        asked_s,
     )
-    yield Result(
-        what=f"longest turn of the loop, {REGISTERS:,} registers",
-        explanation="While a replica draws an image of its state and puts it on disk, and calls go "
-        "on, its loop is held up for so long at most.",
+    yield _result(
+        "",
+        "While a replica draws an image of its state and puts it on disk, and calls go on",
+        longest_s,
+    )
+
+
+def _result(which: str, when: str, longest_s: float) -> Result:
+    return Result(
+        what=f"longest turn of the loop, {REGISTERS:,} registers{which}",
+        explanation=f"{when}, its loop is held up for so long at most.",
         value=longest_s * 1000,
         unit="ms",
         bar=BAR_MS,

@@ -22,6 +22,7 @@ _STR: Final = 1
 _TUPLE: Final = 2
 _END: Final = 3
 _BEHIND: Final = 4
+KINDS: Final = 5
 FIRST_PLACE: Final[Place] = ()
 LAST_PLACE: Final[Place] = (_END,)
 
@@ -49,14 +50,24 @@ def check_key(key: Any) -> None:
         _check_component(key)
 
 
+def kind_of(key: Key) -> int:
+    """All keys of one kind stand before all of the next one. Two keys of a kind are compared by
+    Python as their places are, unless a number stands in one where the other has a string: that is
+    a TypeError."""
+    if isinstance(key, tuple):
+        return _BEHIND if key and key[0] in OURS else _TUPLE
+    return _STR if isinstance(key, str) else _INT
+
+
 def place(key: Key) -> Place:
     """Where `key` stands among all keys."""
-    if isinstance(key, tuple):
-        flat: list[str | int] = [_BEHIND if key and key[0] in OURS else _TUPLE]
-        for each in key:
-            flat += (_STR, each) if type(each) is str else (_INT, each)
-        return tuple(flat)
-    return (_STR if isinstance(key, str) else _INT, key)
+    kind = kind_of(key)
+    if not isinstance(key, tuple):
+        return (kind, key)
+    flat: list[str | int] = [kind]
+    for each in key:
+        flat += (_STR, each) if type(each) is str else (_INT, each)
+    return tuple(flat)
 
 
 def prefix_range(prefix: str | tuple[str | int, ...]) -> tuple[Place, Place]:

@@ -12,7 +12,7 @@ from creek.execution.arrivals import Arrivals
 from creek.execution.base import Nothing
 from creek.execution.entries import TAIL
 from creek.execution.keys import FIRST_PLACE, LAST_PLACE, Place, place, prefix_range
-from creek.execution.sorted_keys import GROUP_MAX, SortedKeys
+from creek.execution.sorted_keys import GONE_MAX, GROUP_MAX, SortedKeys
 from creek.execution.versions import VersionStore
 from creek.protocol.dots import Dots
 from creek.protocol.messages import Checkpoint
@@ -25,6 +25,7 @@ KEYS: st.SearchStrategy[Key] = st.one_of(
     st.integers(0, 400),
     st.integers(0, 400).map(str),
     st.tuples(st.sampled_from(("a", "b", 1)), st.integers(0, 400)),
+    st.tuples(st.sampled_from(("a", "creek.calls")), st.sampled_from((0, 1, "0", "1"))),
 )
 
 
@@ -67,7 +68,21 @@ def test_many_come_and_go(seed: int) -> None:
     for key in kept:
         ours.remove(key)
     assert list(ours) == []
-    assert len(ours._groups) == 1, "what is empty is not kept"
+    groups = ours._kinds[0]._groups
+    assert sum(map(len, groups)) <= GONE_MAX, "few are passed over"
+    assert all(groups[1:]), "what is empty is not kept"
+
+
+def test_who_comes_back_soon_was_passed_over_meanwhile() -> None:
+    ours = SortedKeys(range(10))
+    for key in range(3, 6):
+        ours.remove(key)
+    assert list(ours) == [0, 1, 2, 6, 7, 8, 9]
+    ours.add(4)
+    assert list(ours.between(place(2), place(8), True)) == [7, 6, 4, 2]
+    ours.add(3)
+    ours.add(5)
+    assert list(ours) == list(range(10)), "each once"
 
 
 class Counted(str):

@@ -12,27 +12,30 @@ import asyncio
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import click
+from typing import Any
 
 from benchmarks import floor
+from benchmarks.beside import (
+    CLIENTS,
+    KEYS,
+    VALUE_BYTES,
+    Silent,
+    System,
+    Turns,
+    beside_each_other,
+    turn,
+)
 from benchmarks.result import Benchmark, Result
 from benchmarks.rivals import etcd, etcd_benchmark, pysyncobj
 from benchmarks.scale import Scale
 from creek.client import NotDone, connect
 from creek.cluster.loop import run
-from creek.load.line import Dial, dial
-from creek.load.local import CpuClock, LocalCluster
+from creek.load.local import LocalCluster
 from creek.load.loops import Plan, drive
 from creek.load.meter import STRONG_STABLE, WEAK_TENTATIVE, Meter
 from creek.load.streams import kv_stream
 
-CLIENTS = 192
-VALUE_BYTES = 256
 MODEST = 200
 """Calls in a second that leave every server much time."""
 STRONG_BAR = 0.7
@@ -47,90 +50,19 @@ CATCH_UP_S = 180.0
 """How long one may take to catch up."""
 
 
-class Turns(NamedTuple):
-    """What one system did in all of its turns, under one load."""
-
-    meters: list[Meter]
-    cpu: list[CpuClock]
-
-    @property
-    def per_second(self) -> float:
-        return sum(each.done for each in self.meters) / sum(each.seconds for each in self.meters)
-
-    @property
-    def cpu_us(self) -> float:
-        used = sum(sum(each.used_s.values()) for each in self.cpu)
-        return used * 1e6 / max(1, sum(each.done for each in self.meters))
-
-    def p50_ms(self, kind: int) -> float:
-        found = sorted(each for meter in self.meters for each in meter.latencies_ns[kind])
-        return found[len(found) // 2] / 1e6 if found else 0.0
-
-
-class System(NamedTuple):
-    name: str
-    addresses: list[str]
-    processes: dict[str, int]
-    dial: Dial
-    strong: float
-
-
-class Silent(click.ClickException):
-    """What was to be measured does not answer."""
-
-
 def tell(what: str) -> None:
     print(f"live: {what}", file=sys.stderr, flush=True)
 
 
-def _turn(system: System, scale: Scale, seed: int, load: float = 0.0) -> tuple[Meter, CpuClock]:
-    cpu = CpuClock(system.processes)
-    stream = kv_stream(
-        keys=10_000, value_bytes=VALUE_BYTES, reads=0.0, strong=system.strong, seed=seed
-    )
-    plan = Plan(
-        system.addresses,
-        stream,
-        warm_up_s=scale.live_s / 5,
-        duration_s=scale.live_s,
-        clients=0 if load else CLIENTS,
-        load=load,
-        seed=seed,
-        cpu=cpu,
-        dial=system.dial,
-    )
-    return run(drive(plan)), cpu
-
-
 def measure(scale: Scale) -> Iterator[Result]:
-    with (
-        tempfile.TemporaryDirectory(prefix=".live-", dir=Path.cwd()) as text,
-        ExitStack() as stack,
-    ):
-        folder = Path(text)
-        cluster = LocalCluster(folder, replicas=3)
-        stack.callback(cluster.stop)
-        tell("three replicas are started")
-        cluster.start()
-        run(cluster.until_ready())
-        briefly = partial(dial, brief=True)  # one answer to each put, as from etcd
-        systems = [
-            System("weak", cluster.addresses, cluster.processes, briefly, 0.0),
-            System("strong", cluster.addresses, cluster.processes, briefly, 1.0),
-        ]
+    with beside_each_other(tell) as both:
+        systems = both.systems
         generator: etcd_benchmark.Generator | None = None
-        if etcd.is_there():
-            (folder / "etcd").mkdir()
-            servers = etcd.Etcd(folder / "etcd")
-            stack.callback(servers.stop)
-            tell("three servers of etcd are started")
-            servers.start()
-            systems.append(System("etcd", servers.addresses, servers.processes, etcd.dial, 1.0))
-            if (program := etcd_benchmark.found()) is not None:
-                generator = etcd_benchmark.Generator(
-                    program, servers.addresses, clients=CLIENTS, value_bytes=VALUE_BYTES
-                )
-        bare = floor.Floor(folder, VALUE_BYTES, MODEST)
+        if both.etcd is not None and (program := etcd_benchmark.found()) is not None:
+            generator = etcd_benchmark.Generator(
+                program, both.etcd.addresses, clients=CLIENTS, value_bytes=VALUE_BYTES
+            )
+        bare = floor.Floor(both.folder, VALUE_BYTES, MODEST)
 
         def at_full_load() -> None:
             if generator is not None:
@@ -150,7 +82,7 @@ def measure(scale: Scale) -> Iterator[Result]:
         modest = _in_turns(systems, scale, at_a_modest_load, MODEST)
         yield _latencies(modest, bare)
         yield _own_latencies(modest, generator)
-        yield run(_catching_up(cluster, scale))
+        yield run(_catching_up(both.cluster, scale))
     yield from _pysyncobj(scale, full["strong"].per_second)
 
 
@@ -158,17 +90,15 @@ def _in_turns(
     systems: list[System], scale: Scale, beside: Callable[[], None], load: float = 0.0
 ) -> dict[str, Turns]:
     """`beside` has the last turn of each round."""
-    found = {each.name: Turns([], []) for each in systems}
-    for turn in range(scale.live_turns):
+    found = {system.name: Turns([], []) for system in systems}
+    for each in range(scale.live_turns):
         for system in systems:
-            meter, cpu = _turn(system, scale, turn, load)
+            meter, cpu = turn(system, scale.live_s, each, load)
             tell(
-                f"{system.name}, turn {turn + 1} of {scale.live_turns}"
+                f"{system.name}, turn {each + 1} of {scale.live_turns}"
                 + (f", {load:g} a second" if load else "")
                 + f": {meter.done / meter.seconds:,.0f} puts a second"
             )
-            if not meter.done:
-                raise Silent(f"not one put of {system.name} was answered: {dict(meter.errors)}")
             found[system.name].meters.append(meter)
             found[system.name].cpu.append(cpu)
         beside()
@@ -261,7 +191,7 @@ async def _catching_up(cluster: LocalCluster, scale: Scale) -> Result:
         mark("caught up")
         meter.end_ns = 0
 
-    stream = kv_stream(keys=10_000, value_bytes=VALUE_BYTES, reads=0.0, strong=0.5, seed=9)
+    stream = kv_stream(keys=KEYS, value_bytes=VALUE_BYTES, reads=0.0, strong=0.5, seed=9)
     plan = Plan(
         cluster.addresses[:2],
         stream,
@@ -342,7 +272,7 @@ def _pysyncobj(scale: Scale, strong: float) -> Iterator[Result]:
 
 
 _DRIVEN = "etcd driven by its own 'benchmark put'"
-_ETCD = "etcd is not installed ('apt-get install etcd-server' adds it)"
+_ETCD = etcd.MISSING
 
 
 def _missing(what: str, explanation: str) -> Result:

@@ -20,6 +20,7 @@ from creek.load.ports import free_port
 from creek.load.streams import Asked
 
 NAME: Final = "etcd"
+MISSING: Final = "etcd is not installed ('apt-get install etcd-server' adds it)"
 PATIENCE_S: Final = 20.0
 
 _DATA, _HEADERS, _RESET, _SETTINGS, _PING, _GOAWAY, _WINDOW = 0, 1, 3, 4, 6, 7, 8

@@ -8,16 +8,16 @@ import os
 import re
 import shutil
 import statistics
-import subprocess
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-import click
+from benchmarks.rivals.generators import Failed, run, unreadable
 
 NAME: Final = "etcd-benchmark"
 VARIABLE: Final = "CREEK_ETCD_BENCHMARK"
+WHAT: Final = "etcd's own load generator"
 MISSING: Final = (
-    f"etcd's own load generator is not there: build 'tools/benchmark' of etcd's sources, as "
+    f"{WHAT} is not there: build 'tools/benchmark' of etcd's sources, as "
     f"docs/internals/live-speed.md tells, and name it {NAME} on the path, or in {VARIABLE}"
 )
 KEY_BYTES: Final = 11
@@ -45,10 +45,6 @@ class Report(NamedTuple):
     p50_ms: float
 
 
-class Failed(click.ClickException):
-    """It did not do what it was asked for."""
-
-
 def found() -> str | None:
     """Where it is. Raises `Failed` if it is not where the variable says."""
     told = os.environ.get(VARIABLE)
@@ -64,14 +60,10 @@ def read(text: str) -> Report:
     """Its report. Raises `Failed` when a put failed, or there is none."""
     errors = text.partition("Error distribution:")[2]
     if failed := [f"{count} × {reason.strip()}" for count, reason in _ERROR.findall(errors)]:
-        raise Failed(f"etcd's own load generator tells of puts that failed: {', '.join(failed)}")
+        raise Failed(f"{WHAT} tells of puts that failed: {', '.join(failed)}")
     rate, total, median = (each.search(text) for each in (_RATE, _TOTAL, _MEDIAN))
     if rate is None or total is None or median is None:
-        lines = [line.strip() for line in re.split(r"[\r\n]+", text) if line.strip()]
-        last = lines[-1] if lines else "nothing"
-        raise Failed(
-            f"the report of etcd's own load generator cannot be read; it ends with: {last}"
-        )
+        raise unreadable(WHAT, text)
     return Report(float(rate[1]), float(total[1]), float(median[1]) * 1000)
 
 
@@ -111,21 +103,8 @@ class Generator:
 
     def _run(self, puts: int, rate: int, seconds: float) -> Report:
         command = [*self._command, "--total", str(puts), "--rate", str(rate)]
-        patience_s = PATIENCE_S + SLOWER * seconds
-        try:
-            ran = subprocess.run(
-                command,
-                check=False,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=patience_s,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise Failed(f"etcd's own load generator takes more than {patience_s:.0f} s") from error
-        except OSError as error:
-            raise Failed(f"{command[0]} cannot be run: {error.strerror or error}") from error
+        ran = run(command, WHAT, PATIENCE_S + SLOWER * seconds)
         if ran.returncode != 0:
             said = (ran.stderr or ran.stdout).strip().splitlines() or ["it said nothing"]
-            raise Failed(f"etcd's own load generator ended with {ran.returncode}: {said[-1]}")
+            raise Failed(f"{WHAT} ended with {ran.returncode}: {said[-1]}")
         return read(ran.stdout)

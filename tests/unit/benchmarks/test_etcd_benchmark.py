@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.rivals import etcd_benchmark
-from benchmarks.rivals.etcd_benchmark import Failed, Generator, Report, found, read
+from benchmarks.rivals.etcd_benchmark import Generator, Report, found, read
+from benchmarks.rivals.generators import Failed
 
 BAR = " 1000 / 1000 Boooooooooooooooooooooom! 100.00% 0s\r 1000 / 1000 Booom! 100.00% 0s\n"
 REPORT = """

@@ -19,11 +19,26 @@ from creek.load.line import Dial, dial
 from creek.load.local import CpuClock, LocalCluster
 from creek.load.loops import Plan, drive
 from creek.load.meter import STRONG_STABLE, WEAK_TENTATIVE, Latency, Meter, latency
-from creek.load.streams import kv_stream
+from creek.load.streams import Stream, kv_stream
 
 CLIENTS = 192
 KEYS = 10_000
 VALUE_BYTES = 256
+
+
+class Puts(NamedTuple):
+    """What is asked for."""
+
+    clients: int
+    stream: Callable[[float, int], Stream]
+    """For a share of strong ones, and a seed."""
+
+
+def _small_puts(strong: float, seed: int) -> Stream:
+    return kv_stream(keys=KEYS, value_bytes=VALUE_BYTES, reads=0.0, strong=strong, seed=seed)
+
+
+SMALL_PUTS = Puts(CLIENTS, _small_puts)
 
 
 class Silent(click.ClickException):
@@ -104,18 +119,17 @@ def beside_each_other(tell: Callable[[str], None]) -> Iterator[Beside]:
         yield Beside(folder, cluster, servers, systems)
 
 
-def turn(system: System, seconds: float, seed: int, load: float = 0.0) -> tuple[Meter, CpuClock]:
+def turn(
+    system: System, seconds: float, seed: int, load: float = 0.0, puts: Puts = SMALL_PUTS
+) -> tuple[Meter, CpuClock]:
     """With so many calls in a second, or with all clients asking again and again."""
     cpu = CpuClock(system.processes)
-    stream = kv_stream(
-        keys=KEYS, value_bytes=VALUE_BYTES, reads=0.0, strong=system.strong, seed=seed
-    )
     plan = Plan(
         system.addresses,
-        stream,
+        puts.stream(system.strong, seed),
         warm_up_s=seconds / 5,
         duration_s=seconds,
-        clients=0 if load else CLIENTS,
+        clients=0 if load else puts.clients,
         load=load,
         seed=seed,
         cpu=cpu,

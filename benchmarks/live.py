@@ -3,9 +3,10 @@
 Creek and etcd are driven by the same load, from one process, in turns while both run; values are of
 the same size, and whatever is answered is on disk before. That load costs etcd as little as it can:
 the bars are held against it. What etcd's own generator gets out of the same servers, in turns of
-its own, is reported beside it. PySyncObj comes after them. Where one of them cannot be found, the
-table says so. With the latencies it is told what the machine alone takes. What is being done is
-told as it goes on.
+its own, is reported beside it; and what the generator of its packages gets, with more clients and
+larger values, beside Creek under a load of that kind. PySyncObj comes after them. Where one of them
+cannot be found, the table says so. With the latencies it is told what the machine alone takes. What
+is being done is told as it goes on.
 """
 
 import asyncio
@@ -19,7 +20,10 @@ from benchmarks import floor
 from benchmarks.beside import (
     CLIENTS,
     KEYS,
+    SMALL_PUTS,
     VALUE_BYTES,
+    Beside,
+    Puts,
     Silent,
     System,
     Turns,
@@ -27,7 +31,7 @@ from benchmarks.beside import (
     turn,
 )
 from benchmarks.result import Benchmark, Result
-from benchmarks.rivals import etcd, etcd_benchmark, pysyncobj
+from benchmarks.rivals import etcd, etcd_benchmark, etcd_check, pysyncobj
 from benchmarks.scale import Scale
 from creek.client import NotDone, connect
 from creek.cluster.loop import run
@@ -82,18 +86,23 @@ def measure(scale: Scale) -> Iterator[Result]:
         modest = _in_turns(systems, scale, at_a_modest_load, MODEST)
         yield _latencies(modest, bare)
         yield _own_latencies(modest, generator)
+        yield from _packaged_throughputs(both, scale)
         yield run(_catching_up(both.cluster, scale))
     yield from _pysyncobj(scale, full["strong"].per_second)
 
 
 def _in_turns(
-    systems: list[System], scale: Scale, beside: Callable[[], None], load: float = 0.0
+    systems: list[System],
+    scale: Scale,
+    beside: Callable[[], None],
+    load: float = 0.0,
+    puts: Puts = SMALL_PUTS,
 ) -> dict[str, Turns]:
     """`beside` has the last turn of each round."""
     found = {system.name: Turns([], []) for system in systems}
     for each in range(scale.live_turns):
         for system in systems:
-            meter, cpu = turn(system, scale.live_s, each, load)
+            meter, cpu = turn(system, scale.live_s, each, load, puts)
             tell(
                 f"{system.name}, turn {each + 1} of {scale.live_turns}"
                 + (f", {load:g} a second" if load else "")
@@ -136,6 +145,37 @@ def _own_throughputs(
             what=what,
             explanation=f"{_DRIVEN}: {generator.per_second:,.0f} a second.",
             value=generator.per_second / max(1e-9, found[name].per_second),
+        )
+
+
+def _packaged_throughputs(both: Beside, scale: Scale) -> Iterator[Result]:
+    """Creek's turns stand on both sides of the minute that the generator takes."""
+    names = ("strong", "weak")
+    whats = [f"etcd's puts for one {name} put, under {etcd_check.WHAT}" for name in names]
+    program, servers = etcd_check.found(), both.etcd
+    if program is None or servers is None:
+        for what in whats:
+            yield _missing(what, f"{_ETCD if servers is None else etcd_check.MISSING}.")
+        return
+    ours = [system for system in both.systems if system.name in names]
+    puts = Puts(etcd_check.CLIENTS, etcd_check.stream)
+    rates: list[int] = []
+
+    def generated() -> None:
+        if not rates:
+            tell(f"etcd under {etcd_check.WHAT}, which takes a minute")
+            rates.append(etcd_check.puts_per_second(program, servers.addresses))
+
+    found = _in_turns(ours, scale, generated, puts=puts)
+    for name, what in zip(names, whats, strict=True):
+        yield Result(
+            what=what,
+            explanation=(
+                f"{puts.clients:,} clients, each put a new key with {etcd_check.VALUE_BYTES:,} "
+                f"bytes: {found[name].per_second:,.0f} {name} puts a second, etcd's generator "
+                f"{rates[0]:,}."
+            ),
+            value=rates[0] / max(1e-9, found[name].per_second),
         )
 
 

@@ -52,7 +52,7 @@ def read(said: str, complained: str = "") -> int:
     return int(rate[1])
 
 
-def stream(*, strong: float, seed: int) -> Stream:
+def stream(strong: float, seed: int) -> Stream:
     """The same puts, for Creek."""
     random = Random(f"check {seed}")
     value = bytes(VALUE_BYTES)

@@ -35,7 +35,7 @@ def test_a_program_that_cannot_be_run_is_told() -> None:
 
 
 def test_the_load_for_creek_asks_for_what_it_asks_for() -> None:
-    asked = etcd_check.stream(strong=0.0, seed=1)
+    asked = etcd_check.stream(0.0, 1)
     keys = set()
     for _ in range(100):
         put = asked(0)

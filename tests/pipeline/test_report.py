@@ -14,8 +14,8 @@ from creek.errors import StorageFault, UsageError
 from creek.evaluation import Experiment
 from creek.pipeline.report import write_report
 from creek.pipeline.report.evidence import Evidence
+from creek.pipeline.report.judging import judge
 from creek.pipeline.report.page import page
-from creek.pipeline.report.paper import judge
 from creek.pipeline.report.reading import Tables
 from creek.pipeline.report.theme import INK_COLOURS, OTHER_COLOURS, SCHEME_COLOURS, css_name
 from tests.pipeline.made_up import SPLIT, tables, write

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from creek.pipeline.report import words
-from creek.pipeline.report.paper import Band, Unit
+from creek.pipeline.report.quantities import Band, Unit
 
 
 @pytest.mark.parametrize(

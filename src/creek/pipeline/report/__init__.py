@@ -6,10 +6,11 @@ A page opens without a network, says where each number is from, and says so wher
 
     reading     the tables                    theme       colours and dashes
     evidence    questions to them             curves      the lines of Figure 1
-    found       numbers found in them         charts      Vega-Lite
-    paper       what the paper states         figures, variations, timelines    what is drawn
-    partitions  runs with faults              live        live runs beside their twins
-                                              headline, statements, checks, made_with, page
+    found       numbers found in them         charts/     Vega-Lite
+    quantities  units, and bands              figures, variations, timelines    what is drawn
+    paper/      what the paper states         live        live runs beside their twins
+    judging     whether that holds            headline, statements, checks, made_with, page
+    partitions  runs with faults
 """
 
 from creek.pipeline.report.writing import write_report as write_report

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeAlias
 from creek.history import LIVE
 from creek.pipeline.report import curves, words
 from creek.pipeline.report.evidence import Evidence
-from creek.pipeline.report.paper import Unit
+from creek.pipeline.report.quantities import Unit
 from creek.pipeline.report.reading import Row
 
 SHOWN_MAX: Final = 50

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from creek.pipeline.report import words
 from creek.pipeline.report.evidence import Evidence, Point
-from creek.pipeline.report.paper import Unit
+from creek.pipeline.report.quantities import Unit
 from creek.pipeline.report.theme import DASHED, DOTTED, SOLID
 
 PAPER_ORDER: Final = ("creek", "archie", "smr", "bayou")

@@ -7,7 +7,8 @@ from creek.pipeline.report import charts, curves, words
 from creek.pipeline.report.charts import Axis, Rows
 from creek.pipeline.report.curves import Line
 from creek.pipeline.report.evidence import Evidence
-from creek.pipeline.report.paper import ACCURACY, PEAKS_TPS, Unit
+from creek.pipeline.report.paper.numbers import ACCURACY, PEAKS_TPS
+from creek.pipeline.report.quantities import Unit
 from creek.pipeline.report.theme import Palette
 
 HEADROOM: Final = 2.5

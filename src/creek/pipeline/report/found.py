@@ -83,6 +83,28 @@ class PeakRatio(NamedTuple):
         return Found(ratio, ratio, min(one.seeds, two.seeds), possible)
 
 
+class MorePeak(NamedTuple):
+    """The peak with the most of something, against the usual one."""
+
+    scheme: str
+    parameter: str
+
+    @property
+    def how(self) -> str:
+        return f"peak with the most {self.parameter} that were tried ÷ the usual peak"
+
+    def find(self, evidence: Evidence) -> Found | None:
+        tried = [
+            value
+            for value in evidence.values(self.parameter)
+            if value > evidence.usual[self.parameter]
+            and evidence.peak(self.scheme, **{self.parameter: value})
+        ]
+        if not tried:
+            return None
+        return PeakRatio(self.scheme, {self.parameter: max(tried)}).find(evidence)
+
+
 class Range(NamedTuple):
     """Of a measure, over all loads below saturation."""
 

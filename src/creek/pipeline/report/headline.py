@@ -4,16 +4,11 @@ from typing import Final, NamedTuple
 
 from creek.pipeline.report import live, words
 from creek.pipeline.report.evidence import Evidence
-from creek.pipeline.report.found import Compared, Finding, Found, PeakThroughput, Range
-from creek.pipeline.report.paper import (
-    PEAKS_TPS,
-    STRONG_STABLE,
-    UP_TO,
-    WEAK,
-    Judged,
-    Mark,
-    Unit,
-)
+from creek.pipeline.report.found import Found, PeakThroughput, Range
+from creek.pipeline.report.judging import Judged, Mark
+from creek.pipeline.report.paper.latency import STRONG_STABLE, WEAK, latency, ratio
+from creek.pipeline.report.paper.numbers import PEAKS_TPS
+from creek.pipeline.report.quantities import Unit
 
 ALMOST: Final = 0.9
 
@@ -34,10 +29,10 @@ class Headline(NamedTuple):
 
 def headline(evidence: Evidence, judged: list[Judged]) -> Headline:
     peak = PeakThroughput("creek").find(evidence)
-    weak = Range("creek", WEAK, up_to=UP_TO).find(evidence)
-    stable = Range("creek", STRONG_STABLE, up_to=UP_TO).find(evidence)
+    weak = latency("creek", WEAK).find(evidence)
+    stable = latency("creek", STRONG_STABLE).find(evidence)
     accuracy = Range("creek", "accuracy").find(evidence)
-    ratio = _ratio().find(evidence)
+    compared = ratio("creek", "archie", WEAK).find(evidence)
     return Headline(
         title="Answers at once, and right almost always"
         if weak is not None and accuracy is not None and accuracy.low >= ALMOST
@@ -47,17 +42,8 @@ def headline(evidence: Evidence, judged: list[Judged]) -> Headline:
             *_scope(evidence, judged),
             *live.sentence(evidence),
         ],
-        numbers=_numbers(peak, weak, stable, ratio, accuracy),
+        numbers=_numbers(peak, weak, stable, compared, accuracy),
         alarms=_alarms(evidence),
-    )
-
-
-def _ratio() -> Finding:
-    return Compared(
-        Range("creek", WEAK, up_to=UP_TO),
-        Range("archie", WEAK, up_to=UP_TO),
-        lambda one, two: one / two,
-        "",
     )
 
 
@@ -90,7 +76,7 @@ def _numbers(
     peak: Found | None,
     weak: Found | None,
     stable: Found | None,
-    ratio: Found | None,
+    compared: Found | None,
     accuracy: Found | None,
 ) -> list[Number]:
     numbers = []
@@ -111,13 +97,13 @@ def _numbers(
             value, _, unit = words.number(found.typical, Unit.MICROSECONDS).partition(words.SPACE)
             note = words.span(found.low, found.high, Unit.MICROSECONDS)
             numbers.append(Number(label, value, unit, _by_load(note)))
-    if ratio is not None:
+    if compared is not None:
         numbers.append(
             Number(
                 "of Archie’s latency, for weak transactions",
-                f"{ratio.typical * 100:.0f}",
+                f"{compared.typical * 100:.0f}",
                 "%",
-                _by_load(words.percents(ratio.low, ratio.high)),
+                _by_load(words.percents(compared.low, compared.high)),
             )
         )
     if accuracy is not None:

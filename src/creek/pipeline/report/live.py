@@ -13,8 +13,8 @@ from creek.history import LIVE
 from creek.pipeline.report import charts, words
 from creek.pipeline.report.charts import Axis, Rows
 from creek.pipeline.report.evidence import Evidence
-from creek.pipeline.report.paper import Unit
 from creek.pipeline.report.partitions import by_run, faults_of
+from creek.pipeline.report.quantities import Unit
 from creek.pipeline.report.reading import Row
 from creek.pipeline.report.theme import Palette
 from creek.pipeline.schemas import ALL_KINDS

@@ -4,7 +4,7 @@ from typing import Any
 
 from creek.pipeline.report import curves, words
 from creek.pipeline.report.evidence import SETUP, Evidence
-from creek.pipeline.report.paper import Unit
+from creek.pipeline.report.quantities import Unit
 from creek.pipeline.report.reading import Row
 
 

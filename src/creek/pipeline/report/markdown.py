@@ -1,6 +1,6 @@
 """The paper's statements beside what was measured, as a table in Markdown: for documents."""
 
-from creek.pipeline.report.paper import Judged
+from creek.pipeline.report.judging import Judged
 from creek.pipeline.report.statements import grouped
 
 HEAD = (

@@ -22,9 +22,10 @@ from creek.pipeline.report.checks import checks
 from creek.pipeline.report.evidence import Evidence
 from creek.pipeline.report.figures import FIGURES, Figure
 from creek.pipeline.report.headline import headline
+from creek.pipeline.report.judging import Judged
 from creek.pipeline.report.live import live_runs
 from creek.pipeline.report.made_with import made_with
-from creek.pipeline.report.paper import UP_TO, Judged
+from creek.pipeline.report.paper.latency import UP_TO
 from creek.pipeline.report.statements import grouped, tally
 from creek.pipeline.report.theme import colours, css_name, of_style_sheet
 from creek.pipeline.report.timelines import timelines

@@ -5,7 +5,7 @@ from math import isinf
 from typing import Any, Final
 
 from creek.pipeline.report import words
-from creek.pipeline.report.paper import Judged, Mark
+from creek.pipeline.report.judging import Judged, Mark
 
 WIDTH: Final = 120
 """Of the picture in a row."""

@@ -6,8 +6,8 @@ from creek.pipeline.report import charts, words
 from creek.pipeline.report.charts import Axis, Rows
 from creek.pipeline.report.evidence import Evidence
 from creek.pipeline.report.live import shown_live
-from creek.pipeline.report.paper import Unit
 from creek.pipeline.report.partitions import Moment, Partitioned, by_run, moments, partitioned
+from creek.pipeline.report.quantities import Unit
 from creek.pipeline.report.reading import Row
 from creek.pipeline.report.theme import Palette
 

@@ -8,13 +8,10 @@ from creek.pipeline.report.charts import Axis, Rows
 from creek.pipeline.report.curves import Line
 from creek.pipeline.report.evidence import Evidence
 from creek.pipeline.report.found import Found, Highest, PeakThroughput, Range
-from creek.pipeline.report.paper import (
-    PEAKS_TPS,
-    PEAKS_TPS_BY_WAREHOUSES,
-    STRONG_STABLE,
-    UP_TO,
-    Unit,
-)
+from creek.pipeline.report.paper.latency import STRONG_STABLE, latency
+from creek.pipeline.report.paper.numbers import PEAKS_TPS, PEAKS_TPS_BY_WAREHOUSES
+from creek.pipeline.report.paper.systems import SEQUENTIAL
+from creek.pipeline.report.quantities import Unit
 from creek.pipeline.report.theme import DASHED, SOLID, Palette
 
 
@@ -109,7 +106,7 @@ _MEASURES: Final = (
         "Stable latency, strong, ms",
         Unit.MICROSECONDS,
         charts.PLAIN,
-        lambda evidence, scheme, where: Range(scheme, STRONG_STABLE, where, UP_TO).find(evidence),
+        lambda evidence, scheme, where: latency(scheme, STRONG_STABLE, **where).find(evidence),
         lambda found: found.typical,
         sequential=False,
     ),
@@ -199,7 +196,7 @@ def _rows(evidence: Evidence, drawn: list[_Curve], parameter: str, measure: _Mea
     scale = 1000 if measure.unit is Unit.MICROSECONDS else 1
     rows = []
     for line, differing in drawn:
-        if not measure.sequential and line.scheme in ("smr", "bayou"):
+        if not measure.sequential and line.scheme in SEQUENTIAL:
             continue
         for value in _by_size(evidence.values(parameter)):
             found = measure.find(evidence, line.scheme, {**differing, parameter: value})

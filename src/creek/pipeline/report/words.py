@@ -3,7 +3,8 @@
 from math import isinf
 from typing import Any
 
-from creek.pipeline.report.paper import NAMES, Band, Unit
+from creek.pipeline.report.paper.systems import NAMES
+from creek.pipeline.report.quantities import Band, Unit
 
 NOTHING = "–"
 SPACE = "\u00a0"

@@ -9,8 +9,8 @@ from creek.errors import StorageFault
 from creek.pipeline.report import live, markdown
 from creek.pipeline.report.evidence import Evidence
 from creek.pipeline.report.figures import FIGURES
+from creek.pipeline.report.judging import Judged, Mark, judge
 from creek.pipeline.report.page import VEGA_LITE, page
-from creek.pipeline.report.paper import Judged, Mark, judge
 from creek.pipeline.report.reading import read_tables
 from creek.pipeline.report.theme import of_picture
 

@@ -1,0 +1,45 @@
+"""Numbers as the paper gives them: their units, and the bands that measured ones must lie in."""
+
+from enum import StrEnum
+from math import inf
+from typing import Final, NamedTuple
+
+
+class Unit(StrEnum):
+    PER_SECOND = "per second"
+    MICROSECONDS = "microseconds"
+    SHARE = "share"
+    RATIO = "ratio"
+    COUNT = "count"
+
+
+DIGITS: Final = {
+    Unit.PER_SECOND: 0,
+    Unit.MICROSECONDS: -1,
+    Unit.SHARE: 4,
+    Unit.RATIO: 2,
+    Unit.COUNT: 0,
+}
+"""Behind the point, to which a value is rounded before it is compared with a band."""
+
+
+class Band(NamedTuple):
+    low: float
+    high: float
+
+
+def within(value: float, tolerance: float) -> Band:
+    return Band(value * (1 - tolerance), value * (1 + tolerance))
+
+
+def at_least(value: float) -> Band:
+    return Band(value, inf)
+
+
+def at_most(value: float) -> Band:
+    return Band(-inf, value)
+
+
+def about(value: float, last_digit: float) -> Band:
+    """What is rounded to the value, at that digit."""
+    return Band(value - last_digit / 2, value + last_digit / 2)

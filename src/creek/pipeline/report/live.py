@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from creek.history import LIVE
 from creek.pipeline.report import charts, words
-from creek.pipeline.report.charts import Axis, Rows
+from creek.pipeline.report.charts import Axis, Panel, Rows
 from creek.pipeline.report.evidence import Evidence
 from creek.pipeline.report.partitions import by_run, faults_of
 from creek.pipeline.report.quantities import Unit
@@ -41,12 +41,6 @@ WAITED: Final = (
     ("strong: stable", "strong_stable"),
 )
 STATISTICS: Final = (("median", "p50_us"), ("p99", "p99_us"))
-
-
-class Panel(NamedTuple):
-    key: str
-    title: str
-    spec: dict[str, Any]
 
 
 class LiveRun(NamedTuple):
@@ -185,7 +179,6 @@ def _panels(
             [
                 Panel(
                     f"live-{key}-{run['run']}",
-                    title,
                     charts.timeline(
                         points,
                         groups,

@@ -45,9 +45,8 @@ def page(evidence: Evidence, judged: list[Judged]) -> str:
     timed = timelines(evidence, palette)
     lived = live_runs(evidence, palette)
     charts: dict[str, Any] = {figure.key: _chart(figure) for figure in figures}
-    charts |= {panel.key: {"spec": panel.spec} for row in varied for panel in row.panels}
-    charts |= {panel.key: {"spec": panel.spec} for each in timed for panel in each.panels}
-    rows = [row for each in lived for row in each.panels]
+    rows = [row.panels for row in varied] + [each.panels for each in timed]
+    rows += [row for each in lived for row in each.panels]
     charts |= {panel.key: {"spec": panel.spec} for row in rows for panel in row}
     script, bundle = _file("page.js"), _bundle()
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)

@@ -3,7 +3,7 @@
 from typing import Any, Final, NamedTuple
 
 from creek.pipeline.report import charts, words
-from creek.pipeline.report.charts import Axis, Rows
+from creek.pipeline.report.charts import Axis, Panel, Rows
 from creek.pipeline.report.evidence import Evidence
 from creek.pipeline.report.live import shown_live
 from creek.pipeline.report.partitions import Moment, Partitioned, by_run, moments, partitioned
@@ -18,11 +18,6 @@ ALL: Final = "all replicas"
 MAJORITY: Final = "in the majority"
 OTHERS: Final = "out of touch"
 US_PER_S: Final = 1_000_000
-
-
-class Panel(NamedTuple):
-    key: str
-    spec: dict[str, Any]
 
 
 class Timeline(NamedTuple):

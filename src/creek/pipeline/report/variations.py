@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from creek.pipeline.report import charts, curves, words
-from creek.pipeline.report.charts import Axis, Rows
+from creek.pipeline.report.charts import Axis, Panel, Rows
 from creek.pipeline.report.curves import Line
 from creek.pipeline.report.evidence import Evidence
 from creek.pipeline.report.found import Found, Highest, PeakThroughput, Range
@@ -62,14 +62,6 @@ VARIATIONS: Final = (
         "A weak transaction that only reads may be executed by its replica alone.",
     ),
 )
-
-
-class Panel(NamedTuple):
-    """One small chart."""
-
-    key: str
-    title: str
-    spec: dict[str, Any]
 
 
 class Row(NamedTuple):
@@ -160,7 +152,7 @@ def _row(evidence: Evidence, palette: Palette, variation: Variation) -> Row:
         description = f"{measure.title} by {variation.title.lower()}"
         y = _axis(measure, rows)
         spec = charts.by_parameter(rows, lines, palette, y, values, description)
-        panels.append(Panel(f"{variation.parameter}-{measure.key}", measure.title, spec))
+        panels.append(Panel(f"{variation.parameter}-{measure.key}", spec, measure.title))
     own = [each.line for each in drawn] if variation.parameter == "layout" else []
     return Row(variation, panels, own)
 

@@ -10,7 +10,7 @@ for zooming. A picture has a legend of its own instead.
 """
 
 from creek.pipeline.report.charts.axes import MARGIN, PERCENT, PLAIN, THOUSANDS, Axis
-from creek.pipeline.report.charts.finishing import Rows
+from creek.pipeline.report.charts.finishing import Panel, Rows
 from creek.pipeline.report.charts.multiples import by_parameter
 from creek.pipeline.report.charts.over_time import timeline
 from creek.pipeline.report.charts.throughput import MIDDLE, against_throughput
@@ -22,6 +22,7 @@ __all__ = [
     "PLAIN",
     "THOUSANDS",
     "Axis",
+    "Panel",
     "Rows",
     "against_throughput",
     "by_parameter",

@@ -1,6 +1,6 @@
 """What all charts are made of and end with: rows, layers, and the specification."""
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import altair as alt
 
@@ -10,6 +10,15 @@ Rows = list[dict[str, Any]]
 ROWS: Final = alt.NamedData("rows")
 """The rows are put in at the end: altair would copy and check them at every step."""
 PICTURE_WIDTH: Final = 640
+
+
+class Panel(NamedTuple):
+    """A chart among others, with its place in the page."""
+
+    key: str
+    spec: dict[str, Any]
+    title: str = ""
+    """Where its axis has none."""
 
 
 def pointed_at() -> alt.Parameter:

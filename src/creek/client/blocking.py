@@ -29,6 +29,9 @@ class Blocking(Chooses):
         self._loop = new_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="creek", daemon=True)
 
+    def __repr__(self) -> str:
+        return repr(self._database)
+
     def open(self) -> None:
         self._thread.start()
         try:
@@ -64,15 +67,15 @@ class Blocking(Chooses):
         """The one that one is connected to, or was last."""
         return self._database.replica
 
-    def call(self, how: How, name: str, /, *arguments: Any) -> Any:
+    def call(self, how: How, name: str, /, *arguments: Any, **named: Any) -> Any:
         async def answer() -> Any:
-            return await self._database.ask(how, name, *arguments)
+            return await self._database.ask(how, name, *arguments, **named)
 
         return self.wait_for(answer())
 
-    def begin(self, how: How, name: str, /, *arguments: Any) -> "BlockingCall":
+    def begin(self, how: How, name: str, /, *arguments: Any, **named: Any) -> "BlockingCall":
         async def begun() -> Call:
-            return self._database.ask(how, name, *arguments)
+            return self._database.ask(how, name, *arguments, **named)
 
         return BlockingCall(self, self.wait_for(begun()))
 
@@ -132,6 +135,9 @@ class BlockingCall:
     def __init__(self, blocking: Blocking, call: Call) -> None:
         self._blocking = blocking
         self._call = call
+
+    def __repr__(self) -> str:
+        return repr(self._call)
 
     @property
     def id(self) -> Dot | None:

@@ -1,10 +1,11 @@
 """`db.weak.name(…)`: how a call is put into words."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
+from creek.client.given import seconds
 from creek.protocol.dots import Dot
 
 Result = TypeVar("Result")
@@ -15,12 +16,16 @@ class Issued(Protocol):
     def id(self) -> Dot | None: ...
 
 
+Earlier: TypeAlias = Issued | Dot | Sequence[int] | str
+"""A call, or its identifier, as `creek.client.given.issued` takes it."""
+
+
 class How(NamedTuple):
     """How something is to be called."""
 
     strong: bool
     session: int = 0
-    after: tuple[Issued | Dot, ...] = ()
+    after: tuple[Earlier, ...] = ()
     timeout: float | None = None
 
 
@@ -36,21 +41,21 @@ class Caller(Generic[Result]):
         self._ask = ask
         self._how = how
 
-    def __call__(self, name: str, /, *arguments: Any) -> Result:
-        return self._ask(self._how, name, *arguments)
+    def __call__(self, name: str, /, *arguments: Any, **named: Any) -> Result:
+        return self._ask(self._how, name, *arguments, **named)
 
     def __getattr__(self, name: str) -> Callable[..., Result]:
         if name.startswith("__"):
             raise AttributeError(name)
         return partial(self._ask, self._how, name)
 
-    def after(self, *calls: Issued | Dot) -> Self:
+    def after(self, *calls: Earlier) -> Self:
         """Only where these have been seen (the paper's remark on ESDS in Section 2)."""
         return self._with(self._how._replace(after=(*self._how.after, *calls)))
 
     def within(self, timeout: float) -> Self:
         """Wait for the answer so many seconds, and no longer."""
-        return self._with(self._how._replace(timeout=timeout))
+        return self._with(self._how._replace(timeout=seconds("within", timeout)))
 
     def _with(self, how: How) -> Self:
         other = copy.copy(self)

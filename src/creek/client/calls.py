@@ -6,11 +6,12 @@ from math import inf
 from typing import Any, NamedTuple
 
 from creek.client.errors import CallFailed, NotDone, OperationFailed, Unknown
+from creek.cluster.once import described
 from creek.cluster.wire import Answer
 from creek.cluster.wire import Call as CallMessage
 from creek.errors import UsageError
 from creek.protocol.dots import Dot
-from creek.protocol.request import Outcome
+from creek.protocol.request import Operation, Outcome
 
 TENTATIVE, STABLE, FINAL = "tentative", "stable", "final"
 
@@ -67,6 +68,17 @@ class Call:
         self._answers: list[Answer] = []
         self._failure: CallFailed | None = None
         self._waiting: list[asyncio.Future[None]] = []
+
+    def __repr__(self) -> str:
+        how = "strong" if self.message.strong else "weak"
+        told = "no answer yet"
+        if self._failure is not None:
+            told = f"{type(self._failure).__name__}: {self._failure}"
+        elif self._answers:
+            last = self._answers[-1]
+            told = f"{repr(last.value) if last.error is None else last.error}, {last.kind}"
+        called = described(Operation(self.message.operation, self.message.arguments))
+        return f"<{how} call {called}: {told}>"
 
     def __await__(self) -> Generator[Any, None, Any]:
         while not self.is_answered:

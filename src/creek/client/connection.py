@@ -13,18 +13,18 @@ from typing import Any, Final
 import msgspec
 
 from creek.client.blocking import Blocking
-from creek.client.callers import Caller, Chooses, How, Issued, Session
+from creek.client.callers import Caller, Chooses, How, Session
 from creek.client.calls import Call
 from creek.client.errors import NotDone, not_connected
 from creek.client.exchange import Exchange
 from creek.client.finding import PAUSE_S, Finder, trusting
+from creek.client.given import by_name, issued, listed, seconds
 from creek.client.line import Line
 from creek.cluster import wire
 from creek.cluster.once import ENDED
 from creek.errors import BadValue, UnknownName, UsageError
 from creek.execution.carriable import is_row, refuse_uncarriable
 from creek.execution.datatype import DataType
-from creek.protocol.dots import Dot
 
 TIMEOUT_S: Final = 60.0
 PATIENCE_S: Final = 10.0
@@ -62,6 +62,13 @@ class Database(Chooses):
         self._operations: dict[str, bool] = {}
         self._weak = Caller(self.ask, How(strong=False))
         self._strong = Caller(self.ask, How(strong=True))
+
+    def __repr__(self) -> str:
+        at = ", ".join(f"{host}:{port}" for host, port in self._finder.addresses)
+        if not self._is_open:
+            return f"<Creek at {at}, not connected: 'with' or 'async with' connects>"
+        what = "" if self.welcome is None else f" of '{self.welcome.datatype}'"
+        return f"<Creek at {at}: replica {self.replica}{what}>"
 
     # --- for people -----------------------------------------------------------------------------
 
@@ -126,7 +133,9 @@ class Database(Chooses):
         self._sessions += 1
         return self._sessions
 
-    def ask(self, how: How, name: str, /, *arguments: Any) -> Call:
+    def ask(self, how: How, name: str, /, *arguments: Any, **named: Any) -> Call:
+        if not self._is_open:
+            raise not_connected()  # also to those who would not wait for it
         strong, session, after, timeout = how
         message = wire.Call(
             self._exchange.next_number(),
@@ -134,10 +143,10 @@ class Database(Chooses):
             arguments,
             strong,
             session,
-            tuple([dot for each in after if (dot := _issued(each)).event > 0]) if after else (),
+            tuple([dot for each in after if (dot := issued(each)).event > 0]) if after else (),
         )
         call = Call(message, self._timeout if timeout is None else timeout)
-        failure = self._failure_of(message)
+        failure = by_name(name, named) if named else self._failure_of(message)
         if failure is None:
             self._exchange.ask(call)
         else:
@@ -152,8 +161,6 @@ class Database(Chooses):
 
     def _failure_of(self, message: wire.Call) -> NotDone | None:
         """Why it cannot work, as far as that can be told from here."""
-        if not self._is_open:
-            return not_connected()
         try:
             if message.operation.startswith(INTERNAL):
                 pass  # the replica knows
@@ -215,12 +222,14 @@ class Database(Chooses):
             is_silent = line.pieces == pieces and not line.closed.done()
             if is_silent and self._exchange.is_waited_for():
                 asked = line.status(self._exchange.next_number())
-                await asyncio.wait([asked], timeout=self._patience / 2)
-                if line.pieces == pieces:
-                    line.abort()
-                    await line.closed
-                if not asked.cancel() and not asked.cancelled():
-                    asked.exception()  # is told by the line's end
+                try:
+                    await asyncio.wait([asked], timeout=self._patience / 2)
+                    if line.pieces == pieces:
+                        line.abort()
+                        await line.closed
+                finally:
+                    if not asked.cancel() and not asked.cancelled():
+                        asked.exception()  # is told by the line's end
 
     async def _reach(self, refused: float | None = None) -> Line:
         """The next replica that answers."""
@@ -235,13 +244,6 @@ class Database(Chooses):
         self.welcome = welcome
         self._operations = dict(welcome.operations)
         return line
-
-
-def _issued(call: Issued | Dot) -> Dot:
-    id = call if isinstance(call, Dot) else call.id
-    if id is None:
-        raise BadValue("a call can only come after one that was issued: wait for its answer first")
-    return id
 
 
 def connect(
@@ -263,18 +265,18 @@ def connect(
     `patience`: seconds for which replicas are looked for before calls are given up. `refused`: the
     same in the beginning, if nobody is at any of the addresses for certain; None: `patience`.
     """
-    texts = addresses.split(",") if isinstance(addresses, str) else list(addresses)
+    texts = listed(addresses)
     if not isinstance(getattr(datatype, "name", datatype), str):
         what = f"{type(datatype).__name__} {datatype!r}"
         raise BadValue(f"datatype is a creek.DataType or its name, not {what}")
     if not texts:
         raise BadValue("no address was given: name at least one replica as HOST:PORT")
     return Database(
-        [wire.address_of(text.strip()) for text in texts],
+        [wire.address_of(text) for text in texts],
         datatype=datatype,
         token=token,
         secured=trusting(authority),
-        timeout=timeout,
-        patience=patience,
+        timeout=None if timeout is None else seconds("timeout", timeout),
+        patience=seconds("patience", patience),
         refused=refused,
     )

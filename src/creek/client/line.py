@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, cast
 
 from creek.client.errors import NotDone
@@ -53,7 +54,7 @@ class Line(asyncio.Protocol):
                     self._hear(message)
         except MalformedMessage as error:
             if not self.first.done():
-                self.first.set_exception(error)
+                self.first.set_exception(_another_door(data) or error)
             self.close()
 
     def write(self, frame: bytes) -> None:
@@ -103,6 +104,17 @@ class Line(asyncio.Protocol):
             self._transport.write(b"".join(out))
 
 
+def _another_door(data: bytes) -> UsageError | None:
+    """Of a replica, if what came first is not meant for clients."""
+    if data.startswith(b"HTTP/"):
+        return UsageError("it speaks HTTP, which is for browsers; clients have another port")
+    with suppress(MalformedMessage):
+        for payload in wire.Frames(wire.CLIENT_FRAME_MAX).feed(data):
+            wire.peer_hello(payload)
+            return UsageError("it is where replicas find each other; clients have another port")
+    return None
+
+
 async def dial(
     address: tuple[str, int],
     hello: wire.Hello,
@@ -134,6 +146,10 @@ async def dial(
             f"{host}:{port} cannot be talked to with TLS ({error.reason or error}): "
             "if it does not encrypt, leave out the authority"
         ) from error
+    except UsageError as error:
+        raise UsageError(f"{host}:{port} is not for clients: {error}") from None
+    except MalformedMessage as error:
+        raise MalformedMessage(f"what answers there is no replica ({error})") from error
     except ConnectionResetError as error:
         hint = "" if secured else ": if it encrypts, give the authority that you trust"
         raise ConnectionResetError(f"it closes the connection without a word{hint}") from error

@@ -41,7 +41,7 @@ def common_version(version: int, oldest: int) -> int | None:
 
 def address_of(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65_535:
+    if not colon or "/" in host or not port.isdecimal() or int(port) > 65_535:
         raise BadValue(f"'{text}' is not an address: write HOST:PORT")
     return host.strip("[]") or "127.0.0.1", int(port)
 

@@ -87,15 +87,6 @@ def test_a_port_that_is_not_for_clients_is_told_so_at_once(tmp_path: Path) -> No
     run(story())
 
 
-def test_what_is_no_replica_is_told_to_be_none() -> None:
-    async def story() -> None:
-        refused = await refused_by(b"220 mail.example.org\r\n")
-        assert isinstance(refused, NotDone)
-        assert "what answers there is no replica" in str(refused)
-
-    run(story())
-
-
 def test_who_leaves_a_silent_replica_hears_nothing_of_it_afterwards() -> None:
     """The client had asked it how it is, when the program ended."""
     complaints: list[Any] = []

@@ -18,6 +18,7 @@ from time import perf_counter_ns
 from typing import Final, TypeAlias
 
 from creek.cluster.timing import Histogram, TimedCalls
+from creek.load.meter import Latency, latency
 
 PATIENCE_S: Final = 20.0
 ROOM_WRITES: Final = 1_000
@@ -41,11 +42,26 @@ class Floor:
         with _echoing(self._data) as echo:
             self._echoes_ns += _paced(echo, count, pause_s)
 
+    @property
+    def write_ms(self) -> float:
+        """The median, as that of an echo is."""
+        return statistics.median(self._writes_ns) / 1e6
+
+    @property
+    def echo_ms(self) -> float:
+        return statistics.median(self._echoes_ns) / 1e6
+
+    @property
+    def together(self) -> Latency:
+        """One of each, one after the other."""
+        took = latency([sum(both) for both in zip(self._writes_ns, self._echoes_ns, strict=True)])
+        assert took is not None, "something must be measured first"
+        return took
+
     def told(self) -> str:
-        write, echo = statistics.median(self._writes_ns), statistics.median(self._echoes_ns)
         return (
-            f"The machine alone takes {write / 1e6:.2f} ms for a synced write of {len(self._data)} "
-            f"bytes, and {echo / 1e6:.2f} ms to echo them over loopback"
+            f"The machine alone takes {self.write_ms:.2f} ms for a synced write of "
+            f"{len(self._data)} bytes, and {self.echo_ms:.2f} ms to echo them over loopback"
         )
 
 

@@ -74,6 +74,7 @@ MODULES: Final = (
     "protocol/ranking",
     "protocol/runs",
     "protocol/values",
+    "schemes/answers",
     "schemes/archie",
     "schemes/basic",
     "schemes/bayou",

@@ -35,6 +35,7 @@ class Mutant(NamedTuple):
 
 BASIC = "schemes/basic.py"
 ORDERING = "schemes/ordering.py"
+ANSWERS = "schemes/answers.py"
 UNDO = "execution/undo.py"
 BROADCASTS = "protocol/broadcasts.py"
 CAB = "protocol/cab.py"
@@ -558,7 +559,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 ORDERING,
-                "outcomes=self._untold.outcomes(),",
+                "outcomes=self._answers.untold.outcomes(),",
                 "outcomes=(),",
             ),
         ),
@@ -569,7 +570,7 @@ MUTANTS: tuple[Mutant, ...] = (
         150,
         (
             Edit(
-                ORDERING,
+                ANSWERS,
                 "for id, outcome in checkpoint.outcomes:",
                 "for (id, _), (_, outcome) in zip("
                 "checkpoint.outcomes, reversed(checkpoint.outcomes)):",
@@ -757,7 +758,7 @@ MUTANTS: tuple[Mutant, ...] = (
         40,
         (
             Edit(
-                ORDERING,
+                ANSWERS,
                 "            awaiting.outcome = outcome\n        else:",
                 "            awaiting.outcome = awaiting.outcome or outcome\n        else:",
             ),
@@ -781,11 +782,11 @@ MUTANTS: tuple[Mutant, ...] = (
         20,
         (
             Edit(
-                ORDERING,
-                "self._note_told(request.id, self._awaiting.pop(request.id), outcome)",
-                "self._note_told(request.id, awaiting, outcome)",
+                ANSWERS,
+                "self._note_told(id, self.awaiting.pop(id), outcome)",
+                "self._note_told(id, awaiting, outcome)",
             ),
-            Edit(ORDERING, "assert id not in self._awaiting,", "assert True,"),
+            Edit(ANSWERS, "assert id not in self.awaiting,", "assert True,"),
         ),
     ),
     Mutant(
@@ -794,9 +795,9 @@ MUTANTS: tuple[Mutant, ...] = (
         20,
         (
             Edit(
-                ORDERING,
-                '"""Lines 67 and 71."""',
-                "outcome = outcome if request.strong else Outcome('rubbish')",
+                ANSWERS,
+                '"""Lines 67-68, and 70-71."""',
+                "outcome = outcome if awaiting.strong else Outcome('rubbish')",
             ),
         ),
     ),
@@ -806,7 +807,7 @@ MUTANTS: tuple[Mutant, ...] = (
         20,
         (
             Edit(
-                ORDERING,
+                ANSWERS,
                 "Response(id, told.session, Kind.FINAL, outcome, changed)",
                 "Response(id, told.session, Kind.FINAL, told.outcome, False)",
             ),
@@ -818,7 +819,7 @@ MUTANTS: tuple[Mutant, ...] = (
         20,
         (
             Edit(
-                ORDERING,
+                ANSWERS,
                 "Response(id, told.session, Kind.FINAL, outcome, changed)",
                 "Response(id, told.session, Kind.FINAL, outcome, False)",
             ),
@@ -830,9 +831,9 @@ MUTANTS: tuple[Mutant, ...] = (
         20,
         (
             Edit(
-                ORDERING,
-                "                self._answer_finally(request.id, outcome)\n",
-                "                pass\n",
+                ANSWERS,
+                "            self._finally(request.id, outcome)\n",
+                "            pass\n",
             ),
         ),
     ),

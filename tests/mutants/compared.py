@@ -116,13 +116,7 @@ MUTANTS: tuple[Mutant, ...] = (
         Edit(
             ARCHIE,
             "self._outbox.events.append(Speculated(request.id, entry.outcome))",
-            "awaiting = self._awaiting.pop(request.id)\n"
-            "            self._respond(request.id, awaiting.session, Kind.STABLE, entry.outcome)",
-        ),
-        Edit(
-            ARCHIE,
-            "from creek.protocol.effects import Speculated",
-            "from creek.protocol.effects import Kind",
+            "self._answers.stably(request.id, entry.outcome)",
         ),
     ),
     _mutant(

@@ -152,7 +152,7 @@ _MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 ORDERING,
-                "self._untold.reconfigure(peers)",
+                "self._answers.untold.reconfigure(peers)",
                 "pass",
             ),
         ),

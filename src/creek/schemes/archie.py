@@ -99,7 +99,7 @@ class ArchieReplica(VersionedReplica):
 
     def _executed(self, entry: Entry) -> None:
         request = entry.request
-        if request.id in self._awaiting and not self.is_committed(request.id):
+        if request.id in self._answers.awaiting and not self.is_committed(request.id):
             assert entry.outcome is not None
             self._outbox.events.append(Speculated(request.id, entry.outcome))
 

@@ -19,7 +19,7 @@ from creek.execution.keys import Place, place
 from creek.execution.transaction import ABSENT
 from creek.execution.undo import StateObject
 from creek.protocol.dots import Dot
-from creek.protocol.effects import Kind, Task, Work
+from creek.protocol.effects import Task, Work
 from creek.protocol.probes import Probe
 from creek.protocol.request import Outcome, Request
 from creek.protocol.settings import Settings
@@ -86,12 +86,11 @@ class BasicReplica(OrderingReplica):
                 break
             kept += 1
         request = moved[-1]
-        awaiting = self._awaiting.get(request.id)
+        awaiting = self._answers.awaiting.get(request.id)
         if awaiting is not None and len(self._order.committed) <= len(self._executed):
             assert awaiting.outcome is not None, "an executed strong request was answered"
             self.probes.hit(Probe.STABLE_FROM_COMMIT)
-            self._respond(request.id, awaiting.session, Kind.STABLE, awaiting.outcome)  # line 56
-            del self._awaiting[request.id]
+            self._answers.stably(request.id, awaiting.outcome)  # lines 56-57
 
     def _rollback(self, head: Request) -> None:
         """Lines 58-61."""
@@ -107,16 +106,16 @@ class BasicReplica(OrderingReplica):
         if head.id in self._outcomes:
             self.probes.hit(Probe.REEXECUTED)
         self._outcomes[head.id] = outcome
-        awaiting = self._awaiting.get(head.id)
+        answers = self._answers
+        awaiting = answers.awaiting.get(head.id)
         if awaiting is not None:
             if not awaiting.strong:
-                self._respond_tentatively(head, awaiting, outcome)  # line 67
+                answers.tentatively(head.id, awaiting, outcome, self._observed(head))  # lines 67-68
             elif len(self._executed) >= len(self._order.committed):  # head ∈ tentative
-                self._respond_tentatively(head, awaiting, outcome)  # line 71
+                answers.tentatively(head.id, awaiting, outcome, self._observed(head))  # lines 70-71
             else:  # head ∈ committed
                 self.probes.hit(Probe.STABLE_FROM_EXECUTION)
-                self._respond(head.id, awaiting.session, Kind.STABLE, outcome)  # line 73
-                del self._awaiting[head.id]
+                answers.stably(head.id, outcome)  # lines 73-74
         self._executed.append(head)  # line 75
 
     def _next_to_execute(self) -> Request | None:

@@ -29,12 +29,11 @@ from creek.execution.entries import (
 )
 from creek.execution.execution import Execution
 from creek.protocol.dots import Dot
-from creek.protocol.effects import Kind, Observed, Response, Task
+from creek.protocol.effects import Observed, Task
 from creek.protocol.probes import Probe
 from creek.protocol.request import Operation, OrderKey, Outcome, Request
 from creek.protocol.settings import Settings
 from creek.protocol.values import Key
-from creek.schemes.ordering import Awaiting
 from creek.schemes.unexecuted import Unexecuted
 from creek.schemes.versioned import VersionedReplica
 
@@ -119,7 +118,7 @@ class CreekReplica(VersionedReplica):
         self._local_number += 1
         id = Dot(self.index, -self._local_number)
         request = Request(self._broadcasts.clock.peek(now), id, operation, strong=False)
-        self._awaiting[id] = Awaiting(session, strong=False)
+        self._answers.expect(id, session, strong=False)
         self._local[id] = self._local_entry(request, session)
         self._proceed()
         return id
@@ -134,10 +133,7 @@ class CreekReplica(VersionedReplica):
             return
         self.probes.hit(Probe.ANSWERED_LOCALLY)
         del self._local[request.id]
-        session = self._awaiting.pop(request.id).session
-        self._outbox.responses.append(
-            Response(request.id, session, Kind.TENTATIVE, execution.outcome, observed=seen.observed)
-        )
+        self._answers.once(request.id, execution.outcome, seen.observed)
 
     def _read_later(self, entry: Entry, blocker: Entry) -> None:
         entry.phase = Phase.WAITING
@@ -335,11 +331,12 @@ class CreekReplica(VersionedReplica):
 
     def _answer_tentatively(self, entry: Entry) -> None:
         request = entry.request
-        awaiting = self._awaiting.get(request.id)
+        awaiting = self._answers.awaiting.get(request.id)
         if awaiting is None or (request.strong and self.is_committed(request.id)):
             return
         assert entry.outcome is not None
-        self._respond_tentatively(request, awaiting, entry.outcome)
+        observed = self._observed(request)
+        self._answers.tentatively(request.id, awaiting, entry.outcome, observed)
 
     # --- what is settled ----------------------------------------------------------------------
 

@@ -6,8 +6,7 @@ insertion and each commit, and tells how far it has come.
 
 Beyond the paper: an instance of consensus delivers a batch, so `committed` has *boundaries* between
 instances; the prefix up to the last boundary that is executed is *settled*. It is what checkpoints
-hold, and what lies before it is forgotten. Also here: the strong no-op, and the answers of requests
-whose replica was carried over them by a snapshot.
+hold, and what lies before it is forgotten. Also here: the strong no-op.
 """
 
 from abc import ABC, abstractmethod
@@ -31,10 +30,8 @@ from creek.protocol.effects import (
     Digest,
     Effects,
     Installed,
-    Kind,
     Observed,
     RbDelivered,
-    Response,
     Task,
 )
 from creek.protocol.members import MEMBERS, Configuration
@@ -45,24 +42,13 @@ from creek.protocol.request import NOOP, Batch, Operation, OrderKey, Outcome, Re
 from creek.protocol.settings import Settings
 from creek.protocol.terms import Terms
 from creek.protocol.values import Key
-from creek.schemes.untold import Untold
+from creek.schemes.answers import Answers
 
 UNDIGESTED_LIMIT = 4096
 """Requests that are remembered until there is a digest."""
 NOOP_PATIENCE = 4
 """How many times longer than the leader another replica waits before it issues a no-op."""
 SUM_UP_AT_LEAST = 64
-
-
-class Awaiting:
-    """An entry of `reqsAwaitingResp` (line 9): who waits, and the last tentative response."""
-
-    __slots__ = ("outcome", "session", "strong")
-
-    def __init__(self, session: int, strong: bool) -> None:
-        self.session = session
-        self.strong = strong
-        self.outcome: Outcome | None = None
 
 
 class Boundary(NamedTuple):
@@ -96,15 +82,12 @@ class OrderingReplica(ABC):
 
         self._order = Order()  # line 6
         self._causal_context = DotSet()  # line 7
-        self._awaiting: dict[Dot, Awaiting] = {}  # line 9
-        self._told: dict[Dot, Awaiting] = {}
-        """Weak requests that were answered: their clients are to learn how they ended."""
+        self._answers = Answers(index, settings.peers(index), self._outbox, self.probes)  # line 9
 
         self._boundaries: deque[Boundary] = deque()
         self._settled = Boundary(0, 0)
         self._settled_timestamp = 0
         self._image_length = 0
-        self._untold = Untold(settings.peers(index))
 
         self._undigested: list[Request] = []
         """What was settled since the last digest."""
@@ -179,7 +162,7 @@ class OrderingReplica(ABC):
             self._check_may_ask(operation, strong)
         request = self._issue(operation, strong or self.orders_everything, now)
         for_good = strong or not self.answers_tentatively
-        self._awaiting[request.id] = Awaiting(session, for_good)  # line 25
+        self._answers.expect(request.id, session, for_good)  # line 25
         self._proceed()
         return request.id
 
@@ -191,7 +174,7 @@ class OrderingReplica(ABC):
         self._ticks += 1
         self._broadcasts.tick(now)
         self._stabilise(now)
-        self._untold.forget(self._broadcasts.cab.learner.settled_by)
+        self._answers.untold.forget(self._broadcasts.cab.learner.settled_by)
         self._proceed()
 
     def take_tasks(self) -> tuple[Task, ...]:
@@ -267,7 +250,7 @@ class OrderingReplica(ABC):
             ids=self._order.ids_before(self._settled.length),
             timestamp=self._settled_timestamp,
             state=(),
-            outcomes=self._untold.outcomes(),
+            outcomes=self._answers.untold.outcomes(),
         )
 
     def live_requests(self) -> Iterator[Request]:
@@ -293,7 +276,7 @@ class OrderingReplica(ABC):
         self._image_length = checkpoint.length
         self._undigested = []
         self._note_digest(checkpoint.length)
-        self._answer_from(checkpoint)
+        self._answers.carried_over(checkpoint)
 
     # --- Algorithm 1 --------------------------------------------------------------------------
 
@@ -361,7 +344,7 @@ class OrderingReplica(ABC):
     def reconfigured(self) -> None:
         """The members are others from now on."""
         peers = self._broadcasts.settings.peers(self.index)
-        self._untold.reconfigure(peers)
+        self._answers.untold.reconfigure(peers)
 
     # --- after every input --------------------------------------------------------------------
 
@@ -402,10 +385,7 @@ class OrderingReplica(ABC):
                 if length % every == 0 or length == boundary.length:
                     self._note_digest(length)
             self._settled_timestamp = max(self._settled_timestamp, request.timestamp)
-            if request.id.replica == self.index:
-                self._answer_finally(request.id, outcome)
-            elif request.operation != NOOP:
-                self._untold.add(boundary.instance, request.id, outcome)
+            self._answers.settled(boundary.instance, request, outcome)
         self._settled = boundary
         # Lists lose their beginning in large pieces, so that a request's share of it is small.
         spare = boundary.length - first
@@ -420,25 +400,6 @@ class OrderingReplica(ABC):
             self._outbox.digests.append(Digest(length, digest, requests))
         elif len(self._undigested) > UNDIGESTED_LIMIT:
             self._undigested = []
-
-    # --- answers for those who were away ------------------------------------------------------
-
-    def _answer_from(self, checkpoint: Checkpoint) -> None:
-        for id, outcome in checkpoint.outcomes:
-            if id.replica != self.index:
-                self._untold.add(checkpoint.instance, id, outcome)
-                continue
-            awaiting = self._awaiting.pop(id, None)
-            if awaiting is not None:
-                self.probes.hit(Probe.ANSWERED_FROM_SNAPSHOT)
-                kind = Kind.STABLE if awaiting.strong else Kind.TENTATIVE
-                self._respond(id, awaiting.session, kind, outcome)
-                if not awaiting.strong:
-                    self._note_told(id, awaiting, outcome)
-            self._answer_finally(id, outcome)
-        for pending in (self._awaiting, self._told):
-            for id in [id for id in pending if id in checkpoint.ids]:
-                del pending[id]  # beyond what others keep for us: its client gives up
 
     # --- the strong no-op (Section 4.4) -------------------------------------------------------
 
@@ -459,49 +420,11 @@ class OrderingReplica(ABC):
             self.probes.hit(Probe.NOOP_ISSUED)
             self._noop = self._issue(NOOP, True, now).id
 
-    # --- answers ------------------------------------------------------------------------------
-
-    def _respond(
-        self,
-        id: Dot,
-        session: int,
-        kind: Kind,
-        outcome: Outcome,
-        executed: Request | None = None,
-    ) -> None:
-        """`executed`: the request, when it was executed just now in its place."""
-        observed = self._observed(executed) if executed is not None else None
-        self._outbox.responses.append(Response(id, session, kind, outcome, observed=observed))
-
     def _observed(self, request: Request) -> Observed | None:
+        """What is known of the order in which the request was executed, just now in its place."""
         if not self._settings.record_orders:
             return None
         return Observed(self._settled.length, tuple(self._executed_before(request)))
-
-    def _respond_tentatively(self, request: Request, awaiting: Awaiting, outcome: Outcome) -> None:
-        """Lines 67 and 71."""
-        if awaiting.outcome is not None:
-            self.probes.hit(Probe.TENTATIVE_AGAIN)
-        if awaiting.strong:
-            awaiting.outcome = outcome
-        else:
-            self._note_told(request.id, self._awaiting.pop(request.id), outcome)  # line 68
-        self._respond(request.id, awaiting.session, Kind.TENTATIVE, outcome, request)
-
-    def _answer_finally(self, id: Dot, outcome: Outcome) -> None:
-        """The client of a weak request learns whether what it was told still holds."""
-        assert id not in self._awaiting, "it was answered before it was settled"
-        told = self._told.pop(id, None)
-        if told is not None:
-            assert told.outcome is not None
-            changed = not outcome.same_as(told.outcome)
-            if changed:
-                self.probes.hit(Probe.APOLOGY)
-            self._outbox.responses.append(Response(id, told.session, Kind.FINAL, outcome, changed))
-
-    def _note_told(self, id: Dot, awaiting: Awaiting, outcome: Outcome) -> None:
-        awaiting.outcome = outcome
-        self._told[id] = awaiting
 
     # --- for those who look on ----------------------------------------------------------------
 
@@ -522,7 +445,7 @@ class OrderingReplica(ABC):
         return id in self._order.committed_ids or self._order.find_tentative(id) is not None
 
     def awaits(self, id: Dot) -> bool:
-        return id in self._awaiting or id in self._told
+        return self._answers.awaits(id)
 
     def committed_length(self) -> int:
         return self._order.length

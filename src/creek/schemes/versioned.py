@@ -24,7 +24,7 @@ from creek.execution.keys import Place
 from creek.execution.scheduler import Scheduler
 from creek.execution.versions import FRESH_MAX, VersionStore
 from creek.protocol.dots import Dot
-from creek.protocol.effects import Kind, Task, Work
+from creek.protocol.effects import Task, Work
 from creek.protocol.probes import Probe
 from creek.protocol.request import Outcome, Request
 from creek.protocol.settings import Settings
@@ -126,11 +126,10 @@ class VersionedReplica(OrderingReplica):
 
     def _answer_for_good(self, entry: Entry, probe: Probe) -> None:
         request = entry.request
-        awaiting = self._awaiting.pop(request.id, None) if request.strong else None
-        if awaiting is not None:
+        if request.strong:
             assert entry.outcome is not None
-            self.probes.hit(probe)
-            self._respond(request.id, awaiting.session, Kind.STABLE, entry.outcome)
+            if self._answers.stably(request.id, entry.outcome):
+                self.probes.hit(probe)
 
     # --- what is settled ----------------------------------------------------------------------
 

@@ -227,7 +227,7 @@ class Both:
         assert list(replica._to_be_rolled_back) == model.to_be_rolled_back
         assert replica._next_to_execute() == next(iter(model.to_be_executed), None)
         assert set(replica._causal_context) == model.causal_ctx
-        assert set(replica._awaiting) == set(model.reqs_awaiting_resp)
+        assert set(replica._answers.awaiting) == set(model.reqs_awaiting_resp)
         assert self.answers == model.answers
         assert replica.state() == model.db
         for x in [*model.committed, *model.tentative]:

@@ -292,4 +292,4 @@ def test_answers_kept_for_a_peer_are_dropped_once_it_delivered_them_itself() -> 
     bench = leading_bench()
     commit_some(bench, 10, 0, 2)
     bench.tick(5)
-    assert all(bench[index]._untold.outcomes() == () for index in range(3))
+    assert all(bench[index]._answers.untold.outcomes() == () for index in range(3))

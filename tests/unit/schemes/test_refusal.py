@@ -72,7 +72,7 @@ def test_the_replicas_really_are_in_the_middle_of_work() -> None:
     replicas = [busy(seed)[index] for seed in SEEDS for index in range(3)]
     assert any(each._to_be_rolled_back for each in replicas)
     assert any(each._running is not None for each in replicas)
-    assert any(each._awaiting for each in replicas)
+    assert any(each._answers.awaiting for each in replicas)
     assert any(each._order.first for each in replicas)
     broadcasts = [each._broadcasts for each in replicas]
     assert any(each.gossip.held_back() for each in broadcasts)

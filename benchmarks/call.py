@@ -43,7 +43,7 @@ from creek.cluster.watchdog import Watchdog
 from creek.cluster.wire import WIRE_VERSION, Call, Hello, Told, frame_of, from_peer
 from creek.datatypes.kv import KV
 from creek.errors import StorageFault
-from creek.evaluation import how_it_runs
+from creek.execution.build import how_it_runs
 from creek.protocol.effects import Event
 from creek.protocol.messages import Message, Record
 from creek.protocol.settings import Settings

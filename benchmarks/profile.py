@@ -25,7 +25,7 @@ from rich.table import Table
 
 from benchmarks.live_tpcc import DATATYPE
 from creek.cluster.loop import run
-from creek.evaluation import how_it_runs
+from creek.execution.build import how_it_runs
 from creek.load.local import CpuClock, LocalCluster
 from creek.load.loops import Plan, drive
 from creek.load.meter import Meter

@@ -23,7 +23,7 @@ from creek.cluster.config import ServerConfig
 from creek.cluster.journal import Journal
 from creek.cluster.loop import new_loop
 from creek.cluster.server import Server
-from creek.evaluation.garbage import seldom_collecting
+from creek.execution.garbage import seldom_collecting
 from creek.load.ports import free_port
 from creek.protocol.dots import Dots
 from creek.protocol.messages import Ballot, Checkpoint, Image

@@ -87,6 +87,8 @@ def check_command(words: list[str]) -> None:
     found: click.Command = creek_command
     for word in words:
         if isinstance(found, click.Group):
-            found = found.commands[word]
+            inner = found.get_command(click.Context(found), word)
+            assert inner is not None, word
+            found = inner
     known = {name for option in found.params for name in (*option.opts, *option.secondary_opts)}
     assert {word for word in words if word.startswith("--")} <= known

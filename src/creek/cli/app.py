@@ -13,31 +13,34 @@ from difflib import get_close_matches
 import click
 
 import creek
-from creek.cli.backup import backup
-from creek.cli.bench import bench
-from creek.cli.call import call
-from creek.cli.certs import certs
-from creek.cli.check import check
 from creek.cli.exits import DISK, ILLEGAL, INTERRUPTED, PIPE_CLOSED, USAGE
-from creek.cli.export import export
-from creek.cli.fuzz import fuzz
-from creek.cli.gather import gather
-from creek.cli.live_run import live_run
-from creek.cli.member import member
-from creek.cli.pipeline import pipeline
-from creek.cli.pipeline_report import report
-from creek.cli.pipeline_run import run
-from creek.cli.pipeline_stages import measure, verify
-from creek.cli.restore import restore
-from creek.cli.serve import serve
-from creek.cli.simulate import simulate
-from creek.cli.status import status
-from creek.cli.up import up
+from creek.cli.lazy import LazyGroup
 from creek.errors import LIKELY, HelperEnded, StorageFault, UsageError
-from creek.evaluation import how_it_runs
+from creek.execution.build import how_it_runs
+
+COMMANDS = [
+    "backup",
+    "bench",
+    "call",
+    "certs",
+    "check",
+    "export",
+    "fuzz",
+    "gather",
+    "live-run",
+    "member",
+    "pipeline",
+    "restore",
+    "serve",
+    "simulate",
+    "status",
+    "up",
+]
 
 
 @click.group(
+    cls=LazyGroup,
+    lazily={name: name.replace("-", "_") for name in COMMANDS},
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -66,26 +69,6 @@ def command(context: click.Context) -> None:
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
-
-
-command.add_command(simulate)
-command.add_command(fuzz)
-command.add_command(check)
-command.add_command(gather)
-command.add_command(pipeline)
-for stage in (measure, verify, report, run):
-    pipeline.add_command(stage)
-command.add_command(bench)
-command.add_command(live_run)
-command.add_command(serve)
-command.add_command(call)
-command.add_command(status)
-command.add_command(member)
-command.add_command(backup)
-command.add_command(restore)
-command.add_command(export)
-command.add_command(certs)
-command.add_command(up)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -17,18 +17,13 @@ from creek import tpcc
 from creek.cli.call import REFUSED_S, authority_option, token_option
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.latencies import show_latencies
-from creek.cli.options import (
-    MEASURED_US_MIN,
-    Duration,
-    NewFolder,
-    Rate,
-    warehouses_option,
-)
+from creek.cli.options import NewFolder, Rate, warehouses_option
 from creek.cli.output import complaints, program, show_json
+from creek.cli.scripts import MEASURED_US_MIN, Duration
 from creek.client.finding import trusting
 from creek.cluster.loop import run
 from creek.errors import UsageError
-from creek.evaluation import how_it_runs
+from creek.execution.build import how_it_runs
 from creek.history import gather, save
 from creek.load.line import Unreachable, dial
 from creek.load.local import CpuClock, LocalCluster

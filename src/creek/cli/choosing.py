@@ -12,7 +12,8 @@ from click.core import ParameterSource
 from msgspec.structs import replace
 
 from creek import datatypes
-from creek.cli.options import check_in_time, import_from_here, parse_call, read_faults
+from creek.cli.options import import_from_here
+from creek.cli.scripts import check_in_time, parse_call, read_faults
 from creek.cli.story import story_scenario
 from creek.errors import UsageError
 from creek.evaluation.assembly import TPCC, datatype_named

@@ -14,14 +14,9 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.latencies import show_latencies
-from creek.cli.options import (
-    MEASURED_US_MIN,
-    Duration,
-    NewFolder,
-    Rate,
-    warehouses_option,
-)
+from creek.cli.options import NewFolder, Rate, warehouses_option
 from creek.cli.output import complaints, program
+from creek.cli.scripts import MEASURED_US_MIN, Duration
 from creek.cli.words import counted
 from creek.errors import CreekError, UsageError
 from creek.history import LIVE, load_config, save

@@ -15,6 +15,7 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 from creek.cli.exits import FINE, ILLEGAL
+from creek.cli.lazy import LazyGroup
 from creek.cli.output import complaints, show
 from creek.cli.words import counted
 from creek.errors import UsageError
@@ -38,7 +39,15 @@ with_master: Final[Callable[[Any], Any]] = click.option(
 )
 
 
-@click.group(short_help="Experiments at scale, on Spark.")
+STAGES: Final = {
+    "measure": "pipeline_stages",
+    "verify": "pipeline_stages",
+    "report": "pipeline_report",
+    "run": "pipeline_run",
+}
+
+
+@click.group(cls=LazyGroup, lazily=STAGES, short_help="Experiments at scale, on Spark.")
 def pipeline() -> None:
     """Turn parameters into evidence, on Spark: experiments, simulated, measured and checked.
 

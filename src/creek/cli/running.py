@@ -5,7 +5,7 @@ import time
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from creek.cli.output import complaints
-from creek.evaluation import seldom_collecting
+from creek.execution.garbage import seldom_collecting
 from creek.simulation.cluster import Run, Simulation
 
 PATIENCE_BEFORE_BAR_S = 1.0

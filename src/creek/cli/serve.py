@@ -17,7 +17,7 @@ from creek.cluster.config import ServerConfig, read_config
 from creek.cluster.server import Server
 from creek.cluster.trial import Parent
 from creek.errors import UsageError
-from creek.evaluation.garbage import SERVING, collect_beyond, seldom_collecting
+from creek.execution.garbage import SERVING, collect_beyond, seldom_collecting
 
 if TYPE_CHECKING:
     from creek.gateway import Gateway

@@ -21,12 +21,13 @@ from creek.cli.choosing import (
 )
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.fault_help import fault_help
-from creek.cli.options import CALL_FORM, Duration, NewFolder
+from creek.cli.options import NewFolder
 from creek.cli.output import program, show, show_json, show_table
 from creek.cli.peak import peak_table
 from creek.cli.pipeline import loaded
 from creek.cli.running import run_watched
 from creek.cli.scenario_text import scenario_lines
+from creek.cli.scripts import CALL_FORM, Duration
 from creek.cli.story import tell
 from creek.cli.table import measures_table
 from creek.cli.timeline import timeline

@@ -4,9 +4,7 @@
     simulation_of         the simulation of a scenario, with its scheme, data type and clients
     measure               what a run measures, as Section 6 defines it
     find_peak             the highest load that a system keeps up with
-    seldom_collecting     how the garbage collector is kept out of it
     violated              TPC-C's consistency conditions that do not hold in the end
-    how_it_runs           compiled or interpreted
 
 The room must not know how experiments are asked for, nor where they are run: that is for the
 command line and for the pipeline.
@@ -15,10 +13,8 @@ command line and for the pipeline.
 from creek.evaluation.assembly import datatype_named as datatype_named
 from creek.evaluation.assembly import datatype_of as datatype_of
 from creek.evaluation.assembly import simulation_of as simulation_of
-from creek.evaluation.build import how_it_runs as how_it_runs
 from creek.evaluation.conditions import violated as violated
 from creek.evaluation.experiment import Experiment as Experiment
-from creek.evaluation.garbage import seldom_collecting as seldom_collecting
 from creek.evaluation.measures import Latency as Latency
 from creek.evaluation.measures import Measures as Measures
 from creek.evaluation.measures import measure as measure

@@ -14,7 +14,7 @@ from time import perf_counter_ns
 from typing import Final
 
 from creek.errors import UsageError
-from creek.evaluation.garbage import seldom_collecting
+from creek.execution.garbage import seldom_collecting
 from creek.load.line import Asker, Dial, dial
 from creek.load.local import CpuClock
 from creek.load.meter import Meter

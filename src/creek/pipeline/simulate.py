@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from creek.errors import CreekError, StorageFault
-from creek.evaluation import datatype_named, seldom_collecting, simulation_of, violated
+from creek.evaluation import datatype_named, simulation_of, violated
+from creek.execution.garbage import seldom_collecting
 from creek.history import save
 from creek.pipeline import tables
 from creek.pipeline.grid import Cell

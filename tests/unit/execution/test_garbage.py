@@ -2,7 +2,7 @@
 
 import gc
 
-from creek.evaluation.garbage import OF_A_CALL, SERVING, collect_beyond, seldom_collecting
+from creek.execution.garbage import OF_A_CALL, SERVING, collect_beyond, seldom_collecting
 
 
 def test_what_is_under_way_is_not_looked_at_over_and_over() -> None:

@@ -67,7 +67,7 @@ def test_the_one_that_differs_stops_and_names_the_operation(tmp_path: Path) -> N
             await db.strong.tax(24)
             said = await until_over(cluster.servers[2])
             assert "of replica 2" in said
-            assert "put (1), tax (1)" in said
+            assert "1 × put, 1 × tax" in said
             assert "4: tax(24)" in said
             assert "tax(20)" not in said
             assert await db.strong.tax(25) == 5  # the majority goes on

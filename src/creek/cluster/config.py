@@ -13,7 +13,6 @@ http = "127.0.0.1:7300"             # the same for those who speak HTTP; without
 2 = "127.0.0.1:7202"
 """
 
-import importlib
 import ipaddress
 import os
 import tomllib
@@ -24,6 +23,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from creek import datatypes, tpcc
+from creek.cluster.imported import imported
 from creek.cluster.ticket import read_ticket
 from creek.cluster.wire import address_of
 from creek.errors import BadValue, UnknownName, UsageError
@@ -234,13 +234,4 @@ def load_datatype(name: str) -> DataType:
         if name not in datatypes.DATATYPES:
             raise UnknownName("data type", name, (*datatypes.DATATYPES, "package.module:variable"))
         return datatypes.named(name)
-    module, _, variable = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), variable)
-    except ModuleNotFoundError as error:
-        raise UsageError(f"data type {name}: there is no module '{error.name}'") from error
-    except AttributeError as error:
-        raise UsageError(f"data type {name}: {module} has no '{variable}'") from error
-    if not isinstance(found, DataType):
-        raise UnknownName("data type", name, (f"{module}:<a creek.DataType>",))
-    return found
+    return imported(name)

@@ -177,9 +177,10 @@ class Digests:
             f"after {length} requests the state of replica {self._replica} is {_text(ours)}, and "
             f"that of replica {peer} is {_text(theirs)}; after {since} they were the same, and no "
             "majority is known to agree with us. One of the operations in between is not "
-            f"deterministic, or not the same on both: {named(between)}. This replica stops; its "
-            "data is kept. Mend the operation on every replica; then move this replica's folder "
-            "away, if others go on, and it gets their state when it is started again"
+            f"deterministic, or not the same on both: {named(between)}. 'creek simulate --debug' "
+            "finds those that are not deterministic. This replica stops; its data is kept. Mend "
+            "the operation on every replica; then move this replica's folder away, if others go "
+            "on, and it gets their state when it is started again"
         )
 
 
@@ -189,11 +190,11 @@ def named(requests: Iterable[tuple[int, Request]]) -> str:
     if not found:
         return "none that is still remembered"
     often = Counter(called(operation).name for _, operation in found)
-    names = ", ".join(f"{name} ({count})" for name, count in sorted(often.items()))
+    names = ", ".join(f"{count} × {name}" for name, count in sorted(often.items()))
     last = ", ".join(
         f"{index}: {described(operation)}" for index, operation in found[-REQUESTS_NAMED:]
     )
-    return f"{names}; {last}"
+    return f"{names}; as number {last}"
 
 
 def _text(digest: int) -> str:

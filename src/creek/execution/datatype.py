@@ -219,6 +219,10 @@ class Declaration:
             raise BadValue(f"operation '{name}' must take the transaction as its first parameter")
         if any(each not in _BY_POSITION for each in kinds):
             raise BadValue(f"operation '{name}' must take its arguments by position")
+        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+            raise BadValue(f"operation '{name}' is carried out at once: write it without 'async'")
+        if inspect.isgeneratorfunction(function):
+            raise BadValue(f"operation '{name}' has one answer: write 'return', not 'yield'")
         arguments = parameters[1:]
         plain = [each for each in arguments if each.kind in _PLAIN]
         self.names = tuple(each.name for each in arguments)

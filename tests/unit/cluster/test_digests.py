@@ -43,7 +43,7 @@ def test_a_replica_that_differs_from_too_many_stops_at_once() -> None:
     assert verdict is not None
     assert "after 2 requests" in str(verdict)
     assert "after 1 they were the same" in str(verdict)
-    assert "put (1); 2: put(2)" in str(verdict)
+    assert "1 × put; as number 2: put(2)" in str(verdict)
 
 
 def test_a_replica_does_not_wait_for_ever_for_who_could_tell() -> None:

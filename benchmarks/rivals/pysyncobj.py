@@ -9,11 +9,9 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from creek.load.ports import free_port
-
-NAME: Final = "PySyncObj"
 
 
 def is_there() -> bool:

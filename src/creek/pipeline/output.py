@@ -12,7 +12,7 @@ Other stages put what they make beside these.
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import creek
-from creek.errors import CreekError, StorageFault, UsageError
+from creek.errors import StorageFault, UsageError
 from creek.evaluation import Experiment
 from creek.history import load_config
 from creek.pipeline import tables
@@ -127,22 +127,6 @@ def run_folders(where: Path) -> list[Path]:
     if not inside.is_dir():
         raise UsageError(f"{where} holds no runs")
     return sorted(each for each in inside.iterdir() if (each / "config.json").is_file())
-
-
-def usable(folders: Iterable[Path], skipped: Callable[[str], None] | None = None) -> list[Path]:
-    """Those of the run folders whose tables can be read. Any other is refused, or, where somebody
-    wants to be told, told and left out."""
-    found = []
-    for folder in folders:
-        try:
-            check(folder)
-        except CreekError as error:
-            if skipped is None:
-                raise
-            skipped(str(error))
-        else:
-            found.append(folder)
-    return found
 
 
 def check(folder: Path) -> None:

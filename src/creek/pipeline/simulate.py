@@ -159,7 +159,6 @@ class _Watched:
     ) -> None:
         self._out = out
         self._cells = cells
-        self._before = total - len(cells)
         self._total = total
         self._watch = watch
         self._begun_s = time.monotonic()

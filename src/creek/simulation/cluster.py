@@ -138,7 +138,6 @@ class Simulation:
             for index in range(replicas)
         )
         self._operator = Operator(
-            self.heap,
             self.nodes,
             derive(seed, "operator"),
             ask=self._clients.ask,

@@ -15,7 +15,6 @@ from creek.errors import UsageError
 from creek.protocol.members import Configuration
 from creek.protocol.request import Operation
 from creek.simulation.faults import Add, Remove
-from creek.simulation.heap import EventHeap
 from creek.simulation.node import Node
 
 PATIENCE_TICKS = 60
@@ -25,7 +24,6 @@ PATIENCE_TICKS = 60
 class Operator:
     def __init__(
         self,
-        heap: EventHeap,
         nodes: Sequence[Node],
         random: Random,
         *,
@@ -34,7 +32,6 @@ class Operator:
         stop: Callable[[int], None],
     ) -> None:
         """`stop` is for good."""
-        self._heap = heap
         self._nodes = nodes
         self._random = random
         self._ask = ask
@@ -43,14 +40,12 @@ class Operator:
         self._wanted: deque[Add | Remove] = deque()
         self._started: set[int] = set()
         self._asked_ticks = PATIENCE_TICKS
-        self._finishing = False
         self._under_way: Add | Remove | None = None
 
     def want(self, change: Add | Remove) -> None:
         self._wanted.append(change)
 
     def finish(self) -> None:
-        self._finishing = True
         self._wanted.clear()
 
     def serves(self, replica: int) -> bool:

@@ -41,8 +41,6 @@ class Peak(NamedTuple):
     """The highest load that was kept up with, over all seeds."""
 
     mean: float
-    lowest: float
-    highest: float
     seeds: int
     too_much: float
     """The lowest load that was too much, on average; infinite if, for some seed, none was."""
@@ -121,12 +119,9 @@ class Evidence:
         ]
         if not rows:
             return None
-        peaks = [row["peak_tps"] for row in rows]
         saturating = [row["saturating_tps"] for row in rows]
         return Peak(
-            mean=fmean(peaks),
-            lowest=min(peaks),
-            highest=max(peaks),
+            mean=fmean(row["peak_tps"] for row in rows),
             seeds=len({row["seed"] for row in rows}),
             too_much=fmean(inf if load is None else load for load in saturating),
         )

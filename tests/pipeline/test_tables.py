@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from creek.evaluation import Experiment, measure, simulation_of
 from creek.history import Dot
 from creek.pipeline import tables
-from creek.pipeline.schemas import OPERATIONS, ORDERS, RUNS, SAMPLES
+from creek.pipeline.schemas import COUNTED, OPERATIONS, ORDERS, RUNS, SAMPLES
 from creek.simulation.cluster import Run
 from creek.simulation.scenario import Scenario
 from creek.simulation.workload import ClientModel
@@ -77,9 +77,9 @@ def test_a_kept_history_gives_the_same_orders_and_operations() -> None:
     assert again.operations.equals(made.operations)
     assert again.orders.equals(made.orders)
     (row,) = again.runs.to_pylist()
-    assert [row[name] for name in tables.COUNTED] == [None] * len(tables.COUNTED)
+    assert [row[name] for name in COUNTED] == [None] * len(COUNTED)
     (whole,) = made.runs.to_pylist()
-    left_out = {*tables.COUNTED, "trace_hash"}
+    left_out = {*COUNTED, "trace_hash"}
     assert {k: v for k, v in row.items() if k not in left_out} == {
         k: v for k, v in whole.items() if k not in left_out
     }

@@ -29,17 +29,8 @@ from creek.pipeline.schemas import (
 US_PER_S: Final = 1_000_000
 PERCENTILES: Final = (50, 95, 99)
 STATISTICS: Final = ("mean_us", *(f"p{percent}_us" for percent in PERCENTILES))
-SUMMED_UP: Final = (
-    "throughput_tps",
-    "saturated",  # as 0 or 1: the mean is the share of the seeds
-    "backlog",
-    "accuracy",
-    "exact_accuracy",
-    "execution_ratio",
-    "cpu_utilisation",
-    "network_utilisation",
-    "messages_per_operation",
-)
+SUMMED_UP: Final = tuple(MEASURES.names[MEASURES.names.index("asked") + 1 :])
+"""Whether it was saturated as 0 or 1: the mean is the share of the seeds."""
 DEGREES_MAX: Final = 100
 """Beyond so many degrees of freedom, quantiles are those of so many: too wide by a hundredth."""
 

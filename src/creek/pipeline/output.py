@@ -131,18 +131,22 @@ def run_folders(where: Path) -> list[Path]:
 
 def check(folder: Path) -> None:
     """Is it a run folder in our schema version, with its tables whole? Otherwise `UsageError` or
-    `StorageFault`. A truncated file lacks its end, which says what is in it."""
+    `StorageFault`."""
     load_config(folder)
     for name, place in tables.FILES.items():
         file = folder / place
         if not file.is_file():
             raise StorageFault(f"{folder} has no {place}")
-        try:
-            schema = pq.read_schema(file)
-        except (OSError, pa.ArrowException) as error:
-            raise StorageFault(f"{file} is damaged: {str(error).splitlines()[0]}") from error
-        if not schema.equals(tables.SCHEMAS[name]):
+        if not schema_of(file).equals(tables.SCHEMAS[name]):
             raise StorageFault(f"{file} is damaged: its columns are others than {name} has")
+
+
+def schema_of(file: Path) -> pa.Schema:
+    """Of a file that is whole: a truncated one lacks its end, which says what is in it."""
+    try:
+        return pq.read_schema(file)
+    except (OSError, pa.ArrowException) as error:
+        raise StorageFault(f"{file} is damaged: {str(error).splitlines()[0]}") from error
 
 
 def ensure_tables(folders: Iterable[Path]) -> None:

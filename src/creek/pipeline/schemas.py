@@ -31,6 +31,18 @@ _EXPERIMENT: Final = (
 )
 EXPERIMENT: Final = tuple(name for name, _ in _EXPERIMENT)
 """What runs have in common that differ only in their seed."""
+_NULL_IN_EXPERIMENT: Final = ("strong_share", "load_tps", "warehouses", "layout")
+
+COUNTED: Final = (
+    "executions",
+    "to_execute",
+    "busy_us",
+    "core_us",
+    "bytes",
+    "capacity_bytes",
+    "messages",
+)
+"""The columns of RUNS that come from counters."""
 
 RUNS: Final = _table(
     ("run", pa.string()),
@@ -38,7 +50,7 @@ RUNS: Final = _table(
     ("seed", pa.int64()),
     ("begin_us", pa.int64()),  # of measuring
     ("end_us", pa.int64()),
-    # From here to `messages`: null where nobody counted, as in a history alone.
+    # From here to `messages` COUNTED: null where nobody counted, as in a history alone.
     ("executions", pa.int64()),  # of all replicas
     ("to_execute", pa.int64()),  # how many there would be without any repetition
     ("busy_us", pa.int64()),  # of all cores, while measuring
@@ -50,20 +62,7 @@ RUNS: Final = _table(
     ("unsettled", pa.string()),  # null: it came to rest
     ("violated", pa.string()),  # TPC-C's conditions, a line each; empty when all hold
     ("command", pa.string()),  # what to type for the same run
-    nullable=(
-        "strong_share",
-        "load_tps",
-        "warehouses",
-        "layout",
-        "unsettled",
-        "executions",
-        "to_execute",
-        "busy_us",
-        "core_us",
-        "bytes",
-        "capacity_bytes",
-        "messages",
-    ),
+    nullable=(*_NULL_IN_EXPERIMENT, *COUNTED, "unsettled"),
 )
 
 OPERATIONS: Final = _table(
@@ -129,10 +128,7 @@ MEASURES: Final = _table(
     ("network_utilisation", pa.float64()),
     ("messages_per_operation", pa.float64()),
     nullable=(
-        "strong_share",
-        "load_tps",
-        "warehouses",
-        "layout",
+        *_NULL_IN_EXPERIMENT,
         "throughput_tps",
         "saturated",
         "accuracy",
@@ -188,7 +184,7 @@ SUMMARY: Final = _table(
     ("mean", pa.float64()),
     ("low", pa.float64()),  # of the interval that holds the true mean with a confidence of 95 %
     ("high", pa.float64()),
-    nullable=("strong_share", "load_tps", "warehouses", "layout", "low", "high"),
+    nullable=(*_NULL_IN_EXPERIMENT, "low", "high"),
 )
 
 PEAKS: Final = _table(

@@ -31,7 +31,7 @@ from creek.history import (
     Speculated,
     load,
 )
-from creek.pipeline.schemas import OPERATIONS, ORDERS, RUNS, SAMPLES
+from creek.pipeline.schemas import COUNTED, OPERATIONS, ORDERS, RUNS, SAMPLES
 from creek.simulation.cluster import Run
 from creek.simulation.fault_text import fault_text
 from creek.simulation.recorder import Speculation
@@ -48,17 +48,6 @@ FILES: Final = {
     "samples": "replicas/samples.parquet",
 }
 SCHEMAS: Final = {"runs": RUNS, "operations": OPERATIONS, "orders": ORDERS, "samples": SAMPLES}
-
-COUNTED: Final = (
-    "executions",
-    "to_execute",
-    "busy_us",
-    "core_us",
-    "bytes",
-    "capacity_bytes",
-    "messages",
-)
-"""The columns of RUNS that come from counters."""
 
 _MODELS: Final = {"clients", "cpu", "network"}
 """What the configuration of a simulation has, and that of a live cluster has not."""

@@ -7,11 +7,11 @@ strong one promises nothing until its stable answer, and from then on comes befo
 its session invokes. Where the terms of a run exclude tentative answers, a weak one is no different.
 """
 
-from collections.abc import Iterable
 from itertools import groupby
 
+from creek.checkers._overtaken import overtaken
 from creek.checkers.run import Run
-from creek.checkers.verdict import Illegal, Ok, Verdict, saw_answer, saw_event, saw_invoked
+from creek.checkers.verdict import Illegal, Ok, Verdict, saw_event, saw_invoked
 from creek.history import OperationRecord
 
 NAME = "session_order"
@@ -79,28 +79,11 @@ def _promises_at_once(run: Run, record: OperationRecord) -> bool:
 def _strong_in_sessions(run: Run) -> Illegal | None:
     records = sorted(run.history.operations, key=lambda each: each.session)
     for _, group in groupby(records, key=lambda each: each.session):
-        if problem := _strong_in_session(run, list(group)):
-            return problem
-    return None
-
-
-def _strong_in_session(run: Run, records: Iterable[OperationRecord]) -> Illegal | None:
-    placed = [(place, each) for each in records if (place := run.index_of(each)) is not None]
-    answered = sorted(
-        ((each.stable.at_us, place, each) for place, each in placed if each.stable is not None),
-        key=lambda entry: entry[:2],
-    )
-    latest, latest_place, at = None, -1, 0
-    for place, record in sorted(placed, key=lambda entry: entry[1].invoked_us):
-        while at < len(answered) and answered[at][0] < record.invoked_us:
-            if answered[at][1] > latest_place:
-                _, latest_place, latest = answered[at]
-            at += 1
-        if latest is not None and latest.stable is not None and latest_place > place:
+        if found := overtaken(run, group):
             message = (
-                f"{record.id} is committed at {place}, before {latest.id} at {latest_place}, "
-                "whose stable answer its session had seen earlier"
+                f"{found.invoked.id} is committed at {found.invoked_place}, before "
+                f"{found.answered.id} at {found.answered_place}, whose stable answer its session "
+                "had seen earlier"
             )
-            seen = saw_answer(latest, latest.stable)
-            return Illegal(NAME, message, (saw_invoked(latest), seen, saw_invoked(record)))
+            return Illegal(NAME, message, found.seen)
     return None

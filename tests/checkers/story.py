@@ -317,6 +317,17 @@ class Story:
         return outcomes[dot]
 
 
+def two_delivered() -> tuple[Story, Dot, Dot]:
+    """Two strong requests, which all replicas deliver one after the other."""
+    story = Story()
+    one, two = story.strong(0, "append", 1), story.strong(1, "append", 2)
+    for dot in (one, two):
+        story.gossip(dot)
+        story.order(dot)
+    story.deliver()
+    return story, one, two
+
+
 def everyday() -> Story:
     """A bit of everything: weak and strong, a checkpoint, a crash that loses an unseen request."""
     story = Story()

@@ -11,6 +11,7 @@ from tests.checkers.story import (
     everyday,
     random_story,
     refuses,
+    two_delivered,
     with_event,
 )
 
@@ -84,7 +85,7 @@ def test_a_causal_context_that_a_checkpoint_covers_has_arrived() -> None:
 
 
 def test_a_strong_request_committed_without_a_delivery_is_caught() -> None:
-    story, one, _ = _two_delivered()
+    story, one, _ = two_delivered()
     history = with_event(story.history(), 2, CabDelivered(one, 0), None)
     refuses(check, history, f"strong {one} was committed, but not CAB-delivered")
 
@@ -147,18 +148,8 @@ def test_a_causal_context_with_a_later_timestamp_is_caught() -> None:
     refuses(check, story.history(quiescent=False), "has 1.1, which comes after it")
 
 
-def _two_delivered() -> tuple[Story, Dot, Dot]:
-    story = Story()
-    one, two = story.strong(0, "append", 1), story.strong(1, "append", 2)
-    for dot in (one, two):
-        story.gossip(dot)
-        story.order(dot)
-    story.deliver()
-    return story, one, two
-
-
 def test_deliveries_in_different_orders_are_caught() -> None:
-    story, one, two = _two_delivered()
+    story, one, two = two_delivered()
     history = with_event(story.history(), 2, CabDelivered(one, 0), CabDelivered(two, 0))
     history = with_event(history, 2, CabDelivered(two, 1), CabDelivered(one, 1))
     history = with_event(history, 2, Committed(one, 0), Committed(two, 0))
@@ -167,7 +158,7 @@ def test_deliveries_in_different_orders_are_caught() -> None:
 
 
 def test_an_incarnation_that_delivers_otherwise_than_the_one_before_is_caught() -> None:
-    story, one, two = _two_delivered()
+    story, one, two = two_delivered()
     story.crash(2)
     story.restart(2)
     history = with_event(
@@ -179,7 +170,7 @@ def test_an_incarnation_that_delivers_otherwise_than_the_one_before_is_caught() 
 
 
 def test_a_skipped_delivery_is_caught() -> None:
-    story, one, _ = _two_delivered()
+    story, one, _ = two_delivered()
     history = with_event(story.history(), 2, CabDelivered(one, 0), None)
     history = with_event(history, 2, Committed(one, 0), None)
     verdict = refuses(check, history, "CAB deliveries out of order: 0.1")
@@ -187,7 +178,7 @@ def test_a_skipped_delivery_is_caught() -> None:
 
 
 def test_one_request_delivered_in_two_instances_is_caught() -> None:
-    story, _, two = _two_delivered()
+    story, _, two = two_delivered()
     history = with_event(story.history(), 2, CabDelivered(two, 1), CabDelivered(two, 5))
     refuses(check, history, f"{two} was CAB-delivered in two instances, 1 and 5")
 

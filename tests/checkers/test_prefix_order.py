@@ -4,17 +4,15 @@ from creek.checkers import Run, Unknown
 from creek.checkers.prefix_order import check
 from creek.history import Committed, Dot, Installed
 from creek.protocol.dots import DotSet
-from tests.checkers.story import Story, accepts, everyday, refuses, with_event, with_final
-
-
-def _two_strong() -> tuple[Story, Dot, Dot]:
-    story = Story()
-    one, two = story.strong(0, "append", 1), story.strong(1, "append", 2)
-    for dot in (one, two):
-        story.gossip(dot)
-        story.order(dot)
-    story.deliver()
-    return story, one, two
+from tests.checkers.story import (
+    Story,
+    accepts,
+    everyday,
+    refuses,
+    two_delivered,
+    with_event,
+    with_final,
+)
 
 
 def test_equal_orders_are_fine() -> None:
@@ -31,7 +29,7 @@ def test_a_shorter_order_is_fine() -> None:
 
 
 def test_two_replicas_that_commit_in_different_orders_are_caught() -> None:
-    story, one, two = _two_strong()
+    story, one, two = two_delivered()
     history = story.history()
     history = with_event(history, 2, Committed(one, 0), Committed(two, 0))
     history = with_event(history, 2, Committed(two, 1), Committed(one, 1))
@@ -41,7 +39,7 @@ def test_two_replicas_that_commit_in_different_orders_are_caught() -> None:
 
 
 def test_an_incarnation_that_contradicts_the_one_before_is_caught() -> None:
-    story, one, _ = _two_strong()
+    story, one, _ = two_delivered()
     story.crash(0)
     story.restart(0)
     history = with_event(
@@ -51,7 +49,7 @@ def test_an_incarnation_that_contradicts_the_one_before_is_caught() -> None:
 
 
 def test_an_incarnation_that_recovers_less_but_agrees_is_fine() -> None:
-    story, _, two = _two_strong()
+    story, _, two = two_delivered()
     story.crash(0)
     story.restart(0)
     history = with_event(story.history(), 0, Committed(two, 1), None, incarnation=1)
@@ -59,30 +57,30 @@ def test_an_incarnation_that_recovers_less_but_agrees_is_fine() -> None:
 
 
 def test_a_skipped_place_is_caught() -> None:
-    story, one, _ = _two_strong()
+    story, one, _ = two_delivered()
     refuses(check, with_event(story.history(), 1, Committed(one, 0), None), "is not 1")
 
 
 def test_a_request_committed_twice_is_caught() -> None:
-    story, one, _ = _two_strong()
+    story, one, _ = two_delivered()
     story.log(0, Committed(one, 2))
     refuses(check, story.history(), f"{one} is committed twice")
 
 
 def test_a_checkpoint_that_stands_for_other_requests_is_caught() -> None:
-    story, one, two = _two_strong()
+    story, one, two = two_delivered()
     story.log(2, Installed(1, 1, DotSet([two]).freeze()))
     refuses(check, story.history(), f"lacks {one}")
 
 
 def test_a_checkpoint_that_miscounts_is_caught() -> None:
-    story, one, _ = _two_strong()
+    story, one, _ = two_delivered()
     story.log(2, Installed(1, 2, DotSet([one]).freeze()))
     refuses(check, story.history(), "a checkpoint of 2 requests holds 1 identifiers")
 
 
 def test_commits_after_a_checkpoint_go_on_where_it_ends() -> None:
-    story, _, two = _two_strong()
+    story, _, two = two_delivered()
     story.crash(0)
     story.restart(0, checkpoint=1)
     accepts(check, story.history())
@@ -107,6 +105,6 @@ def test_places_that_no_log_tells_of_make_the_verdict_unknown() -> None:
 
 
 def test_a_final_order_that_differs_from_the_logs_is_caught() -> None:
-    story, one, two = _two_strong()
+    story, one, two = two_delivered()
     history = with_final(story.history(), 1, lambda each: replace(each, committed=(two, one)))
     refuses(check, history, "two requests are committed at index 0")

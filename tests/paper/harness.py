@@ -10,7 +10,7 @@ The first leader is replica 0. Strong no-ops are off unless a test asks for them
 
 from collections import deque
 from collections.abc import Iterable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypedDict, Unpack
 
 import msgspec
 
@@ -55,11 +55,19 @@ class Envelope(msgspec.Struct, frozen=True, eq=False):
     message: Message
 
 
-class Pattern(NamedTuple):
-    kind: type[object]
+class Fitting(TypedDict, total=False):
+    """Which messages are meant; what is left out does not matter."""
+
     sender: int | None
     to: int | None
     carrying: Dot | None
+
+
+class Pattern(NamedTuple):
+    kind: type[object]
+    sender: int | None = None
+    to: int | None = None
+    carrying: Dot | None = None
 
     def fits(self, envelope: Envelope) -> bool:
         message = envelope.message
@@ -143,66 +151,38 @@ class Cluster:
 
     # --- the network --------------------------------------------------------------------------
 
-    def pending(
-        self,
-        kind: type[object] = object,
-        *,
-        sender: int | None = None,
-        to: int | None = None,
-        carrying: Dot | None = None,
-    ) -> list[Envelope]:
+    def pending(self, kind: type[object] = object, **fitting: Unpack[Fitting]) -> list[Envelope]:
         """What is in flight and fits."""
-        pattern = Pattern(kind, sender, to, carrying)
+        pattern = Pattern(kind, **fitting)
         return [each for each in self.in_flight if pattern.fits(each)]
 
-    def deliver(
-        self,
-        kind: type[object] = object,
-        *,
-        sender: int | None = None,
-        to: int | None = None,
-        carrying: Dot | None = None,
-    ) -> None:
+    def deliver(self, kind: type[object] = object, **fitting: Unpack[Fitting]) -> None:
         """Deliver what is in flight and fits, held back or not; something must."""
-        chosen = self.pending(kind, sender=sender, to=to, carrying=carrying)
-        assert chosen, "there is no such message in flight"
-        for each in chosen:
+        for each in self._some(kind, **fitting):
             self._deliver(each)
 
-    def drop(
-        self,
-        kind: type[object] = object,
-        *,
-        sender: int | None = None,
-        to: int | None = None,
-        carrying: Dot | None = None,
-    ) -> None:
+    def drop(self, kind: type[object] = object, **fitting: Unpack[Fitting]) -> None:
         """Lose what is in flight and fits; something must."""
-        chosen = self.pending(kind, sender=sender, to=to, carrying=carrying)
-        assert chosen, "there is no such message in flight"
-        for each in chosen:
+        for each in self._some(kind, **fitting):
             self.in_flight.remove(each)
 
-    def duplicate(self, kind: type[object] = object, *, carrying: Dot | None = None) -> None:
+    def duplicate(self, kind: type[object] = object, **fitting: Unpack[Fitting]) -> None:
         """Put a second copy of what is in flight and fits at the end of the queue."""
-        chosen = self.pending(kind, carrying=carrying)
-        assert chosen, "there is no such message in flight"
+        chosen = self._some(kind, **fitting)
         self.in_flight += [Envelope(each.sender, each.receiver, each.message) for each in chosen]
+
+    def _some(self, kind: type[object], **fitting: Unpack[Fitting]) -> list[Envelope]:
+        chosen = self.pending(kind, **fitting)
+        assert chosen, "there is no such message in flight"
+        return chosen
 
     def inject(self, message: Message, *, sender: int, to: int) -> None:
         """Play a peer, or a stranger: deliver a message that no replica here has sent."""
         self._hand_over(message, sender, to)
 
-    def hold(
-        self,
-        kind: type[object] = object,
-        *,
-        sender: int | None = None,
-        to: int | None = None,
-        carrying: Dot | None = None,
-    ) -> None:
+    def hold(self, kind: type[object] = object, **fitting: Unpack[Fitting]) -> None:
         """From now on leave messages that fit in flight, unless the test delivers them."""
-        self._held.append(Pattern(kind, sender, to, carrying))
+        self._held.append(Pattern(kind, **fitting))
 
     def release(self) -> None:
         self._held.clear()

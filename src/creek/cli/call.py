@@ -13,6 +13,7 @@ from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.options import argument_of
 from creek.cli.output import show_json
 from creek.client import Database, NotDone, OperationFailed, Unknown, connect
+from creek.errors import UsageError
 
 TIMEOUT_S = 10.0
 HERE = ("127.0.0.1:7100",)
@@ -32,10 +33,13 @@ addresses_option = click.option(
     help="Where clients find a replica; more than one: whichever can be reached.",
 )
 token_option = click.option(
-    "--token", default="", envvar="CREEK_TOKEN", help="Who you are, if asked."
+    "--token", default="", envvar="CREEK_TOKEN", show_envvar=True, help="Who you are, if asked."
 )
 authority_option = click.option(
-    "--authority", envvar="CREEK_AUTHORITY", help="A file with the certificates that you trust."
+    "--authority",
+    envvar="CREEK_AUTHORITY",
+    show_envvar=True,
+    help="A file with the certificates that you trust.",
 )
 
 
@@ -44,7 +48,13 @@ authority_option = click.option(
 @click.argument("arguments", nargs=-1)
 @click.option("--strong", is_flag=True, help="Wait for the stable answer.")
 @click.option("--final", is_flag=True, help="Weakly, but wait until it is known how it ended.")
-@click.option("--timeout", default=TIMEOUT_S, show_default=True, help="Seconds.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, 86_400, min_open=True),
+    default=TIMEOUT_S,
+    show_default=True,
+    help="For how many seconds the answer is waited for.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @addresses_option
 @token_option
@@ -71,6 +81,8 @@ def call(
       creek call increment visits --at 127.0.0.1:7101 --final
       creek call --strong -- increment visits -1
     """
+    if strong and final:
+        raise UsageError("a strong call's answer is final: leave out --strong or --final")
     values = tuple(map(argument_of, arguments))
 
     async def ask() -> dict[str, Any]:
@@ -126,7 +138,9 @@ def why(error: Exception, addresses: tuple[str, ...]) -> str:
 def what_to_do(is_here: bool) -> str:
     """Where no cluster runs."""
     if is_here:
-        return "'creek up' starts a cluster here; --at names one elsewhere"
+        return (
+            "'creek up' starts a cluster here; --at names another address, such as 127.0.0.1:7101"
+        )
     return "is it started there? --at names another address, 'creek up' starts a cluster here"
 
 

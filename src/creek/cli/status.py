@@ -9,9 +9,12 @@ from creek.cli.call import addresses_option, authority_option, token_option, why
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.output import PIPED_WIDTH, results, show_json, show_table
 from creek.cli.replicas import Row, replicas_table, state_of
+from creek.cli.words import counted
 from creek.client import NotDone, connect
 
 PATIENCE_S = 2.0
+AWAY = ("could not reach a peer", "sent to a peer that is away")
+"""What replicas count while others are not there: every cluster has some of it from its start."""
 
 
 @click.command(short_help="Show how the replicas of a live cluster are.")
@@ -60,7 +63,7 @@ def status(addresses: tuple[str, ...], token: str, authority: str | None, as_jso
     if not as_json:
         narrow = results().width < PIPED_WIDTH
         show_table(replicas_table([_row(each) for each in found], narrow=narrow))
-        _show_refused(found)
+        _show_more(found)
         if all("unreachable" in each for each in found):
             click.echo(f"creek: {found[-1]['unreachable']}", err=True)
     fine = all("unreachable" not in each and state_of(each) == "up" for each in found)
@@ -73,8 +76,25 @@ def _row(told: dict[str, Any]) -> Row:
     return Row(str(told["replica"]), told["address"], told, state_of(told))
 
 
-def _show_refused(found: list[dict[str, Any]]) -> None:
+def _show_more(found: list[dict[str, Any]]) -> None:
+    """What has happened that should not go on."""
     for each in found:
-        if each.get("refused"):
-            reasons = ", ".join(f"{count} × {reason}" for reason, count in each["refused"].items())
+        refused = _refused(each)
+        if refused:
+            reasons = ", ".join(f"{count} × {reason}" for reason, count in refused.items())
             click.echo(f"replica {each['replica']} refused or dropped: {reasons}")
+        long = each.get("long_operations", {})
+        if long.get("last"):
+            times = counted(long["long"], "operation")
+            click.echo(
+                f"replica {each['replica']} was held up by {times}, the last: {long['last']}"
+            )
+
+
+def _refused(told: dict[str, Any]) -> dict[str, int]:
+    """That others were not there yet, or not for a while, is not worth a word when they are."""
+    refused: dict[str, int] = told.get("refused", {})
+    others = {*told.get("members", ())} - {told["replica"]}
+    if not others <= {*told.get("connected", ())}:
+        return refused
+    return {reason: count for reason, count in refused.items() if reason not in AWAY}

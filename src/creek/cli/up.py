@@ -5,7 +5,7 @@ import signal
 import socket
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -30,7 +30,11 @@ from creek.load.local import HTTP_AFTER, PEERS_AFTER, LocalCluster
 
 LOOK_S: Final = 0.5
 EVENTS_SHOWN: Final = 6
+STOP_S: Final = 5.0
+"""One that is busy with an endless operation does not stop by itself."""
 KEPT: Final = "cluster.json"
+LONG: Final = "operation.long"
+"""The event of an operation that takes too long."""
 
 
 class _Made(msgspec.Struct, forbid_unknown_fields=True):
@@ -101,7 +105,8 @@ def up(replicas: int, datatype: str, folder: Path | None, port: int, durability:
         try:
             asyncio.run(_View(cluster).show())
         finally:
-            cluster.stop()
+            for replica in cluster.stop(STOP_S):
+                click.echo(f"replica {replica} did not stop in {STOP_S:g} s, and was killed")
     click.echo("stopped" if folder is None else f"stopped; go on with --data {folder}")
     return FINE
 
@@ -156,7 +161,9 @@ def _introduce(cluster: LocalCluster, datatype: DataType, folder: Path | None) -
     click.echo(f"  http://{cluster.http[0]}    # a page: watch them, call operations, cut links")
     click.echo()
     if datatype.name == "kv":
-        click.echo(f"  {name} call{option} put lamp 3             # weak: answered at once")
+        click.echo(
+            f"  {name} call{option} put lamp 3             # weak: at once, what was there before"
+        )
         click.echo(f"  {name} call{option} get lamp --strong      # strong: linearizable")
     else:
         click.echo(f"  {name} call{option} OPERATION ARGUMENT … [--strong]")
@@ -184,6 +191,7 @@ class _View:
         ]
         self._seen: dict[int, tuple[float, int]] = {}
         self._leader: int | None = None
+        self._held_up_by = {each: cluster.last_told(each, LONG) for each in range(len(self._rows))}
         self._events: list[str] = []
         self._console = results()
 
@@ -194,24 +202,25 @@ class _View:
             loop.add_signal_handler(number, over.set)
         watching = [loop.create_task(self._watch(each)) for each in range(len(self._rows))]
         try:
-            async with Breaking(self._cluster, self._tell).asked():
-                await self._show(over)
+            with self._drawing() as draw:
+                draw()
+                async with Breaking(self._cluster, self._tell).asked():
+                    while not over.is_set():
+                        self._look_after()
+                        draw()
+                        await _first(over, LOOK_S)
         finally:
             for task in watching:
                 task.cancel()
             await asyncio.gather(*watching, return_exceptions=True)
 
-    async def _show(self, over: asyncio.Event) -> None:
+    @contextmanager
+    def _drawing(self) -> Iterator[Callable[[], None]]:
         if self._console.is_terminal:
             with Live(console=self._console, auto_refresh=False) as live:
-                while not over.is_set():
-                    self._look_after()
-                    live.update(self._drawn(), refresh=True)
-                    await _first(over, LOOK_S)
+                yield lambda: live.update(self._drawn(), refresh=True)
         else:
-            while not over.is_set():
-                self._look_after()
-                await _first(over, LOOK_S)
+            yield lambda: None
 
     async def _watch(self, replica: int) -> None:
         address = self._cluster.addresses[replica]
@@ -259,6 +268,18 @@ class _View:
                 why = self._cluster.last_words(replica)
                 self._tell(f"replica {replica} ended: {why}")
                 self._rows[replica] = row._replace(status=None, state="ended", rate=None)
+                if all(each.state == "ended" for each in self._rows):
+                    self._tell("all replicas have ended: Ctrl-C, mend what they say, start again")
+        for replica, row in enumerate(self._rows):
+            if row.state == "silent":
+                self._tell_what_holds_up(replica)
+
+    def _tell_what_holds_up(self, replica: int) -> None:
+        """One that is busy with a long operation cannot say so, but writes it down."""
+        why = self._cluster.last_told(replica, LONG)
+        if why is not None and why != self._held_up_by[replica]:
+            self._held_up_by[replica] = why
+            self._tell(f"replica {replica}: {why}")
 
     def _tell(self, event: str) -> None:
         if self._console.is_terminal:

@@ -85,7 +85,7 @@ def reason_of(error: Exception) -> str:
         return error.strerror or "its name is not known"
     if numbers := _numbers(error):
         return ", ".join(map(os.strerror, sorted(numbers)))
-    return str(error) or type(error).__name__
+    return str(error) or ("no answer" if isinstance(error, TimeoutError) else type(error).__name__)
 
 
 def _numbers(error: Exception) -> set[int]:

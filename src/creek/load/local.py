@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +22,8 @@ PEERS_AFTER: Final = 100
 """Ports between where clients find a replica and where others do."""
 HTTP_AFTER: Final = 200
 """Ports between where clients find a replica and where browsers do."""
+TAIL_BYTES: Final = 65_536
+"""Of what a replica printed, what is looked at."""
 STOPPING: Final = "(replica.stopping)"
 """The event that a replica ends with, whatever the reason is."""
 
@@ -151,22 +154,37 @@ class LocalCluster:
         lines = [line for line in said.splitlines() if not line.endswith(STOPPING)]
         return lines[-1] if lines else "nothing"
 
+    def last_told(self, replica: int, event: str) -> str | None:
+        """What it said of the last such event, if it has not said much since."""
+        with (self.folder / f"{replica}.out").open("rb") as output:
+            output.seek(max(0, output.seek(0, os.SEEK_END) - TAIL_BYTES))
+            said = output.read().decode(errors="replace")
+        for line in reversed(said.splitlines()):
+            told, found, _ = line.partition(f" ({event}")
+            if found:
+                return told.partition(f" replica {replica}: ")[2]
+        return None
+
     def _look_after(self) -> None:
         for replica in self.ended():
             raise StorageFault(f"replica {replica} ended: {self.last_words(replica)}")
 
-    def stop(self) -> None:
+    def stop(self, patience_s: float = PATIENCE_S) -> list[int]:
+        """Those that had to be killed in the end. What they know is on disk all the same."""
         for process in self._running.values():
             process.send_signal(signal.SIGINT)
             process.send_signal(signal.SIGCONT)  # one that is frozen would not hear it
-        for process in self._running.values():
+        until, killed = time.monotonic() + patience_s, []
+        for replica, process in self._running.items():
             try:
-                process.wait(PATIENCE_S)
+                process.wait(max(0.0, until - time.monotonic()))
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+                killed.append(replica)
             _close(process)
         self._running.clear()
+        return killed
 
 
 def _close(process: "subprocess.Popen[bytes]") -> None:

@@ -33,7 +33,7 @@ def test_who_finds_nobody_is_told_what_to_do() -> None:
         (BOTH, True, os.strerror(errno.ECONNREFUSED)),
         (UNNAMED, True, "Name or service not known"),
         (LATER, False, "Temporary failure in name resolution"),
-        (TimeoutError(), False, "TimeoutError"),
+        (TimeoutError(), False, "no answer"),
         (ConnectionResetError("it closes the connection"), False, "it closes the connection"),
     ],
 )

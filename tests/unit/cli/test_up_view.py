@@ -1,0 +1,57 @@
+"""What `creek up` tells of replicas that do not answer, or have ended."""
+
+from pathlib import Path
+
+import pytest
+
+from creek.cli.up import _View
+from creek.load.local import LocalCluster
+
+
+class Told(LocalCluster):
+    """Replicas that are none, and what they are said to have done."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, replicas=2)
+        self.busy_with: str | None = "put() of an earlier time"
+        self.gone: dict[int, int] = {}
+
+    def last_told(self, replica: int, event: str) -> str | None:
+        return self.busy_with
+
+    def ended(self) -> dict[int, int]:
+        gone, self.gone = self.gone, {}
+        return gone
+
+    def last_words(self, replica: int) -> str:
+        return "it differs from most"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Told:
+    return Told(tmp_path)
+
+
+def test_who_is_silent_is_told_to_be_busy_once(
+    cluster: Told, capsys: pytest.CaptureFixture[str]
+) -> None:
+    view = _View(cluster)
+    view._rows[1] = view._rows[1]._replace(state="silent")
+    view._look_after()
+    assert capsys.readouterr().out == ""
+    cluster.busy_with = "hang() has been running for 5.0 s"
+    view._look_after()
+    view._look_after()
+    assert capsys.readouterr().out == "replica 1: hang() has been running for 5.0 s\n"
+
+
+def test_when_all_have_ended_it_is_told_what_to_do(
+    cluster: Told, capsys: pytest.CaptureFixture[str]
+) -> None:
+    view = _View(cluster)
+    cluster.gone = {0: 1}
+    view._look_after()
+    assert capsys.readouterr().out == "replica 0 ended: it differs from most\n"
+    cluster.gone = {1: 1}
+    view._look_after()
+    assert "all replicas have ended: Ctrl-C" in capsys.readouterr().out

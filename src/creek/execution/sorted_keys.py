@@ -22,8 +22,9 @@ from creek.protocol.values import Key
 
 GROUP_MAX: Final = 128
 """Keys; of more, two groups are made."""
-GONE_MAX: Final = 256
-"""Keys that are passed over; of more, the first is taken out."""
+GONE_MAX: Final = 32
+"""Keys that are passed over; of more, the first is taken out. Few, for whoever looks at the head of
+a queue finds those there that were its head before."""
 
 
 class SortedKeys:
@@ -118,9 +119,10 @@ class _Kind:
         numbers = range(first, end)
         for number in reversed(numbers) if reverse else numbers:
             group = self.in_order(number)
-            if number == first or number == end - 1:
-                left = bisect_left(group, start, key=place)
-                group = group[left : bisect_left(group, stop, key=place)]
+            if number == end - 1:
+                group = group[: bisect_left(group, stop, key=place)]
+            if number == first:
+                group = group[bisect_left(group, start, key=place) :]
             yield group
 
     def in_order(self, number: int) -> list[Key]:

@@ -11,7 +11,7 @@ from creek.datatypes.kv import KV
 from creek.execution.arrivals import Arrivals
 from creek.execution.base import Nothing
 from creek.execution.entries import TAIL
-from creek.execution.keys import FIRST_PLACE, LAST_PLACE, Place, place, prefix_range
+from creek.execution.keys import FIRST_PLACE, KINDS, LAST_PLACE, Place, place, prefix_range
 from creek.execution.sorted_keys import GONE_MAX, GROUP_MAX, SortedKeys
 from creek.execution.versions import VersionStore
 from creek.protocol.dots import Dots
@@ -21,6 +21,8 @@ from creek.protocol.values import Key
 from creek.schemes.creek import CreekReplica
 
 EVERYTHING = (FIRST_PLACE, LAST_PLACE)
+ALL = (FIRST_PLACE, (KINDS,))
+"""With the keys of registers that Creek keeps for itself."""
 KEYS: st.SearchStrategy[Key] = st.one_of(
     st.integers(0, 400),
     st.integers(0, 400).map(str),
@@ -52,25 +54,57 @@ def test_they_are_those_that_are_there_in_order(
     assert list(ours) == sorted(there, key=place)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_many_come_and_go(seed: int) -> None:
-    random, ours = Random(seed), SortedKeys()
-    keys = list(range(20 * GROUP_MAX))
+def a_number(number: int) -> Key:
+    return (number - 1000) << number
+
+
+def a_text(number: int) -> Key:
+    return chr(0x10FFFF - number) * (number % 3)
+
+
+def a_pair(number: int) -> Key:
+    """At one place in it, a number or a text."""
+    return ("a", str(number)) if number % 3 else ("a", number)
+
+
+def a_tuple(number: int) -> Key:
+    """Of any length, and Creek's own among them."""
+    first = ("creek.calls", "a", 1)[number % 3]
+    return (first, number // 100, str(number), number)[: number % 5]
+
+
+@pytest.mark.parametrize("of", [a_number, a_text, a_pair, a_tuple])
+def test_many_come_and_go(of: Callable[[int], Key]) -> None:
+    random, ours = Random(of.__name__), SortedKeys()
+    keys = list({of(number): None for number in range(20 * GROUP_MAX)})
     random.shuffle(keys)
     for key in keys:
         ours.add(key)
-    assert list(ours.between(*EVERYTHING, True)) == sorted(keys, reverse=True)
+    assert list(ours) == sorted(keys, key=place)
+    assert list(ours.between(*ALL, True)) == sorted(keys, key=place, reverse=True)
     random.shuffle(keys)
     kept = keys[:GROUP_MAX]
     for key in keys[GROUP_MAX:]:
         ours.remove(key)
-    assert list(ours) == sorted(kept)
+    assert list(ours) == sorted(kept, key=place)
     for key in kept:
         ours.remove(key)
     assert list(ours) == []
-    groups = ours._kinds[0]._groups
+    groups = [group for kind in ours._kinds for group in kind._groups]
     assert sum(map(len, groups)) <= GONE_MAX, "few are passed over"
-    assert all(groups[1:]), "what is empty is not kept"
+    assert all(all(kind._groups[1:]) for kind in ours._kinds), "what is empty is not kept"
+
+
+def test_who_looks_while_another_looks_disturbs_nobody() -> None:
+    keys = [a_pair(number) for number in range(5 * GROUP_MAX)]
+    ours = SortedKeys(keys)
+    for key in keys[::7]:
+        ours.remove(key)
+    expected = sorted(set(keys) - set(keys[::7]), key=place)
+    looks = zip(ours.between(*ALL, False), ours.between(*ALL, True), ours, strict=True)
+    forwards, backwards, again = map(list, zip(*looks, strict=True))
+    assert forwards == again == expected
+    assert backwards == expected[::-1]
 
 
 def test_who_comes_back_soon_was_passed_over_meanwhile() -> None:
@@ -86,10 +120,15 @@ def test_who_comes_back_soon_was_passed_over_meanwhile() -> None:
 
 
 class Counted(str):
-    """One that counts how often it is compared."""
+    """One that counts how often it is compared, and how often looked for in a set or dict."""
 
     __slots__ = ()
     comparisons = 0
+    searches = 0
+
+    def __hash__(self) -> int:
+        Counted.searches += 1
+        return super().__hash__()
 
     def __lt__(self, other: str) -> bool:
         Counted.comparisons += 1
@@ -107,6 +146,17 @@ def comparisons_of_a_look(look: Callable[[Place, Place, bool], Iterator[Key]]) -
     found = list(look(*prefix_range("00321"), False))
     assert found == [f"00321{each}" for each in range(10)]
     return Counted.comparisons - before
+
+
+def test_who_takes_the_first_of_a_queue_passes_over_few() -> None:
+    ours = SortedKeys()
+    before = Counted.searches
+    for number in range(1000):
+        ours.add(Counted(f"{number:06}"))
+        first = next(ours.between(*EVERYTHING, False))
+        assert first == f"{number:06}"
+        ours.remove(first)
+    assert Counted.searches - before < 1000 * 40
 
 
 FEW = 3 * GROUP_MAX * GROUP_MAX.bit_length()

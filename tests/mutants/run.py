@@ -25,13 +25,14 @@ from rich.text import Text
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a script, by its path
 
-from tests.mutants import catalogue, compared, members, newcomers, versions
+from tests.mutants import catalogue, compared, members, newcomers, scans, versions
 from tests.mutants.catalogue import Mutant
 from tests.mutants.patched import DoesNotApply, copy_package, patched
 
 MUTANTS: tuple[Mutant, ...] = (
     *catalogue.MUTANTS,
     *versions.MUTANTS,
+    *scans.MUTANTS,
     *compared.MUTANTS,
     *members.MUTANTS,
     *newcomers.MUTANTS,

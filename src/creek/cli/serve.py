@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+import msgspec
 
 from creek.cli.exits import FINE
 from creek.cli.joining import join as become_member
@@ -49,7 +50,7 @@ COLLECT_S: Final = 0.25
     help="Become a member of the cluster whose clients find it there: a new replica.",
 )
 @click.option("--listen", metavar="HOST:PORT", help="With --join: where the others find this one.")
-@click.option("--clients", metavar="HOST:PORT", help="Where clients find this one.")
+@click.option("--clients", metavar="HOST:PORT", help="Where clients find this one; port 0: any.")
 @click.option(
     "--http", metavar="HOST:PORT", help="Speak HTTP there: operations, state, status, metrics."
 )
@@ -113,7 +114,12 @@ COLLECT_S: Final = 0.25
     type=click.Choice(["debug", "info", "warning", "error"]),
     help="From which level on events are told.",
 )
-@click.option("--tick-ms", type=int, help="How often it looks after what was forgotten.")
+@click.option(
+    "--tick-ms",
+    type=int,
+    metavar="MILLISECONDS",
+    help="How often it looks for what has been lost on its way, or has waited for too long.",
+)
 @click.option("--with-parent", is_flag=True, hidden=True, help="Stop when the input ends.")
 def serve(
     path: Path | None,
@@ -152,6 +158,19 @@ def serve(
     with seldom_collecting(SERVING):
         event_loop.run(_serve(config, with_parent, lambda: read_config(path, given)))
     return FINE
+
+
+def _tell_defaults(command: click.Command) -> None:
+    """Those of the configuration: an option that is not given is left to the file."""
+    defaults = {each.name: each.default for each in msgspec.structs.fields(ServerConfig)}
+    for option in command.params:
+        default = defaults.get(option.name or "")
+        if isinstance(option, click.Option) and isinstance(default, str | int | float) and default:
+            shown = "--io-uring" if default is True else default
+            option.help = f"{option.help}  [default: {shown}]"
+
+
+_tell_defaults(serve)
 
 
 def _member(text: str) -> tuple[str, str]:

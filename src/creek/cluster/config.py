@@ -208,7 +208,10 @@ def read_config(
     if ticket is not None:
         values["replica"], values["members"] = ticket.replica, ticket.addresses
     if "members" not in values:
-        raise BadValue("members are missing: name every replica and where the others find it")
+        raise BadValue(
+            "members are missing: name every replica and where the others find it, with --member "
+            "or in a file; 'creek up' runs a whole cluster on this machine"
+        )
     try:
         return msgspec.convert(values, ServerConfig, strict=False)
     except msgspec.ValidationError as error:

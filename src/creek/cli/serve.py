@@ -15,6 +15,7 @@ from creek.cli.options import import_from_here
 from creek.cluster import logs
 from creek.cluster import loop as event_loop
 from creek.cluster.config import ServerConfig, read_config
+from creek.cluster.crowd import allow_more_files
 from creek.cluster.server import Server
 from creek.cluster.trial import Parent
 from creek.errors import UsageError
@@ -155,6 +156,7 @@ def serve(
         become_member(join, listen, path, given)
     config = read_config(path, given)
     logs.set_up(config.log, config.log_level)
+    allow_more_files()
     with seldom_collecting(SERVING):
         event_loop.run(_serve(config, with_parent, lambda: read_config(path, given)))
     return FINE

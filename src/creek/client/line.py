@@ -155,5 +155,7 @@ async def dial(
         raise ConnectionResetError(f"it closes the connection without a word{hint}") from error
     if isinstance(first, wire.Denied):
         line.close()
+        if first.reason == "busy":
+            raise ConnectionError(first.message)
         raise UsageError(f"{host}:{port} refuses: {first.message}")
     return line, first

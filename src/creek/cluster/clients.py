@@ -52,6 +52,10 @@ UNREAD_MAX: Final = 16 * 1024 * 1024
 HELLO_S: Final = 10.0
 """How long a connection may be silent before it says hello."""
 HELLO_BYTES_MAX: Final = 64 * 1024
+CROWDED: Final = frame_of(
+    Denied("busy", "this replica has no room for more connections: ask another one, or try again")
+)
+"""What one is told who comes when there are too many."""
 
 _TENTATIVE: Final = Kind.TENTATIVE.value
 

@@ -4,11 +4,16 @@ import asyncio
 import os
 import ssl
 from collections.abc import Callable
+from typing import Final
 
 from creek.cluster.config import ServerConfig
+from creek.cluster.crowd import LEFT_OVER, TurnedAway, is_crowded
 from creek.cluster.security import answering, dialling
 from creek.cluster.wire import address_of
 from creek.errors import UsageError
+
+SHAKEN_S: Final = 10.0
+"""How long who connects may take until TLS is agreed on."""
 
 
 class Doors:
@@ -22,14 +27,29 @@ class Doors:
         """Where certificates are, for connections to come."""
 
     async def open(
-        self, protocol: Callable[[], asyncio.Protocol], address: str, mutual: bool = True
+        self,
+        protocol: Callable[[], asyncio.Protocol],
+        address: str,
+        mutual: bool = True,
+        left_over: int = LEFT_OVER,
+        word: bytes = b"",
     ) -> asyncio.Server:
-        """Listen there, until it is stopped. `mutual`: both sides show a certificate."""
+        """Listen there, until it is stopped. `mutual`: both sides show a certificate. `left_over`:
+        files that are not for those who come; and a `word` for who is turned away therefore."""
+
+        def received() -> asyncio.Protocol:
+            if not is_crowded(left_over):
+                return protocol()
+            self._count("crowded")
+            return TurnedAway(word)
+
         host, port = address_of(address)
         secured = self.answering(mutual)
         try:
             server = await asyncio.get_running_loop().create_server(
-                protocol, host, port, ssl=secured
+                *(received, host, port),
+                ssl=secured,
+                ssl_handshake_timeout=None if secured is None else SHAKEN_S,
             )
         except OSError as error:
             number = error.errno or 0

@@ -13,9 +13,10 @@ import msgspec
 from creek.cluster.acceptance import Acceptance
 from creek.cluster.bounds import Undecided
 from creek.cluster.calling import Once
-from creek.cluster.clients import Connection
+from creek.cluster.clients import CROWDED, Connection
 from creek.cluster.company import Company
 from creek.cluster.config import ServerConfig, load_datatype
+from creek.cluster.crowd import LEFT_OVER_BY_PEERS
 from creek.cluster.copies import Copies, Taken
 from creek.cluster.desk import Desk
 from creek.cluster.digests import DIGEST_EVERY, Digests
@@ -328,11 +329,13 @@ class Server:
         try:
             await self.doors.open(
                 lambda: cast(asyncio.Protocol, Listener(self.peers)),
+                left_over=LEFT_OVER_BY_PEERS,
                 self.config.members[self.config.replica],
             )
             clients = await self.doors.open(
                 lambda: cast(asyncio.Protocol, Connection(self.desk)),
                 self.config.clients,
+                word=CROWDED,
                 mutual=False,
             )
         except BaseException:

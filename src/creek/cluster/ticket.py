@@ -5,6 +5,7 @@ as well, since nobody else knows what it promised; then another replica takes it
 """
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,15 +52,18 @@ def ticket_of(added: Any, address: str) -> Ticket:
 
 
 def write_ticket(ticket: Ticket, folder: Path) -> None:
-    """Into the folder of its journal, for good."""
-    path = folder / _FILE
+    """Into the folder of its journal, for good: it gets its name when it is whole."""
+    path, aside = folder / _FILE, folder / f"{_FILE}.new"
     try:
-        with path.open("wb") as file:
+        with aside.open("wb") as file:
             file.write(msgspec.json.format(msgspec.json.encode(ticket)))
             file.flush()
             os.fsync(file.fileno())
+        aside.replace(path)
         SYSTEM.sync_directory(folder)
     except OSError as error:
+        with suppress(OSError):
+            aside.unlink()
         raise StorageFault(f"cannot write {path}: {error.strerror}") from error
 
 

@@ -107,6 +107,12 @@ class Recorded:
     def has(self, id: Dot) -> bool:
         return self._replica.has(id)
 
+    def is_seen(self, id: Dot) -> bool:
+        return self._replica.is_seen(id)
+
+    def last_issued(self) -> Dot:
+        return self._replica.last_issued()
+
     def awaits(self, id: Dot) -> bool:
         return self._replica.awaits(id)
 

@@ -54,6 +54,34 @@ def test_weak_and_strong_calls_are_answered_from_a_thread(tmp_path: Path) -> Non
     run(story())
 
 
+def test_calls_wait_until_what_was_issued_before_a_restart_is_executed(tmp_path: Path) -> None:
+    """Those for whom it was issued come back, and have to see it."""
+
+    async def story() -> None:
+        cluster = House(tmp_path, 1, datatype=SLOW, execution="threads")
+        slow.go_on.set()
+        await cluster.start()
+        async with cluster.client() as db:
+            assert await db.weak.hang("a") == 0
+        await cluster.stop()
+        slow.begun.clear()
+        slow.go_on.clear()
+        await cluster.start()
+        await until_begun()
+        async with cluster.client() as db:
+            server = cluster.servers[0]
+            call = db.weak.hang("a")
+            async with asyncio.timeout(PATIENCE_S):
+                while not server.desk.waiting:
+                    await asyncio.sleep(0.005)
+            assert not server.desk.asked(), "it would be issued"
+            slow.go_on.set()
+            assert await call == 1
+        await cluster.stop()
+
+    run(story())
+
+
 def test_a_long_operation_does_not_hold_up_the_replica(tmp_path: Path) -> None:
     """It goes on to vote and to be heard, and answers who asks how it is."""
 

@@ -4,7 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from creek.cluster.membership import change_asked
-from creek.cluster.upkeep import wait_for_others
+from creek.cluster.upkeep import wait_for_others, what_it_waits_for
 from creek.protocol.dots import Dot
 from creek.protocol.members import Configuration
 from creek.protocol.request import Operation
@@ -18,6 +18,8 @@ class Company:
         """`configuration`: the one that it begins with."""
         self._server = server
         self.configuration = configuration
+        self._issued: Dot | None = None
+        """The last request from before it could be called."""
 
     @property
     def is_member(self) -> bool:
@@ -50,12 +52,24 @@ class Company:
             )
             server.over.set()
 
+    def why_closed(self) -> str | None:
+        """Why it cannot be called yet; None when it can."""
+        replica = self._server.driver.replica
+        what = what_it_waits_for(replica)
+        if what is not None or not self.is_member:
+            return what or "it is not let in yet"
+        if self._issued is None:
+            self._issued = replica.last_issued()
+        # Those for whom it was issued may call again, and have to see it.
+        is_seen = not self._issued.event or replica.is_seen(self._issued)
+        return None if is_seen else "it executes what was issued here before"
+
     async def open_when_let_in(self, opening: Dot) -> None:
         """Clients wait until this replica takes part."""
         server = self._server
         beat_s = server.config.tick_ms / 1000
         await wait_for_others(server.driver.replica, beat_s, server.events)
-        while not self.is_member:
+        while self.why_closed() is not None:
             await asyncio.sleep(beat_s)
         server.desk.opening = None
         server.desk.arrived(opening)

@@ -5,6 +5,7 @@ one that was issued is answered, tentatively, stably, finally, as answers come. 
 under way is bounded.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 UNDER_WAY_MAX: Final = 65_536
 """Calls of all clients that wait for an answer."""
+LOOK_S: Final = 0.002
+"""Between two looks whether a request that a call comes after is executed."""
 AFTER_MAX: Final = 64
 """Requests that a call may come after."""
 INTERNAL: Final = "creek."
@@ -64,7 +67,8 @@ class Desk:
         datatype: DataType,
         *,
         invoke: Callable[[Operation, bool, int], Dot],
-        knows: Callable[[Dot], bool],
+        has: Callable[[Dot], bool],
+        sees: Callable[[Dot], bool],
         alone: Callable[[Operation, bool], bool],
         refusal: Callable[[bool, bool], tuple[str, str] | None],
         status: Callable[[], dict[str, Any]],
@@ -72,13 +76,15 @@ class Desk:
         copies: Copies,
         tokens: Tokens,
     ) -> None:
-        """`alone(operation, strong)`: is it answered without records and messages?
+        """`has(id)`: has the request arrived? `sees(id)`: does whoever is issued now rest on it?
+        `alone(operation, strong)`: is it answered without records and messages?
         `refusal(strong, alone)`: why nothing can be done now, as (reason, message), or None."""
         self.cluster = cluster
         self.replica = replica
         self.datatype = datatype
         self.invoke = invoke
-        self.knows = knows
+        self._has = has
+        self._sees = sees
         self.alone = alone
         self.refusal = refusal
         self.status = status
@@ -90,6 +96,8 @@ class Desk:
         self.under_way = 0
         """Calls that wait for an answer."""
         self.waiting: WaitingRoom[tuple[Caller, int]] = WaitingRoom(_again, _too_late)
+        self._unexecuted: set[Dot] = set()
+        """Of what they wait for, what has arrived: nothing tells when it is executed."""
         self._sessions = 0
         self.change_members: Callable[[str, tuple[Any, ...]], Operation] = _nobody_changes
         """The operation that a call of that name stands for, or `BadValue` with the reason."""
@@ -113,7 +121,7 @@ class Desk:
             return
         missing = self.opening
         if missing is None and call.after:
-            missing = next((dot for dot in call.after if not self.knows(dot)), None)
+            missing = next((dot for dot in call.after if not self._sees(dot)), None)
         alone = missing is None and self.alone(operation, call.strong)
         refusal = self.refusal(call.strong, alone)
         if refusal is None and self.under_way >= UNDER_WAY_MAX:
@@ -140,10 +148,23 @@ class Desk:
             caller.refuse(call, "busy", f"{what}: try again later")
         else:
             self.waiting.enter((caller, call.number), missing, call.wait_ms)
+            if self._has(missing) and missing not in self._unexecuted:
+                self._unexecuted.add(missing)
+                self._look_soon(missing)
+
+    def _look_soon(self, missing: Dot) -> None:
+        asyncio.get_running_loop().call_later(LOOK_S, self._look_for, missing)
+
+    def _look_for(self, missing: Dot) -> None:
+        if self.waiting.is_missing(missing) and not self._sees(missing):
+            self._look_soon(missing)
+        else:
+            self._unexecuted.discard(missing)
+            self.waiting.arrived(missing)
 
     def why_too_late(self, missing: Dot) -> str:
         if missing == self.opening:
-            return f"this replica does not take part: {self.why_closed() or 'it is not let in yet'}"
+            return f"this replica does not take part: {self.why_closed() or 'it began just now'}"
         return f"it comes after request {missing}, which did not arrive here in time"
 
     def arrived(self, id: Dot) -> None:
@@ -157,7 +178,7 @@ class Desk:
 
     def arrived_all(self) -> None:
         """A checkpoint brought more than can be listed."""
-        for id in filter(self.knows, self.waiting.missing()):
+        for id in filter(self._has, self.waiting.missing()):
             self.waiting.arrived(id)
 
     def change_tokens(self, tokens: Tokens) -> None:

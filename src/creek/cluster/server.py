@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from traceback import format_exception
 from typing import Any, Final, cast
@@ -16,8 +15,8 @@ from creek.cluster.calling import Once
 from creek.cluster.clients import CROWDED, Connection
 from creek.cluster.company import Company
 from creek.cluster.config import ServerConfig, load_datatype
-from creek.cluster.crowd import LEFT_OVER_BY_PEERS
 from creek.cluster.copies import Copies, Taken
+from creek.cluster.crowd import LEFT_OVER_BY_PEERS
 from creek.cluster.desk import Desk
 from creek.cluster.digests import DIGEST_EVERY, Digests
 from creek.cluster.doors import Doors
@@ -50,7 +49,6 @@ from creek.cluster.upkeep import (
     take_sample,
     tell_of_expiry,
     told_if_long,
-    what_it_waits_for,
 )
 from creek.cluster.watch import Watch
 from creek.cluster.watchdog import Watchdog
@@ -170,7 +168,8 @@ class Server:
             config.replica,
             datatype,
             invoke=self.traffic.invoke,
-            knows=replica.has,
+            has=replica.has,
+            sees=replica.is_seen,
             alone=replica.answers_alone,
             refusal=self.acceptance.refusal,
             status=self.status,
@@ -200,9 +199,9 @@ class Server:
         if self._recorder is not None:
             self._recorder.begin(self.journal.durable)
             self.tasks.spawn(sample(self._recorder, self.driver, self.peers))
-        if replica.waits_for() is not None or not self.company.is_member:
+        if self.company.why_closed() is not None:
             self.desk.opening = Dot(config.replica, 0)
-            self.desk.why_closed = partial(what_it_waits_for, replica)
+            self.desk.why_closed = self.company.why_closed
             self.tasks.spawn(self.company.open_when_let_in(self.desk.opening))
         await self._listen()
         self.peers.start()
@@ -329,14 +328,14 @@ class Server:
         try:
             await self.doors.open(
                 lambda: cast(asyncio.Protocol, Listener(self.peers)),
-                left_over=LEFT_OVER_BY_PEERS,
                 self.config.members[self.config.replica],
+                left_over=LEFT_OVER_BY_PEERS,
             )
             clients = await self.doors.open(
                 lambda: cast(asyncio.Protocol, Connection(self.desk)),
                 self.config.clients,
-                word=CROWDED,
                 mutual=False,
+                word=CROWDED,
             )
         except BaseException:
             await self.stop()

@@ -12,7 +12,7 @@ It chooses; running, validating and installing is for others.
 from itertools import islice
 from typing import Final
 
-from creek.execution.entries import Entry, Phase
+from creek.execution.entries import Entry, Phase, Position
 from creek.protocol.ranking import Ranking
 
 LOSSES_MAX: Final = 8
@@ -57,6 +57,13 @@ class Scheduler:
         """The entry of the task; None when it was started before the last `clear`."""
         self._void.discard(number)
         return self.running.pop(number, None)
+
+    def is_done_up_to(self, position: Position) -> bool:
+        """Is there nothing to be executed there, or before?"""
+        first = self._waiting.first()
+        return (first is None or position < first.position) and all(
+            position < running.position for running in self.running.values()
+        )
 
     def idle(self) -> bool:
         return not self._waiting and not self.running

@@ -64,6 +64,12 @@ class Replica(Protocol):
     def has(self, id: Dot) -> bool:
         """Has the request arrived here, and has it taken its place?"""
 
+    def is_seen(self, id: Dot) -> bool:
+        """Has it, and does whatever is issued here from now on, and answered, rest on it?"""
+
+    def last_issued(self) -> Dot:
+        """The last request that was issued here, in whichever life; number 0 if none was."""
+
     def awaits(self, id: Dot) -> bool:
         """Will there be more answers to this request, which was issued here?"""
 

@@ -444,6 +444,13 @@ class OrderingReplica(ABC):
     def has(self, id: Dot) -> bool:
         return id in self._order.committed_ids or self._order.find_tentative(id) is not None
 
+    def is_seen(self, id: Dot) -> bool:
+        """What is executed in the order of its place sees all that has one before."""
+        return self.has(id)
+
+    def last_issued(self) -> Dot:
+        return Dot(self.index, self._broadcasts.gossip.received.last(self.index))
+
     def awaits(self, id: Dot) -> bool:
         return self._answers.awaits(id)
 

@@ -176,6 +176,14 @@ class VersionedReplica(OrderingReplica):
 
     # --- for those who look on ----------------------------------------------------------------
 
+    def is_seen(self, id: Dot) -> bool:
+        """Where several are executed at once, what has its place may be executed later than what
+        comes behind it."""
+        entry = self._entries.get(id)
+        if entry is None or self._settings.parallelism == 1:
+            return self.has(id)
+        return self._scheduler.is_done_up_to(entry.position)
+
     def readable_lengths(self) -> range:
         return range(self._settled.length, self._executed_length() + 1)
 

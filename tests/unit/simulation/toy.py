@@ -109,6 +109,12 @@ class ToyReplica:
     def has(self, id: Dot) -> bool:
         return id in self.committed_ids()
 
+    def is_seen(self, id: Dot) -> bool:
+        return self.has(id)
+
+    def last_issued(self) -> Dot:
+        return Dot(self.index, 0)
+
     def awaits(self, id: Dot) -> bool:
         return False
 

@@ -1,0 +1,74 @@
+"""A call comes after a request: it waits until that is here, and executed."""
+
+import asyncio
+from typing import Any, cast
+
+from creek.cluster.copies import Copies
+from creek.cluster.desk import Desk
+from creek.cluster.tokens import Tokens
+from creek.cluster.wire import Call
+from creek.datatypes.kv import KV
+from creek.protocol.dots import Dot
+from creek.protocol.request import Operation
+
+BEFORE = Dot(1, 7)
+
+
+class Asking:
+    """A client with two calls."""
+
+    client, token = "ann", ""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self.calls = {each: Call(each, "put", ("a", 1), after=(BEFORE,)) for each in (1, 2)}
+        self.ids: list[Dot] = []
+
+    def ask(self) -> None:
+        for each in self.calls.values():
+            self._desk.call(cast(Any, self), each)
+
+    def again(self, number: int) -> None:
+        self._desk.call(cast(Any, self), self.calls[number])
+
+    def session(self, number: int) -> int:
+        return number
+
+    def issued(self, number: int, id: Dot) -> None:
+        self.ids.append(id)
+
+
+def test_a_call_waits_until_what_it_comes_after_is_executed() -> None:
+    here, seen = set[Dot](), set[Dot]()
+
+    def invoke(operation: Operation, strong: bool, session: int) -> Dot:
+        return Dot(0, 1)
+
+    async def story() -> None:
+        desk = Desk(
+            "here",
+            0,
+            KV,
+            invoke=invoke,
+            has=here.__contains__,
+            sees=seen.__contains__,
+            alone=lambda operation, strong: False,
+            refusal=lambda strong, alone: None,
+            status=dict,
+            count=lambda reason: None,
+            copies=cast(Copies, None),
+            tokens=cast(Tokens, None),
+        )
+        asking = Asking(desk)
+        asking.ask()
+        assert len(desk.waiting) == 2
+        here.add(BEFORE)
+        desk.arrived(BEFORE)
+        assert len(desk.waiting) == 2, "it is here, and not executed"
+        seen.add(BEFORE)
+        async with asyncio.timeout(60):
+            while desk.waiting:
+                await asyncio.sleep(0.001)
+        assert asking.ids == [Dot(0, 1)] * 2
+
+    asyncio.run(story())

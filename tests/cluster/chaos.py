@@ -9,6 +9,7 @@ Exits with 1 at the first story that ends badly. Its folder stays, with all that
 
 import argparse
 import asyncio
+import resource
 import shutil
 import sys
 import tempfile
@@ -18,6 +19,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
 
+from creek.cluster.wire import address_of
 from tests.cluster import faults_clock, faults_disk
 from tests.cluster.faults_story import Cluster, tell
 
@@ -26,6 +28,11 @@ OPERATIONS = 80
 """Of clients, at each step."""
 PAUSE_S = (0.05, 1.2)
 """Between two things that happen, from and to."""
+STARTING_S = (0.3, 3.0)
+"""What a replica takes to start, or less, or more."""
+FILES = 160
+CROWD = 400
+"""Connections to a replica that may have so many files."""
 
 
 class Chaos:
@@ -40,9 +47,17 @@ class Chaos:
             wrong = self._random.randrange(self.replicas)
             by_us = self._random.choice((-3_600, -10, 10, 3_600)) * 1_000_000
             self.programs[wrong] = (faults_clock.__file__, str(by_us))
+        self.options: tuple[str, ...] = ()
+        """The same for all replicas."""
+        if self._random.random() < 0.5:
+            self.options += ("--no-io-uring",)
+        if self._random.random() < 0.3:
+            self.options += ("--execution", "threads")
         self._frozen: set[int] = set()
         self._failing: set[int] = set()
         self.happened = [f"the clock of {each} is wrong" for each in self.programs]
+        if self.options:
+            self.happened.append(" ".join(self.options))
 
     async def story(self, cluster: Cluster) -> None:
         random, everyone = self._random, range(self.replicas)
@@ -52,6 +67,7 @@ class Chaos:
         acts: list[Callable[[Cluster], Awaitable[None]]] = [
             self._kill,
             self._kill_all,
+            self._kill_all_again,
             self._kill_leader,
             self._start,
             self._freeze,
@@ -62,6 +78,8 @@ class Chaos:
             self._fail_disk,
             self._mend_disk,
             self._stop,
+            self._fail_disk_of_late,
+            self._crowd,
         ]
         for step in range(1, steps + 1):
             await load.allow(OPERATIONS * step)
@@ -93,6 +111,12 @@ class Chaos:
         self._failing.clear()
         cluster.processes.kill(*cluster.processes.running)
         cluster.processes.start(*cluster.processes.all)
+
+    async def _kill_all_again(self, cluster: Cluster) -> None:
+        """While they start, recover, or have just begun."""
+        for _ in range(self._random.randint(2, 4)):
+            await self._kill_all(cluster)
+            await asyncio.sleep(self._random.uniform(*STARTING_S))
 
     async def _kill_leader(self, cluster: Cluster) -> None:
         """The one whom somebody takes for the leader."""
@@ -151,10 +175,37 @@ class Chaos:
     async def _fail_disk(self, cluster: Cluster) -> None:
         victim = self._one(cluster)
         if victim is not None:
-            await cluster.processes.status(victim)  # one that still starts would give up
-            self._note(f"the disk of {victim} fails")
-            self._failing.add(victim)
-            faults_disk.refuse_writes(cluster.processes.process_id(victim))
+            await self._refuse_writes(cluster, victim)
+
+    async def _refuse_writes(self, cluster: Cluster, victim: int) -> None:
+        await cluster.processes.status(victim)  # one that still starts would give up
+        self._note(f"the disk of {victim} fails")
+        self._failing.add(victim)
+        faults_disk.refuse_writes(cluster.processes.process_id(victim))
+
+    async def _fail_disk_of_late(self, cluster: Cluster) -> None:
+        """Of one that has just come back, and has to catch up."""
+        victim = self._one(cluster)
+        if victim is not None:
+            cluster.processes.kill(victim)
+            await asyncio.sleep(self._random.uniform(*PAUSE_S))
+            cluster.processes.start(victim)
+            await self._refuse_writes(cluster, victim)
+
+    async def _crowd(self, cluster: Cluster) -> None:
+        """More connections than one can have, which are dropped in a while."""
+        victim = self._one(cluster)
+        if victim is not None:
+            self._note(f"a crowd comes to {victim}")
+            files = (FILES, resource.RLIM_INFINITY)
+            process = cluster.processes.process_id(victim)
+            resource.prlimit(process, resource.RLIMIT_NOFILE, files)
+            host, port = address_of(cluster.processes.where(victim)[1])
+            crowd = [asyncio.open_connection(host, port) for _ in range(CROWD)]
+            for each in await asyncio.gather(*crowd, return_exceptions=True):
+                if not isinstance(each, BaseException):
+                    delay = self._random.uniform(*PAUSE_S)
+                    asyncio.get_running_loop().call_later(delay, each[1].transport.abort)
 
     async def _mend_disk(self, cluster: Cluster) -> None:
         if self._failing:
@@ -174,10 +225,18 @@ class Chaos:
         """What only this replica has is lost: so it happens when there is nothing."""
         await cluster.rest(may_fail=True)
         loser = self._random.choice(cluster.processes.all)
-        self._note(f"the disk of {loser} is lost")
-        cluster.processes.kill(loser)
+        others = sorted({*cluster.processes.all} - {loser})
+        away = self._random.sample(others, self._random.choice((0, 1)))
+        self._note(f"the disk of {loser} is lost{f', while {away[0]} is away' if away else ''}")
+        cluster.processes.kill(loser, *away)
         shutil.rmtree(cluster.processes.data(loser))
         cluster.processes.start(loser)
+        await asyncio.sleep(self._random.uniform(*PAUSE_S))
+        if self._random.random() < 0.5:  # in the middle of it
+            self._note(f"kill {loser}")
+            cluster.processes.kill(loser)
+            cluster.processes.start(loser)
+        cluster.processes.start(*away)
         await cluster.load(100)
 
 
@@ -188,6 +247,7 @@ def tell_one(seed: str, folder: Path) -> bool:
         tell(
             folder,
             chaos.story,
+            *chaos.options,
             replicas=chaos.replicas,
             programs=chaos.programs,
             checkpoint_every=chaos.checkpoint_every,

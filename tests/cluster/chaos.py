@@ -197,9 +197,9 @@ class Chaos:
         victim = self._one(cluster)
         if victim is not None:
             self._note(f"a crowd comes to {victim}")
-            files = (FILES, resource.RLIM_INFINITY)
             process = cluster.processes.process_id(victim)
-            resource.prlimit(process, resource.RLIMIT_NOFILE, files)
+            _, most = resource.prlimit(process, resource.RLIMIT_NOFILE)
+            resource.prlimit(process, resource.RLIMIT_NOFILE, (FILES, most))
             host, port = address_of(cluster.processes.where(victim)[1])
             crowd = [asyncio.open_connection(host, port) for _ in range(CROWD)]
             for each in await asyncio.gather(*crowd, return_exceptions=True):

@@ -12,7 +12,6 @@ SMR = "schemes/smr.py"
 BAYOU = "schemes/bayou.py"
 ARCHIE = "schemes/archie.py"
 CAB = "protocol/cab.py"
-LEADER = "protocol/paxos/leader.py"
 
 
 def _mutant(name: str, rule: str, scheme: str, seeds: int, *edits: Edit) -> Mutant:
@@ -83,9 +82,9 @@ MUTANTS: tuple[Mutant, ...] = (
         "bayou",
         200,
         Edit(
-            LEADER,
-            "        for id in ready:\n            self.enqueue(id)",
-            "        for id in reversed(list(ready)):\n            self.enqueue(id)",
+            CAB,
+            "        for id in offered:\n            self.offer(id)",
+            "        for id in reversed(list(offered)):\n            self.offer(id)",
         ),
     ),
     _mutant(

@@ -411,14 +411,17 @@ class OrderingReplica(ABC):
         if self._broadcasts.newcomer is not None:
             return
         self._noop = None
-        patience = self._settings.noop_ticks
-        if self._broadcasts.omega.leader != self.index:
-            patience *= NOOP_PATIENCE
-        if not self._broadcasts.is_member:
-            return
-        if self._unstable and self._ticks - self._unstable[0][0] >= patience:
+        if self._unstable and self._broadcasts.is_member and self._is_overdue():
             self.probes.hit(Probe.NOOP_ISSUED)
             self._noop = self._issue(NOOP, True, now).id
+
+    def _is_overdue(self) -> bool:
+        """Has the oldest that is not stable waited for long enough, or are there too many?"""
+        patience, most = self._settings.noop_ticks, self._settings.noop_requests
+        waited = self._ticks - self._unstable[0][0]
+        if self._broadcasts.omega.leader != self.index:
+            return waited >= patience * NOOP_PATIENCE
+        return waited >= patience or 0 < most <= len(self._unstable)
 
     def _observed(self, request: Request) -> Observed | None:
         """What is known of the order in which the request was executed, just now in its place."""

@@ -33,6 +33,8 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
     """For which a live cluster is measured at a time."""
     live_turns: int
     """That it takes beside others."""
+    live_minutes: bool = True
+    """Is there time for what takes a minute whatever it is told?"""
 
 
 FULL = Scale(
@@ -90,5 +92,6 @@ TINY = Scale(
     rows=4_000,
     live_s=0.3,
     live_turns=1,
+    live_minutes=False,
 )
 """To see that everything runs; the numbers mean nothing."""

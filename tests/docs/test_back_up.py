@@ -40,5 +40,6 @@ def test_the_page_can_be_followed(reader: Reader) -> None:
         config = reader.folder / "new" / f"replica-{replica}.toml"
         config.write_text(re.sub(r":7\d+", lambda found: ports[found[0]], config.read_text()))
         reader.start(f"new {replica}", f"creek serve --config new/replica-{replica}.toml")
+    reader.terminals["new 0"].until("clients at")
     said = reader.run(f"{get.line} --at 127.0.0.1{ports[':7100']} --timeout 60")
     assert said == get.shown

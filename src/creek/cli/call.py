@@ -20,7 +20,7 @@ HERE = ("127.0.0.1:7100",)
 """Where `creek up` has its first replica."""
 REFUSED_S = 5.0
 """How long is looked for a cluster where nobody listens: it may be about to start."""
-TELL_S = 0.3
+TELL_S = 1.0
 """After so long it is told that nobody has answered yet."""
 
 addresses_option = click.option(

@@ -99,7 +99,7 @@ def certs(
     for replica in range(len(where)):
         text = _config(base, cluster, datatype, replica, where, tokens)
         private(base / f"replica-{replica}.toml", text.encode())
-    _explain(folder, where, tokens)
+    _explain(folder, where, tokens, datatype)
     return FINE
 
 
@@ -180,7 +180,7 @@ def _key(name: str) -> str:
     return name if re.fullmatch(NAME_FORM, name) else quoted(name)
 
 
-def _explain(folder: Path, hosts: list[str], tokens: dict[str, str]) -> None:
+def _explain(folder: Path, hosts: list[str], tokens: dict[str, str], datatype: str) -> None:
     name, token = next(iter(tokens.items()))
     at = client_address(hosts[0], 0)
     click.echo(
@@ -200,7 +200,8 @@ def _explain(folder: Path, hosts: list[str], tokens: dict[str, str]) -> None:
     click.echo(f"To call, as {name}:")
     click.echo()
     click.echo(f"  export CREEK_AUTHORITY={folder / 'authority.pem'} CREEK_TOKEN={token}")
-    click.echo(f"  {program()} call --at {at} put lamp 3")
+    called = "put lamp 3" if datatype == "kv" else "OPERATION ARGUMENT …"
+    click.echo(f"  {program()} call --at {at} {called}")
     click.echo()
     click.echo("To another machine go authority.pem and that replica's three files; adapt the")
     click.echo("paths in its configuration. authority-key.pem makes further certificates, with")

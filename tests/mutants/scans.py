@@ -1,8 +1,8 @@
 """Deliberate faults of the keys that stand in order, and so of what scans come upon.
 
-They are run with `basic` beside `creek`, which sorts all keys for each scan. Fuzzed runs have few
-keys, and remove few at once: what goes wrong only where groups are divided, or a key is taken out
-of one at last, is held by unit tests.
+They are run with `basic` beside `creek`, which has its keys in order in another way. Fuzzed runs
+have few keys, and remove few at once: what goes wrong only where groups are divided, or a key is
+taken out of one at last, is held by unit tests.
 """
 
 from tests.mutants.catalogue import Edit, Mutant

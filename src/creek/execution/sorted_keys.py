@@ -136,7 +136,8 @@ class _Kind:
         return group
 
     def give_up(self, most: int) -> bool:
-        del self._groups[-(most // GROUP_MAX + 1) :]
+        groups = most // GROUP_MAX + 1
+        del self._groups[-groups:], self._starts[-groups:], self._places[-groups:]
         return bool(self._groups)
 
     def _number(self, key: Key) -> int:

@@ -145,7 +145,7 @@ export class Trial {
     const where = `Replica ${replica}, ${name}:`;
     if (response.status === 202) this.tell(`${where} it waits for a majority`);
     else if (response.ok) this.tell(`${where} ${shown(told.value)}, ${told.kind}${ordered ? "" : "; it only reads, and takes no place"}`);
-    else this.tell(`${where} ${told.detail}`, !told.kind);
+    else this.tell(`${where} ${told.detail}${told.kind ? `, ${told.kind}` : ""}`, !told.kind);
   }
 
   tell(text, bad = false) {

@@ -57,6 +57,8 @@ class DataType:
         take (`creek.execution.steps`); the same on every replica, like the operations. With
         `count_lines`, loops that never touch the transaction are stopped as well; operations then
         take about five times as long."""
+        if type(name) is not str or not name:
+            raise BadValue(f"the name of a data type is a text, not {name!r}")
         if type(steps) is not int or steps < 1:
             raise BadValue(f"steps of {name} are {steps!r}: an int from 1 is needed")
         self.name = name
@@ -67,6 +69,9 @@ class DataType:
         self._depth = 0
         # Not read-only: although it writes nothing, it is there to be ordered.
         self._declare(NOOP.name, _noop, readonly=False)
+
+    def __repr__(self) -> str:
+        return f"<DataType '{self.name}': {', '.join(self.operations)}>"
 
     @overload
     def operation(self, function: Function, /) -> Function: ...
@@ -87,6 +92,8 @@ class DataType:
         """Declare an operation, as a decorator. Its name is the function's unless one is given."""
 
         def declare(declared: Function) -> Function:
+            if not callable(declared):
+                raise BadValue(f"an operation of {self.name} is a function, not {declared!r}")
             self._declare(name or declared.__name__, declared, readonly)
             return declared
 

@@ -261,3 +261,13 @@ def test_an_operation_must_take_a_transaction_and_arguments_by_position() -> Non
         fresh.operation(name="keyword")(lambda tx, *, key: None)
     with pytest.raises(BadValue, match="'keywords' must take its arguments by position"):
         fresh.operation(name="keywords")(lambda tx, **options: None)
+
+
+def test_what_is_no_name_and_no_function_is_refused() -> None:
+    for name in ("", 3):
+        with pytest.raises(BadValue, match="the name of a data type is a text"):
+            DataType(name)  # type: ignore[arg-type]
+    toy = DataType("toy")
+    with pytest.raises(BadValue, match="an operation of toy is a function, not 'get'"):
+        toy.operation("get")  # type: ignore[call-overload]
+    assert repr(toy) == "<DataType 'toy': noop>"

@@ -11,7 +11,7 @@ def show_latencies(result: Result) -> None:
     table.add_column("latency in ms", min_width=18)
     for name in ("answers", "mean", "p50", "p95", "p99", "max"):
         table.add_column(name, justify="right", min_width=9)
-    rows = [*result.latency_ms.items(), ("made too late by", result.late_ms)]
+    rows = [*result.latency_ms.items(), ("asked too late by", result.late_ms)]
     for kind, each in rows:
         if each is not None:
             numbers = (each.mean, each.p50, each.p95, each.p99, each.max)

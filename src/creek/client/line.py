@@ -54,7 +54,7 @@ class Line(asyncio.Protocol):
                     self._hear(message)
         except MalformedMessage as error:
             if not self.first.done():
-                self.first.set_exception(_another_door(data) or error)
+                self.first.set_exception(another_door(data) or error)
             self.close()
 
     def write(self, frame: bytes) -> None:
@@ -104,7 +104,7 @@ class Line(asyncio.Protocol):
             self._transport.write(b"".join(out))
 
 
-def _another_door(data: bytes) -> UsageError | None:
+def another_door(data: bytes) -> UsageError | None:
     """Of a replica, if what came first is not meant for clients."""
     if data.startswith(b"HTTP/"):
         return UsageError("it speaks HTTP, which is for browsers; clients have another port")

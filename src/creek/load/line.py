@@ -15,6 +15,7 @@ from typing import Final, Protocol, TypeAlias, cast
 import msgspec
 
 from creek.client.finding import is_nobody_there, reason_of
+from creek.client.line import another_door
 from creek.cluster import wire
 from creek.cluster.wire import address_of
 from creek.errors import MalformedMessage, UsageError
@@ -133,12 +134,17 @@ class Line(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         now_ns = perf_counter_ns()
         self._is_hearing = True
-        for payload in self._frames.feed(data):
-            kind = payload[1]
-            if kind == _ANSWER:
-                self._answered(_answer(payload), now_ns)
-            elif kind != _ISSUED:  # which is not measured
-                self._hear(_other(payload), now_ns)
+        try:
+            for payload in self._frames.feed(data):
+                kind = payload[1]
+                if kind == _ANSWER:
+                    self._answered(_answer(payload), now_ns)
+                elif kind != _ISSUED:  # which is not measured
+                    self._hear(_other(payload), now_ns)
+        except (MalformedMessage, msgspec.DecodeError, IndexError) as error:
+            if not self.welcome.done():
+                self.welcome.set_exception(another_door(data) or MalformedMessage(str(error)))
+            self.close()
         self._is_hearing = False
         self._flush()
 
@@ -203,12 +209,14 @@ async def dial(
                 lambda: Line(meter, done, token, brief), host, port, ssl=secured
             )
             await asyncio.wait_for(line.welcome, PATIENCE_S)
+        except UsageError as error:
+            raise UsageError(f"{address}: {error}") from None
         except ssl.SSLCertVerificationError as error:
             raise UsageError(
                 f"the certificate of the replica at {address} is not trusted: "
                 f"{error.verify_message}"
             ) from error
-        except (OSError, TimeoutError, MalformedMessage, msgspec.DecodeError) as error:
+        except (OSError, TimeoutError, MalformedMessage) as error:
             patience = refused if is_nobody_there(error) else PATIENCE_S
             if loop.time() > begun + patience:
                 why = f"{reason_of(error)}, for {patience:g} s"

@@ -8,7 +8,7 @@ import pytest
 
 from creek.cluster import wire
 from creek.errors import UsageError
-from creek.load.line import Asker, Line
+from creek.load.line import Asker, Line, dial
 from creek.load.meter import (
     STRONG_STABLE,
     STRONG_TENTATIVE,
@@ -165,3 +165,23 @@ def test_a_replica_that_refuses_a_load_says_why() -> None:
             await line.welcome
 
     asyncio.run(on_a_loop())
+
+
+def test_a_port_that_is_not_for_clients_is_told_so() -> None:
+    complaints: list[object] = []
+
+    async def story() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: complaints.append(told))
+
+        async def speak(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            writer.close()
+
+        server = await asyncio.start_server(speak, "127.0.0.1")
+        at = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        with pytest.raises(UsageError, match=f"{at}: it speaks HTTP, which is for browsers"):
+            await dial(at, Meter(0, 2**62), lambda _line, _who: None)
+        server.close()
+
+    asyncio.run(story())
+    assert not complaints

@@ -82,6 +82,7 @@ MODULES: Final = (
     "schemes/ordering",
     "schemes/smr",
     "schemes/unexecuted",
+    "schemes/unstable",
     "schemes/untold",
     "schemes/versioned",
     "simulation/clients",

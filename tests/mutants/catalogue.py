@@ -841,10 +841,6 @@ MUTANTS: tuple[Mutant, ...] = (
         "no_strong_noop",
         "Section 4.4: weak requests stabilise without a client's strong one",
         20,
-        (
-            Edit(
-                ORDERING, "if self._unstable and self._broadcasts", "if False and self._broadcasts"
-            ),
-        ),
+        (Edit(ORDERING, "if wanted and broadcasts", "if False and broadcasts"),),
     ),
 )

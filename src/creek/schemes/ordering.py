@@ -6,7 +6,7 @@ insertion and each commit, and tells how far it has come.
 
 Beyond the paper: an instance of consensus delivers a batch, so `committed` has *boundaries* between
 instances; the prefix up to the last boundary that is executed is *settled*. It is what checkpoints
-hold, and what lies before it is forgotten. Also here: the strong no-op.
+hold, and what lies before it is forgotten.
 """
 
 from abc import ABC, abstractmethod
@@ -43,11 +43,10 @@ from creek.protocol.settings import Settings
 from creek.protocol.terms import Terms
 from creek.protocol.values import Key
 from creek.schemes.answers import Answers
+from creek.schemes.unstable import Unstable
 
 UNDIGESTED_LIMIT = 4096
 """Requests that are remembered until there is a digest."""
-NOOP_PATIENCE = 4
-"""How many times longer than the leader another replica waits before it issues a no-op."""
 SUM_UP_AT_LEAST = 64
 
 
@@ -92,10 +91,9 @@ class OrderingReplica(ABC):
         self._undigested: list[Request] = []
         """What was settled since the last digest."""
 
-        self._ticks = 0
-        self._unstable: deque[tuple[int, Dot]] = deque()
-        """Weak requests with the tick of their arrival, oldest first."""
-        self._noop: Dot | None = None
+        self._unstable = Unstable(
+            self._order.committed_ids, settings.noop_ticks, settings.noop_requests
+        )
 
     # --- what a scheme adds -------------------------------------------------------------------
 
@@ -171,7 +169,7 @@ class OrderingReplica(ABC):
             self._proceed()
 
     def tick(self, now: int) -> None:
-        self._ticks += 1
+        self._unstable.tick()
         self._broadcasts.tick(now)
         self._stabilise(now)
         self._answers.untold.forget(self._broadcasts.cab.learner.settled_by)
@@ -300,7 +298,7 @@ class OrderingReplica(ABC):
         """Lines 20, 22 and 24 for a request issued here; 29-31 for one that was delivered."""
         if not request.strong:
             self._causal_context.add(request.id)
-            self._unstable.append((self._ticks, request.id))
+            self._unstable.add(request.id)
         self._order.insert(request)  # lines 36-40
         self._inserted(request)  # line 41
         if request.strong:
@@ -404,24 +402,13 @@ class OrderingReplica(ABC):
     # --- the strong no-op (Section 4.4) -------------------------------------------------------
 
     def _stabilise(self, now: int) -> None:
-        while self._unstable and self.is_committed(self._unstable[0][1]):
-            self._unstable.popleft()
-        if self._noop is not None and not self.is_committed(self._noop):
-            return
-        if self._broadcasts.newcomer is not None:
-            return
-        self._noop = None
-        if self._unstable and self._broadcasts.is_member and self._is_overdue():
+        broadcasts = self._broadcasts
+        wanted = self._unstable.want_noop(leads=broadcasts.omega.leader == self.index)
+        if wanted and broadcasts.is_member and broadcasts.newcomer is None:
             self.probes.hit(Probe.NOOP_ISSUED)
-            self._noop = self._issue(NOOP, True, now).id
+            self._unstable.noop = self._issue(NOOP, True, now).id
 
-    def _is_overdue(self) -> bool:
-        """Has the oldest that is not stable waited for long enough, or are there too many?"""
-        patience, most = self._settings.noop_ticks, self._settings.noop_requests
-        waited = self._ticks - self._unstable[0][0]
-        if self._broadcasts.omega.leader != self.index:
-            return waited >= patience * NOOP_PATIENCE
-        return waited >= patience or 0 < most <= len(self._unstable)
+    # --- what was seen ------------------------------------------------------------------------
 
     def _observed(self, request: Request) -> Observed | None:
         """What is known of the order in which the request was executed, just now in its place."""

@@ -36,6 +36,7 @@ class Mutant(NamedTuple):
 BASIC = "schemes/basic.py"
 ORDERING = "schemes/ordering.py"
 ANSWERS = "schemes/answers.py"
+SETTLED = "schemes/settled.py"
 UNDO = "execution/undo.py"
 BROADCASTS = "protocol/broadcasts.py"
 CAB = "protocol/cab.py"
@@ -516,9 +517,9 @@ MUTANTS: tuple[Mutant, ...] = (
         40,
         (
             Edit(
-                ORDERING,
-                "instance=self._settled.instance,",
-                "instance=self._settled.instance + 1,",
+                SETTLED,
+                "instance=self.instance,",
+                "instance=self.instance + 1,",
             ),
         ),
     ),
@@ -528,9 +529,9 @@ MUTANTS: tuple[Mutant, ...] = (
         20,
         (
             Edit(
-                ORDERING,
-                "instance=self._settled.instance,",
-                "instance=max(0, self._settled.instance - 1),",
+                SETTLED,
+                "instance=self.instance,",
+                "instance=max(0, self.instance - 1),",
             ),
         ),
     ),
@@ -558,7 +559,7 @@ MUTANTS: tuple[Mutant, ...] = (
         200,
         (
             Edit(
-                ORDERING,
+                SETTLED,
                 "outcomes=self._answers.untold.outcomes(),",
                 "outcomes=(),",
             ),

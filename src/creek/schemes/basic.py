@@ -145,20 +145,20 @@ class BasicReplica(OrderingReplica):
 
     # --- what is settled ----------------------------------------------------------------------
 
-    def _executed_length(self) -> int:
+    def executed_length(self) -> int:
         return self._order.first + len(self._executed)
 
-    def _settle_request(self, request: Request) -> Outcome:
+    def settle_request(self, request: Request) -> Outcome:
         self._state.truncate(request)
         return self._outcomes.pop(request.id)
 
-    def _sum_up(self, length: int) -> None:
+    def sum_up(self, length: int) -> None:
         del self._executed[: length - self._order.first]
 
-    def _settled_state(self) -> list[tuple[Key, Any]]:
+    def settled_state(self) -> list[tuple[Key, Any]]:
         return sorted(self._state.committed_state().items(), key=_place)
 
-    def _register_count(self) -> int:
+    def register_count(self) -> int:
         return len(self._state.db)
 
     def _executed_before(self, request: Request) -> Iterator[Dot]:

@@ -340,17 +340,17 @@ class CreekReplica(VersionedReplica):
 
     # --- what is settled ----------------------------------------------------------------------
 
-    def _settle_request(self, request: Request) -> Outcome:
+    def settle_request(self, request: Request) -> Outcome:
         entry = self._entries[request.id]
         if entry.session is not None and self._last_of_session.get(entry.session) is entry:
             del self._last_of_session[entry.session]
         entry.after = None
         if entry.phase is Phase.MERGED:
             return self._settle_in_stretch(entry)
-        return super()._settle_request(request)
+        return super().settle_request(request)
 
-    def _digest(self) -> int | None:
-        return None if self._within_stretch else super()._digest()
+    def digest(self) -> int | None:
+        return None if self._within_stretch else super().digest()
 
     def _settle_in_stretch(self, entry: Entry) -> Outcome:
         del self._entries[entry.request.id]

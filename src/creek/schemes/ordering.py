@@ -2,32 +2,23 @@
 
 Lines 1-7, 10-41 and 48-54: here requests are issued, delivered, ordered and committed. How they are
 executed, and when which answer leaves, is up to the scheme on top of it, which hears of each
-insertion and each commit, and tells how far it has come.
-
-Beyond the paper: an instance of consensus delivers a batch, so `committed` has *boundaries* between
-instances; the prefix up to the last boundary that is executed is *settled*. It is what checkpoints
-hold, and what lies before it is forgotten.
+insertion and each commit, and tells how far it has come (`settled`).
 """
 
-from abc import ABC, abstractmethod
-from collections import deque
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, ClassVar, NamedTuple
-
-import msgspec
+from typing import ClassVar
 
 from creek.errors import BadValue, UsageError
 from creek.execution.arrivals import Arrivals
-from creek.execution.transaction import ABSENT
 from creek.protocol.broadcasts import Broadcasts
 from creek.protocol.dots import Dot, Dots, DotSet
-from creek.protocol.drafts import Draft, Given, Intake, Registers, draft_of
+from creek.protocol.drafts import Draft, Given, Intake
 from creek.protocol.effects import (
     CabDelivered,
     Cast,
     Committed,
-    Digest,
     Effects,
     Installed,
     Observed,
@@ -38,26 +29,15 @@ from creek.protocol.members import MEMBERS, Configuration
 from creek.protocol.messages import Checkpoint, Record
 from creek.protocol.order import Order
 from creek.protocol.probes import Probe
-from creek.protocol.request import NOOP, Batch, Operation, OrderKey, Outcome, Request
+from creek.protocol.request import NOOP, Batch, Operation, OrderKey, Request
 from creek.protocol.settings import Settings
 from creek.protocol.terms import Terms
-from creek.protocol.values import Key
 from creek.schemes.answers import Answers
+from creek.schemes.settled import Executing, Settled
 from creek.schemes.unstable import Unstable
 
-UNDIGESTED_LIMIT = 4096
-"""Requests that are remembered until there is a digest."""
-SUM_UP_AT_LEAST = 64
 
-
-class Boundary(NamedTuple):
-    """The instances below `instance` delivered the first `length` requests of `committed`."""
-
-    instance: int
-    length: int
-
-
-class OrderingReplica(ABC):
+class OrderingReplica(Executing):
     orders_everything: ClassVar[bool] = False
     """Does CAB order every request, each for itself? Then none carries a causal context, and what
     is strong is only which answer a client waits for."""
@@ -83,14 +63,7 @@ class OrderingReplica(ABC):
         self._causal_context = DotSet()  # line 7
         self._answers = Answers(index, settings.peers(index), self._outbox, self.probes)  # line 9
 
-        self._boundaries: deque[Boundary] = deque()
-        self._settled = Boundary(0, 0)
-        self._settled_timestamp = 0
-        self._image_length = 0
-
-        self._undigested: list[Request] = []
-        """What was settled since the last digest."""
-
+        self._settled = Settled(settings, self._order, self._answers, self._outbox, self)
         self._unstable = Unstable(
             self._order.committed_ids, settings.noop_ticks, settings.noop_requests
         )
@@ -110,30 +83,6 @@ class OrderingReplica(ABC):
         """Ask for whatever execution is possible now."""
 
     @abstractmethod
-    def _executed_length(self) -> int:
-        """How many requests, from the first of the order, are executed in their place."""
-
-    @abstractmethod
-    def _settle_request(self, request: Request) -> Outcome:
-        """Its place and its execution are final: forget how to undo it. Answers its outcome."""
-
-    @abstractmethod
-    def _sum_up(self, length: int) -> None:
-        """The first `length` requests of `committed` are about to be forgotten."""
-
-    @abstractmethod
-    def _settled_state(self) -> Iterable[tuple[Key, Any]]:
-        """What differs from the base of the data type after the settled requests, in key order;
-        with `ABSENT` for what was deleted."""
-
-    def _registers(self) -> Registers | None:
-        """The same, to be gone through in time; None if only `_settled_state` can tell."""
-        return None
-
-    @abstractmethod
-    def _register_count(self) -> int: ...
-
-    @abstractmethod
     def _executed_before(self, request: Request) -> Iterator[Dot]:
         """What is not settled, comes before the request in the order, and is executed."""
 
@@ -143,10 +92,6 @@ class OrderingReplica(ABC):
     @abstractmethod
     def _load(self, arrived: Arrivals) -> None:
         """Start anew from these registers: nothing of what is ordered counts as executed."""
-
-    def _digest(self) -> int | None:
-        """Of the state that the settled requests left; None if there is none just now."""
-        return None
 
     # --- inputs -------------------------------------------------------------------------------
 
@@ -219,37 +164,17 @@ class OrderingReplica(ABC):
         if request.operation.name == MEMBERS:
             self._change_members(request.operation, instance)
 
-    def proposed(self, instance: int, batch: Batch) -> None:  # noqa: B027 - most do not care
-        """For schemes that execute optimistically, before the order is decided."""
+    def proposed(self, instance: int, batch: Batch) -> None:
+        """For schemes that execute before the order is decided: most do not."""
 
     def settled_instance(self) -> int:
         return self._settled.instance
 
     def checkpoint(self) -> Checkpoint:
-        settled = tuple(self._settled_state())
-        return msgspec.structs.replace(
-            self._bare_checkpoint(),
-            state=tuple([item for item in settled if item[1] is not ABSENT]),
-            deleted=tuple([key for key, value in settled if value is ABSENT]),
-        )
+        return self._settled.checkpoint()
 
     def draft(self) -> Draft:
-        registers = self._registers()
-        return (
-            draft_of(self.checkpoint())
-            if registers is None
-            else Draft(self._bare_checkpoint(), registers)
-        )
-
-    def _bare_checkpoint(self) -> Checkpoint:
-        return Checkpoint(
-            instance=self._settled.instance,
-            length=self._settled.length,
-            ids=self._order.ids_before(self._settled.length),
-            timestamp=self._settled_timestamp,
-            state=(),
-            outcomes=self._answers.untold.outcomes(),
-        )
+        return self._settled.draft()
 
     def live_requests(self) -> Iterator[Request]:
         yield from islice(self._order.committed, self._settled.length - self._order.first, None)
@@ -268,12 +193,7 @@ class OrderingReplica(ABC):
         self._order.install(checkpoint.length, checkpoint.ids)
         self._load(arrived)
         self._causal_context.update(checkpoint.ids)
-        self._boundaries.clear()
-        self._settled = Boundary(checkpoint.instance, checkpoint.length)
-        self._settled_timestamp = max(self._settled_timestamp, checkpoint.timestamp)
-        self._image_length = checkpoint.length
-        self._undigested = []
-        self._note_digest(checkpoint.length)
+        self._settled.begin_with(checkpoint)
         self._answers.carried_over(checkpoint)
 
     # --- Algorithm 1 --------------------------------------------------------------------------
@@ -348,56 +268,13 @@ class OrderingReplica(ABC):
 
     def _proceed(self) -> None:
         self._broadcasts.settle()
-        self._settle_executed()
-        self._hand_out()
-
-    def _settle_executed(self) -> None:
-        """Note the boundary, if CAB stands at one, and settle what is executed up to one."""
-        learner, boundaries = self._broadcasts.cab.learner, self._boundaries
-        newest = boundaries[-1] if boundaries else self._settled
-        if learner.delivered > newest.instance and learner.at_boundary():
-            boundaries.append(Boundary(learner.delivered, self._order.length))
-        if boundaries:
-            done = self._executed_length()
-            while boundaries and boundaries[0].length <= done:
-                self._settle(boundaries.popleft())
-        # A checkpoint costs as much as there are registers: so many requests pay for it. A draft,
-        # which holds up nobody, is worth it earlier: each request may bring a register or two.
-        since_image = self._settled.length - self._image_length
-        enough = self._register_count() // 2 if self._settings.drafts else self._register_count()
-        if since_image >= self._settings.checkpoint_every and since_image >= enough:
-            self._image_length = self._settled.length
+        self._settled.advance(self._broadcasts.cab.learner)
+        if self._settled.take_image_due():
             if self._settings.drafts:
                 self._broadcasts.compact(*self.draft())
             else:
                 self._broadcasts.compact(self.checkpoint())
-
-    def _settle(self, boundary: Boundary) -> None:
-        first = self._order.first
-        settled = self._order.committed[self._settled.length - first : boundary.length - first]
-        every = self._settings.digest_every
-        for length, request in enumerate(settled, self._settled.length + 1):
-            outcome = self._settle_request(request)
-            if every:
-                self._undigested.append(request)
-                if length % every == 0 or length == boundary.length:
-                    self._note_digest(length)
-            self._settled_timestamp = max(self._settled_timestamp, request.timestamp)
-            self._answers.settled(boundary.instance, request, outcome)
-        self._settled = boundary
-        # Lists lose their beginning in large pieces, so that a request's share of it is small.
-        spare = boundary.length - first
-        if spare >= SUM_UP_AT_LEAST and spare * 2 >= len(self._order.committed):
-            self._sum_up(boundary.length)
-            self._order.sum_up(boundary.length)
-
-    def _note_digest(self, length: int) -> None:
-        digest = self._digest()
-        if digest is not None:
-            requests, self._undigested = tuple(self._undigested), []
-            self._outbox.digests.append(Digest(length, digest, requests))
-        elif len(self._undigested) > UNDIGESTED_LIMIT:
-            self._undigested = []
+        self._hand_out()
 
     # --- the strong no-op (Section 4.4) -------------------------------------------------------
 

@@ -133,29 +133,29 @@ class VersionedReplica(OrderingReplica):
 
     # --- what is settled ----------------------------------------------------------------------
 
-    def _executed_length(self) -> int:
+    def executed_length(self) -> int:
         return self._order.first + self._done
 
-    def _settle_request(self, request: Request) -> Outcome:
+    def settle_request(self, request: Request) -> Outcome:
         entry = self._entries.pop(request.id)
         self._store.settle(entry)
         assert entry.outcome is not None
         return entry.outcome
 
-    def _digest(self) -> int | None:
+    def digest(self) -> int | None:
         return None if self._state_digest is None else self._state_digest.value
 
-    def _sum_up(self, length: int) -> None:
+    def sum_up(self, length: int) -> None:
         self._done -= length - self._order.first
         self._written -= length - self._order.first
 
-    def _settled_state(self) -> Iterator[tuple[Key, Any]]:
+    def settled_state(self) -> Iterator[tuple[Key, Any]]:
         return self._store.settled_items()
 
-    def _registers(self) -> SettledImage | None:
+    def registers(self) -> SettledImage | None:
         return self._store.image() if self._settings.drafts else None
 
-    def _register_count(self) -> int:
+    def register_count(self) -> int:
         return self._store.register_count()
 
     def intake(self) -> Arrivals:
@@ -185,7 +185,7 @@ class VersionedReplica(OrderingReplica):
         return self._scheduler.is_done_up_to(entry.position)
 
     def readable_lengths(self) -> range:
-        return range(self._settled.length, self._executed_length() + 1)
+        return range(self._settled.length, self.executed_length() + 1)
 
     def committed_items(self, length: int, start: Place, stop: Place) -> Iterator[tuple[Key, Any]]:
         view = self._store.snapshot(committed_position(length))

@@ -39,7 +39,7 @@ class WatchedArchie(ArchieReplica):
 
 def recomputed(replica: VersionedReplica) -> int:
     digest = StateDigest()
-    for key, value in replica._settled_state():
+    for key, value in replica.settled_state():
         digest.replace(key, replica._datatype.base.read(key), value)
     return digest.value
 

@@ -55,6 +55,7 @@ MODULES: Final = (
     "execution/scheduler",
     "execution/snapshots",
     "execution/sorted_keys",
+    "execution/stretches",
     "execution/transaction",
     "execution/undo",
     "execution/versions",

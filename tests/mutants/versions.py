@@ -13,6 +13,7 @@ RANGES = "execution/ranges.py"
 READERSHIP = "execution/readership.py"
 SNAPSHOTS = "execution/snapshots.py"
 VERSIONS = "execution/versions.py"
+STRETCHES = "execution/stretches.py"
 SCHEDULER = "execution/scheduler.py"
 CREEK = "schemes/creek.py"
 VERSIONED = "schemes/versioned.py"
@@ -152,7 +153,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "missed_phantom",
         "a key that is new in a scanned range is a change for everyone who scanned past it",
         100,
-        Edit(VERSIONS, "if self._ranges:", "if False:"),
+        Edit(VERSIONS, "if readership.ranges:", "if False:"),
     ),
     _mutant(
         "phantom_near_by",
@@ -302,26 +303,24 @@ MUTANTS: tuple[Mutant, ...] = (
         300,
         Edit(
             VERSIONS,
-            "        self.take_apart(stretch)\n        return True",
-            "        return False",
+            "                self.take_apart(stretch)\n                return False\n",
+            "                pass\n",
         ),
     ),
     _mutant(
         "stretch_has_read_nothing",
         "a stretch has read what its members read from before it",
         200,
-        Edit(VERSIONS, "            self._take_over_reads(entry, stretch, inside)\n", ""),
+        Edit(STRETCHES, "            self._take_over_reads(entry, stretch, inside)\n", ""),
     ),
     _mutant(
         "stretch_has_scanned_nothing",
         "a stretch has scanned what its members scanned",
         600,
         Edit(
-            VERSIONS,
-            "        for passed in ranges:\n"
-            "            self._ranges.add(passed, stretch)\n"
-            "        stretch.adds, stretch.ranges = tuple(adds), tuple(ranges)",
-            "        stretch.adds, stretch.ranges = tuple(adds), ()",
+            STRETCHES,
+            "        self._readership.note_ranges(stretch, ranges)\n",
+            "",
         ),
     ),
     _mutant(

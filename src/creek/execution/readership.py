@@ -1,4 +1,5 @@
-"""Who has read what stands on settled ground, be it the base's.
+"""Who relies on what: on settled ground, be it the base's, that was read; on ranges that were
+scanned; on registers that were added to without a look.
 
 Who has read a version is noted there; for most registers there is none. Who has read the ground is
 noted by register, unless
@@ -8,12 +9,14 @@ noted by register, unless
   not, hardly anybody is fresh, and hardly anybody is asked in vain.
 """
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from creek.execution.entries import (
     Crowd,
     Entry,
     Position,
+    Range,
     Stretch,
     Version,
     disturb,
@@ -21,6 +24,7 @@ from creek.execution.entries import (
     readers_after,
     reads_version,
 )
+from creek.execution.ranges import Ranges
 from creek.execution.snapshots import Snapshot
 from creek.protocol.values import Key
 
@@ -32,7 +36,7 @@ NOTED_AT_ONCE: Final = 8
 
 
 class Readership:
-    __slots__ = ("_fresh", "_fresh_max", "_to_note", "of_ground")
+    __slots__ = ("_fresh", "_fresh_max", "_to_note", "adders", "of_ground", "ranges")
 
     def __init__(self, fresh_max: int) -> None:
         self._fresh_max = fresh_max
@@ -42,14 +46,24 @@ class Readership:
         """With what they read, and perhaps more."""
         self._to_note = 0
         """So many that come next are not fresh."""
+        self.ranges = Ranges()
+        """What scans passed."""
+        self.adders: dict[Key, dict[Entry, None]] = {}
+        """Who added without reading: they rely on the register holding small integers only."""
 
     def clear(self) -> None:
         self.of_ground = {}
         self._fresh = {}
         self._to_note = 0
+        self.ranges = Ranges()
+        self.adders = {}
 
     def add(self, entry: Entry, snapshot: Snapshot) -> None:
         """It was executed, on this snapshot."""
+        if snapshot.ranges:
+            self.note_ranges(entry, snapshot.ranges)
+        if snapshot.adds:
+            self.note_adds(entry, snapshot.adds)
         for key, (version, value) in entry.reads.items():
             if version is None:
                 continue
@@ -69,6 +83,16 @@ class Readership:
             self._to_note = NOTED_AT_ONCE * self._fresh_max
             for each in tuple(fresh):
                 self._note_reads_of_ground(each)
+
+    def note_ranges(self, entry: Entry, ranges: Iterable[Range]) -> None:
+        entry.ranges = tuple(ranges)
+        for passed in entry.ranges:
+            self.ranges.add(passed, entry)
+
+    def note_adds(self, entry: Entry, keys: Iterable[Key]) -> None:
+        entry.adds = tuple(keys)
+        for key in entry.adds:
+            self.adders.setdefault(key, {})[entry] = None
 
     def note(self, entry: Entry, key: Key, version: Version | None, value: Any) -> None:
         """It has read this as well, or instead of something else."""
@@ -104,6 +128,8 @@ class Readership:
 
     def forget(self, entry: Entry) -> None:
         """What it read and wrote is no longer its own."""
+        if entry.ranges or entry.adds:
+            self._forget_ranges_and_adds(entry)
         if entry in self._fresh:
             del self._fresh[entry]
             entry.forget()
@@ -117,6 +143,15 @@ class Readership:
             for key in initial:
                 if key not in reads:
                     self._leave(key, entry)
+
+    def _forget_ranges_and_adds(self, entry: Entry) -> None:
+        for passed in entry.ranges:
+            self.ranges.remove(passed)
+        for key in entry.adds:
+            adders = self.adders[key]
+            adders.pop(entry, None)
+            if not adders:
+                del self.adders[key]
 
     def fresh_after(self, position: Position, keys: dict[Key, Version]) -> list[Entry]:
         """The fresh ones after `position` that may have read any of these registers."""

@@ -17,7 +17,6 @@ store is a change for every later request that scanned past it (no phantoms).
 The store knows positions, not lists: what is committed and what runs next is decided elsewhere.
 """
 
-from bisect import bisect_right, insort
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -25,7 +24,7 @@ from sortedcontainers import SortedList
 
 from creek.execution.arrivals import Arrivals
 from creek.execution.base import Base, Nothing
-from creek.execution.chains import INITIAL, Chain, Doubts, looks_the_same, united_items
+from creek.execution.chains import INITIAL, Chain, Doubts, looks_the_same
 from creek.execution.contents import Contents
 from creek.execution.digest import StateDigest
 from creek.execution.entries import (
@@ -42,9 +41,9 @@ from creek.execution.entries import (
 from creek.execution.execution import Execution
 from creek.execution.images import SettledImage
 from creek.execution.keys import place
-from creek.execution.ranges import Ranges, united
 from creek.execution.readership import Readership
 from creek.execution.snapshots import Snapshot
+from creek.execution.stretches import Stretches
 from creek.execution.transaction import ABSENT
 from creek.protocol.values import Key
 
@@ -64,11 +63,7 @@ class VersionStore:
         are keys in order before somebody asks?"""
         self._contents = Contents(base or Nothing(), digest, images)
         self._readership = Readership(fresh_max)
-        self._adders: dict[Key, dict[Entry, None]] = {}
-        """Who added without reading: they rely on the register holding small integers only."""
-        self._ranges = Ranges()
-        self._stretches: list[Stretch] = []
-        """In their order."""
+        self._stretches = Stretches(self._contents, self._readership)
         self._unsure: SortedList[Position] = SortedList()
         """Where the entries stand that have hidden versions."""
         self._doubts: Doubts = []
@@ -117,8 +112,11 @@ class VersionStore:
         """Take over what an execution gave, if it is still valid where `entry` stands now."""
         if not snapshot.holds_at(entry.position, entry.jumped):
             return False
-        if self._stretches and self._is_within_a_stretch(entry, execution):
-            return False
+        if self._stretches.whole:
+            stretch = self._stretches.disturbed_by(entry, execution)
+            if stretch is not None:
+                self.take_apart(stretch)
+                return False
         entry.phase = Phase.EXECUTED
         entry.initial, entry.reads, entry.picks = snapshot.initial, snapshot.reads, snapshot.picks
         versions = {key: Version(entry, value) for key, value in execution.writes.items()}
@@ -127,14 +125,6 @@ class VersionStore:
         if versions:
             entry.versions = versions
         self._readership.add(entry, snapshot)
-        if snapshot.ranges:
-            entry.ranges = tuple(snapshot.ranges)
-            for passed in entry.ranges:
-                self._ranges.add(passed, entry)
-        if snapshot.adds:
-            entry.adds = tuple(snapshot.adds)
-            for key in entry.adds:
-                self._adders.setdefault(key, {})[entry] = None
         if versions:
             self._insert_versions(entry, versions)
         if entry.hidden:
@@ -181,7 +171,7 @@ class VersionStore:
                     continue
                 self._doubt_second(chain, key)
             self._doubt_readers_of_ground(key, position, fresh)
-        if self._adders:
+        if readership.adders:
             for key in entry.versions:  # all in order again: who is withdrawn, leaves its chains
                 self._withdraw_adders(key, position)
         self._resolve()
@@ -191,7 +181,7 @@ class VersionStore:
         assert entry.phase is Phase.EXECUTED
         entry.phase = Phase.SETTLED
         if isinstance(entry, Stretch):
-            self._stretches.remove(entry)
+            self._stretches.whole.remove(entry)
         contents = self._contents
         for key, version in entry.versions.items():
             contents.settle(key, version)
@@ -200,7 +190,7 @@ class VersionStore:
                 self._readership.take_over(key, version)
             if version.value is ABSENT:
                 contents.drop_if_gone(key)
-        self._forget(entry)
+        self._readership.forget(entry)
 
     def take_withdrawn(self) -> list[Entry]:
         """The entries that lost their validity since the last time, to be executed again."""
@@ -211,30 +201,7 @@ class VersionStore:
 
     def merge(self, members: list[Entry]) -> Stretch:
         """Let one entry stand for these. All are executed and sure, and no other is among them."""
-        self._contents.note_upheaval()
-        stretch = Stretch(members)
-        stretch.phase = Phase.EXECUTED
-        stretch.reads, stretch.picks, stretch.versions = {}, {}, {}
-        inside = set(members)
-        for entry in members:
-            self._take_over_reads(entry, stretch, inside)
-            stretch.versions.update(entry.versions)
-        for key, version in stretch.versions.items():
-            self._contents.chain(key).merge(version, stretch, inside)
-        adds = {key: None for entry in members for key in entry.adds}
-        ranges = united(passed for entry in members for passed in entry.ranges)
-        for key in adds:
-            self._adders[key][stretch] = None
-        for passed in ranges:
-            self._ranges.add(passed, stretch)
-        stretch.adds, stretch.ranges = tuple(adds), tuple(ranges)
-        for entry in members:
-            self._readership.disturb(entry)
-            self._forget(entry)
-            entry.phase = Phase.MERGED
-            entry.stretch = stretch
-        insort(self._stretches, stretch, key=_position)
-        return stretch
+        return self._stretches.merge(members)
 
     def take_apart(self, stretch: Stretch) -> None:
         """Its members have to be executed again, each for itself."""
@@ -247,41 +214,6 @@ class VersionStore:
         if stretch.hidden:
             self._doubt_hidden(stretch)
             self._resolve()
-
-    def _take_over_reads(self, entry: Entry, stretch: Stretch, inside: set[Entry]) -> None:
-        for key, (version, value) in entry.all_reads().items():
-            if version is not None and version.writer in inside:
-                if not version.delta:
-                    continue
-                # A sum that stands on what came before the stretch, for all one knows.
-                version, value = self._contents.at(key, stretch.start)
-            items = entry.picks.get(key)
-            if key not in stretch.reads:
-                self._readership.note(stretch, key, version, value)
-                if items is not None:
-                    stretch.picks[key] = items
-            elif key in stretch.picks:
-                if items is None:
-                    del stretch.picks[key]
-                else:
-                    stretch.picks[key] = united_items(stretch.picks[key], items)
-
-    def _is_within_a_stretch(self, entry: Entry, execution: Execution) -> bool:
-        """Did it read or write, in the midst of a stretch, what the stretch wrote? Additions change
-        nothing for a stretch that only added as well, and did not look at the sum."""
-        index = bisect_right(self._stretches, entry.position, key=_position)
-        if index == len(self._stretches) or self._stretches[index].start > entry.position:
-            return False
-        stretch = self._stretches[index]
-        touched = (*execution.seen.reads, *execution.writes)
-        written = stretch.versions
-        if not any(key in written for key in touched) and not any(
-            key in written and (key in stretch.reads or not written[key].delta)
-            for key in execution.adds
-        ):
-            return False
-        self.take_apart(stretch)
-        return True
 
     # --- as a whole ------------------------------------------------------------------------------
 
@@ -306,9 +238,7 @@ class VersionStore:
         """Start anew from a checkpoint's state: every entry of before is void."""
         self._contents.load(arrived)
         self._readership.clear()
-        self._adders = {}
-        self._ranges = Ranges()
-        self._stretches = []
+        self._stretches.whole = []
         self._unsure.clear()
         self._doubts = []
         self._withdrawn = []
@@ -325,7 +255,7 @@ class VersionStore:
             if found is version:
                 version.ground = INITIAL
                 contents.add_key(key)
-                if self._ranges:
+                if readership.ranges:
                     self._doubt_scans(key)
                     fresh = readership.fresh_after(position, versions)
             elif isinstance(found, Version) or isinstance(found, Chain):  # noqa: SIM101 - compiled
@@ -338,13 +268,13 @@ class VersionStore:
                 held[key] = version
             if fresh or of_ground.get(key, entry) is not entry:
                 self._doubt_readers_of_ground(key, position, fresh)
-        if self._adders:
+        if readership.adders:
             for key in versions:
                 self._withdraw_adders(key, position)
 
     def _withdraw_adders(self, key: Key, position: Position) -> None:
         """Who added blindly to what may be no integer, or too large a one, has to look."""
-        adders = self._adders.get(key)
+        adders = self._readership.adders.get(key)
         if adders and not self._contents.is_addable(key):
             for adder in [each for each in adders if each.position > position]:
                 self._withdraw(adder)
@@ -363,7 +293,7 @@ class VersionStore:
             self._doubts.append((writer, key))
 
     def _doubt_scans(self, key: Key) -> None:
-        for reader in self._ranges.readers(place(key)):
+        for reader in self._readership.ranges.readers(place(key)):
             if reader.read_of(key) is None:
                 # It passed where the key was not: that is a read of its absence.
                 self._readership.note(reader, key, None, self._contents.ground(key))
@@ -401,7 +331,7 @@ class VersionStore:
             return
         entry.phase = Phase.WAITING
         if isinstance(entry, Stretch):
-            self._stretches.remove(entry)
+            self._stretches.whole.remove(entry)
         contents = self._contents
         contents.note_change(entry.versions)
         hidden: dict[Key, Version] = {}
@@ -415,20 +345,8 @@ class VersionStore:
             entry.hidden = hidden
             self._unsure.add(entry.position)
         self._readership.disturb(entry)
-        self._forget(entry)
-        self._withdrawn.append(entry)
-
-    def _forget(self, entry: Entry) -> None:
-        """What it read and wrote is no longer its own."""
-        if entry.ranges or entry.adds:
-            for passed in entry.ranges:
-                self._ranges.remove(passed)
-            for key in entry.adds:
-                adders = self._adders[key]
-                adders.pop(entry, None)
-                if not adders:
-                    del self._adders[key]
         self._readership.forget(entry)
+        self._withdrawn.append(entry)
 
 
 def _may_come_back(version: Version | None, key: Key, reader: Entry) -> bool:
@@ -449,7 +367,3 @@ def _is_inside(version: Version | None, entry: Entry) -> bool:
         and version.writer is not None
         and version.writer.position > entry.start
     )
-
-
-def _position(entry: Entry) -> Position:
-    return entry.position

@@ -285,5 +285,5 @@ def test_a_stretch_settles_like_one_request() -> None:
 
     assert dict(shelf.store.settled_items()) == {"a": 1, "n": 2}
     assert shelf.version_count() == shelf.chain_count() == 0
-    assert not shelf.store._stretches
-    assert not shelf.store._ranges._filed
+    assert not shelf.store._stretches.whole
+    assert not shelf.store._readership.ranges._filed

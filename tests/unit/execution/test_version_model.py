@@ -280,7 +280,7 @@ class Model:
         self.check()
         assert set(self.shelf.store._contents.held) == set(self.settled)
         assert not self.shelf.unsettled()
-        assert not self.shelf.store._adders
+        assert not self.shelf.store._readership.adders
 
     # --- inside -------------------------------------------------------------------------------
 

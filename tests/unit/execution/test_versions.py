@@ -567,4 +567,4 @@ def test_a_withdrawn_scan_is_no_longer_told_of_new_keys() -> None:
     shelf.do(11, ("put", "b", 1))
 
     assert shelf.withdrawn() == []
-    assert not shelf.store._ranges._filed
+    assert not shelf.store._readership.ranges._filed

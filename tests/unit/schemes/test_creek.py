@@ -147,7 +147,7 @@ def test_a_weak_read_leaves_nothing_in_the_store() -> None:
         alone.work()
 
     assert not alone.version_count()
-    assert not alone.replica._store._ranges._filed
+    assert not alone.replica._store._readership.ranges._filed
 
 
 def test_a_weak_read_answers_with_what_it_saw_when_it_ran() -> None:

@@ -58,6 +58,7 @@ MODULES: Final = (
     "execution/stretches",
     "execution/transaction",
     "execution/undo",
+    "execution/unsure",
     "execution/versions",
     "protocol/admission",
     "protocol/broadcasts",

@@ -14,6 +14,7 @@ READERSHIP = "execution/readership.py"
 SNAPSHOTS = "execution/snapshots.py"
 VERSIONS = "execution/versions.py"
 STRETCHES = "execution/stretches.py"
+UNSURE = "execution/unsure.py"
 SCHEDULER = "execution/scheduler.py"
 CREEK = "schemes/creek.py"
 VERSIONED = "schemes/versioned.py"
@@ -221,7 +222,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "no answer leaves that rests on what was withdrawn and may come back otherwise",
         300,
         Edit(
-            VERSIONS,
+            UNSURE,
             "                        return writer\n",
             "                        continue\n",
         ),

@@ -7,9 +7,8 @@ requests whose reads it may have changed; one that would read something else is 
 executed again. One that would read an equal value is kept; and one that picked some items of a
 value, if these are equal.
 
-The versions of a withdrawn request are hidden from new snapshots, but who has read them is not in
-doubt yet: executed again, the request may write the same. Until then what rests on them is not
-*sure*, and must not be answered.
+The versions of a withdrawn request are hidden from new snapshots; who has read them is in doubt
+when it is executed again (`unsure`).
 
 A scan reads every key it passes, present or not, and the range itself: a key that is new to the
 store is a change for every later request that scanned past it (no phantoms).
@@ -19,8 +18,6 @@ The store knows positions, not lists: what is committed and what runs next is de
 
 from collections.abc import Iterator
 from typing import Any, Final
-
-from sortedcontainers import SortedList
 
 from creek.execution.arrivals import Arrivals
 from creek.execution.base import Base, Nothing
@@ -45,6 +42,7 @@ from creek.execution.readership import Readership
 from creek.execution.snapshots import Snapshot
 from creek.execution.stretches import Stretches
 from creek.execution.transaction import ABSENT
+from creek.execution.unsure import Unsure
 from creek.protocol.values import Key
 
 FRESH_MAX: Final = 32
@@ -64,8 +62,7 @@ class VersionStore:
         self._contents = Contents(base or Nothing(), digest, images)
         self._readership = Readership(fresh_max)
         self._stretches = Stretches(self._contents, self._readership)
-        self._unsure: SortedList[Position] = SortedList()
-        """Where the entries stand that have hidden versions."""
+        self._unsure = Unsure(self._contents)
         self._doubts: Doubts = []
         self._withdrawn: list[Entry] = []
 
@@ -76,35 +73,12 @@ class VersionStore:
 
     def is_sure(self, position: Position) -> bool:
         """Is everything that counts as executed up to here valid for now?"""
-        return not self._unsure or position < self._unsure[0]
+        return self._unsure.begins_after(position)
 
     def rests_on(self, reads: dict[Key, Read]) -> Entry | None:
         """Whose hidden version was read, or is behind what others wrote that was read; None when
         all of it is sure."""
-        if not self._unsure:
-            return None
-        first = self._unsure[0]
-        seen: set[Entry] = set()
-        reading = [reads]
-        while reading:
-            for key, (read, _) in reading.pop().items():
-                for version in self._parts(key, read):
-                    writer = version.writer
-                    if writer is None or writer.position < first or writer in seen:
-                        continue
-                    if writer.hidden.get(key) is version:
-                        return writer
-                    seen.add(writer)
-                    reading.append(writer.reads)
-        return None
-
-    def _parts(self, key: Key, read: Version | None) -> list[Version]:
-        """The versions that a value comes from: of a sum, more than one."""
-        if read is None:
-            return []
-        if not read.delta or read.writer is None or read.writer.hidden.get(key) is read:
-            return [read]
-        return self._contents.chain(key).parts(read)
+        return self._unsure.behind(reads)
 
     # --- changing --------------------------------------------------------------------------------
 
@@ -136,8 +110,8 @@ class VersionStore:
     def rename(self, entry: Entry, position: Position) -> None:
         """The entry has another position now, but stands where it stood among the others."""
         if entry.hidden:
-            self._unsure.remove(entry.position)
-            self._unsure.add(position)
+            self._unsure.positions.remove(entry.position)
+            self._unsure.positions.add(position)
         entry.position = position
 
     def move(self, entry: Entry, position: Position) -> None:
@@ -239,7 +213,7 @@ class VersionStore:
         self._contents.load(arrived)
         self._readership.clear()
         self._stretches.whole = []
-        self._unsure.clear()
+        self._unsure.positions.clear()
         self._doubts = []
         self._withdrawn = []
 
@@ -301,7 +275,7 @@ class VersionStore:
 
     def _doubt_hidden(self, entry: Entry) -> None:
         """What it wrote before it was withdrawn is gone for good."""
-        self._unsure.remove(entry.position)
+        self._unsure.positions.remove(entry.position)
         for key, version in entry.hidden.items():
             for reader in readers_after(version.readers, key, version, ()):
                 self._doubts.append((reader, key))
@@ -343,7 +317,7 @@ class VersionStore:
                 contents.remove_bare(key, chain)
         if hidden:
             entry.hidden = hidden
-            self._unsure.add(entry.position)
+            self._unsure.positions.add(entry.position)
         self._readership.disturb(entry)
         self._readership.forget(entry)
         self._withdrawn.append(entry)

@@ -75,6 +75,7 @@ MODULES: Final = (
     "protocol/paxos/learner",
     "protocol/ranking",
     "protocol/runs",
+    "protocol/stragglers",
     "protocol/values",
     "schemes/answers",
     "schemes/archie",

@@ -5,7 +5,7 @@ are too far behind. It orders and delivers; what that means is the scheme's affa
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple, assert_never
+from typing import assert_never
 
 from creek.errors import BadValue
 from creek.protocol import admission
@@ -20,7 +20,6 @@ from creek.protocol.drafts import (
     ImageDraft,
     Intake,
     Registers,
-    SnapshotDraft,
     draft_of,
 )
 from creek.protocol.effects import Send
@@ -55,15 +54,10 @@ from creek.protocol.probes import Probe, Probes
 from creek.protocol.recovery import found_on_disk
 from creek.protocol.request import Batch, Request
 from creek.protocol.settings import Settings
+from creek.protocol.stragglers import Stragglers
 
 RESTORED_AT_ONCE = 256
 """Requests that are taken up from disk before it is looked what was decided about them."""
-
-
-class _Sent(NamedTuple):
-    instance: int
-    at: int
-    wait: int
 
 
 class Broadcasts:
@@ -88,10 +82,7 @@ class Broadcasts:
         self._now = 0
         self._image: Checkpoint | None = None
         """The checkpoint of the last image on disk, perhaps without its registers."""
-        self._snapshots: dict[int, _Sent] = {}
-        """The last one sent to each peer."""
-        self._newcomers: dict[int, int] = {}
-        """Members that began with nothing, and which instances were settled here by then."""
+        self._stragglers = Stragglers(settings, self.outbox, self.probes, application)
 
         self.omega = Omega(index, settings, self.outbox, self.probes)
         self.gossip = Gossip(
@@ -155,9 +146,7 @@ class Broadcasts:
         self.gossip.reconfigure(settings, self._application.live_requests())
         self.cab.reconfigure(settings, changed_below)
         self._application.reconfigured()
-        for gone in [peer for peer in self._snapshots if peer not in settings.members]:
-            del self._snapshots[gone]
-            self._newcomers.pop(gone, None)
+        self._stragglers.reconfigure(settings)
 
     @property
     def is_dismissed(self) -> bool:
@@ -174,6 +163,7 @@ class Broadcasts:
     def tick(self, now: int) -> None:
         self._now = now
         self._ticks += 1
+        self._stragglers.tick(self._ticks)
         if self.is_removed:
             if not self.is_dismissed:
                 self.cab.look_on(self._ticks, self._application.settled_instance())
@@ -220,8 +210,8 @@ class Broadcasts:
                 self.gossip.on_summary(message, sender)
             case Pull():
                 self.gossip.on_pull(message, sender)
-                if sender in self._newcomers:
-                    self._help(sender)
+                if sender in self._stragglers.newcomers:
+                    self._stragglers.pulls(sender, self.cab.learner)
             case Pulled():
                 self.gossip.on_pulled(message, sender)
             case Prepare():
@@ -288,17 +278,7 @@ class Broadcasts:
         self.gossip.keep_again(sender, requests)
         known = self.cab.tell_all(message, sender, self.gossip.received.freeze())
         self.outbox.sends.append(Send((sender,), known))
-        settled = self._application.settled_instance()
-        if settled > message.delivered:
-            self._newcomers[sender] = settled
-            self._send_snapshot(sender)
-
-    def _help(self, newcomer: int) -> None:
-        """It misses requests that may be kept nowhere, and its snapshot may have got lost."""
-        if self.cab.learner.progress_of(newcomer) >= self._newcomers[newcomer]:
-            del self._newcomers[newcomer]
-        else:
-            self._send_snapshot(newcomer)
+        self._stragglers.begins_anew(sender, message.delivered, self.cab.learner)
 
     def _enter_if_informed(self, newcomer: Newcomer) -> None:
         if self.settings.epoch:
@@ -373,23 +353,7 @@ class Broadcasts:
     # --- snapshots ----------------------------------------------------------------------------
 
     def _send_snapshot(self, peer: int) -> None:
-        """A snapshot may be large and its link slow: not again before it arrived, or after ever
-        longer waiting."""
-        last = self._snapshots.get(peer)
-        wait = self.settings.retry_ticks
-        if last is not None and self.cab.learner.progress_of(peer) < last.instance:
-            if self._ticks - last.at < last.wait:
-                return
-            wait = last.wait * 2
-        if self._application.settled_instance() < self.cab.learner.changed_below:
-            return  # what it holds of the members is outdated: there will be a later one
-        self._snapshots[peer] = _Sent(self._application.settled_instance(), self._ticks, wait)
-        self.probes.hit(Probe.SNAPSHOT_SENT)
-        if self.settings.drafts:
-            checkpoint, registers = self._application.draft()
-            self.outbox.snapshots.append(SnapshotDraft(peer, Snapshot(checkpoint), registers))
-        else:
-            self.outbox.sends.append(Send((peer,), Snapshot(self._application.checkpoint())))
+        self._stragglers.carry(peer, self.cab.learner)
 
     def _on_snapshot(self, checkpoint: Checkpoint, brought: Brought | None) -> None:
         if checkpoint.instance <= self.cab.learner.delivered:

@@ -156,7 +156,7 @@ SOFT = (
     "._broadcasts.gossip._known",
     "._broadcasts.gossip._growth",
     "._broadcasts.gossip._asked",
-    "._broadcasts._snapshots",
+    "._broadcasts._stragglers._sent",
 )
 """What peers said last, and when they were answered: a late word is a word."""
 

@@ -64,6 +64,7 @@ MODULES: Final = (
     "protocol/broadcasts",
     "protocol/cab",
     "protocol/clock",
+    "protocol/compaction",
     "protocol/dots",
     "protocol/gossip",
     "protocol/leaving",

@@ -39,6 +39,7 @@ ANSWERS = "schemes/answers.py"
 SETTLED = "schemes/settled.py"
 UNDO = "execution/undo.py"
 BROADCASTS = "protocol/broadcasts.py"
+COMPACTION = "protocol/compaction.py"
 CAB = "protocol/cab.py"
 CLOCK = "protocol/clock.py"
 DOTS = "protocol/dots.py"
@@ -455,7 +456,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "image_forgets_decisions",
         "an image holds the decisions after its checkpoint",
         400,
-        (Edit(BROADCASTS, "accepted, decided, requests)\n", "accepted, (), requests)\n"),),
+        (Edit(COMPACTION, "accepted, decided, requests)\n", "accepted, (), requests)\n"),),
     ),
     Mutant(
         "image_forgets_promise",
@@ -463,9 +464,9 @@ MUTANTS: tuple[Mutant, ...] = (
         600,
         (
             Edit(
-                BROADCASTS,
+                COMPACTION,
                 "Image(checkpoint, acceptor.promised, accepted,",
-                "Image(checkpoint, NO_BALLOT, accepted,",
+                "Image(checkpoint, type(acceptor.promised)(0, 0), accepted,",
             ),
         ),
     ),
@@ -475,7 +476,7 @@ MUTANTS: tuple[Mutant, ...] = (
         200,
         (
             Edit(
-                BROADCASTS,
+                COMPACTION,
                 "Image(checkpoint, acceptor.promised, accepted,",
                 "Image(checkpoint, acceptor.promised, (),",
             ),

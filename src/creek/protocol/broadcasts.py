@@ -12,15 +12,13 @@ from creek.protocol import admission
 from creek.protocol.application import Application
 from creek.protocol.cab import ConditionalAtomicBroadcast
 from creek.protocol.clock import HybridClock
+from creek.protocol.compaction import Compaction
 from creek.protocol.dots import Dot
 from creek.protocol.drafts import (
     Brought,
-    DrawnImage,
     Given,
-    ImageDraft,
     Intake,
     Registers,
-    draft_of,
 )
 from creek.protocol.effects import Send
 from creek.protocol.gossip import Gossip
@@ -34,7 +32,6 @@ from creek.protocol.messages import (
     Checkpoint,
     Decisions,
     Heartbeat,
-    Image,
     Known,
     Prepare,
     Progress,
@@ -80,8 +77,6 @@ class Broadcasts:
         self._application = application
         self._ticks = 0
         self._now = 0
-        self._image: Checkpoint | None = None
-        """The checkpoint of the last image on disk, perhaps without its registers."""
         self._stragglers = Stragglers(settings, self.outbox, self.probes, application)
 
         self.omega = Omega(index, settings, self.outbox, self.probes)
@@ -106,6 +101,7 @@ class Broadcasts:
             self._send_snapshot,
             self._refuse,
         )
+        self._compaction = Compaction(self.outbox, self.probes, self.gossip, self.cab, application)
         self.newcomer: Newcomer | None = None
         """As long as we take no part."""
         if settings.begin_anew and settings.peers(index) and index in settings.members:
@@ -298,48 +294,21 @@ class Broadcasts:
 
     def compact(self, checkpoint: Checkpoint, registers: Registers | Brought | None = None) -> None:
         """Put the whole durable state on disk as one record, so that all before it can go. With
-        `registers`, the checkpoint has none.
-
-        What the checkpoint before this one held is forgotten: peers that still miss some of it were
-        behind for a whole period, and get a snapshot.
-        """
-        self.probes.hit(Probe.IMAGE_WRITTEN)
-        if self._image is not None:
-            self.gossip.forget(self._image.ids)
-            self.cab.learner.forget_below(self._image.instance)
-        self._image = checkpoint
-        acceptor, learner = self.cab.acceptor, self.cab.learner
-        accepted = tuple(acceptor.accepted[each] for each in sorted(acceptor.accepted))
-        decided = tuple(
-            (each, learner.decided[each])
-            for each in sorted(learner.decided)
-            if each >= checkpoint.instance
-        )
-        requests = (*self._application.live_requests(), *self.gossip.held_back())
-        image = Image(checkpoint, acceptor.promised, accepted, decided, requests)
-        after = len(self.outbox.records)
-        if registers is None:
-            self.outbox.records.append(image)
-        elif isinstance(registers, Brought):
-            held, deleted = registers.held, registers.deleted
-            self.outbox.images.append(DrawnImage(after, image, held, deleted))
-        else:
-            self.outbox.images.append(ImageDraft(after, image, registers))
+        `registers`, the checkpoint has none."""
+        self._compaction.write(checkpoint, registers)
 
     def recover(self, records: Iterable[Record]) -> None:
         """Rebuild everything that `records` tell. What the outbox then asks to write or send is
         on disk already, or will be sent again in time."""
         self.probes.hit(Probe.RECOVERED)
         found = found_on_disk(records)
-        if found.image is not None:
-            self.probes.hit(Probe.RECOVERED_IMAGE)
-            self._image = found.image
         requests = found.requests
         for request in requests:
             self.clock.observe(request.timestamp, request.timestamp)
-        if self._image is not None:
-            self._install(self._image)
-            self._image = draft_of(self._image).checkpoint
+        if found.image is not None:
+            self.probes.hit(Probe.RECOVERED_IMAGE)
+            self._install(found.image)
+            self._compaction.found(found.image)
         if found.promised != NO_BALLOT:
             self._enter()
         self.cab.restore(found.promised, found.accepted, found.decided)
@@ -362,7 +331,6 @@ class Broadcasts:
         self._install(checkpoint, None if brought is None else brought.intake)
         # On disk before anything leaves that rests on it, and before a newcomer takes part.
         self.compact(checkpoint, brought)
-        self._image = draft_of(checkpoint).checkpoint
 
     def _install(self, checkpoint: Checkpoint, intake: Intake | None = None) -> None:
         self.clock.observe(checkpoint.timestamp, self._now)

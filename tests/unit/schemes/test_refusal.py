@@ -150,19 +150,19 @@ def test_an_identifier_is_not_reused(seed: int) -> None:
 # --- messages that are only late ----------------------------------------------------------------
 
 SOFT = (
-    "._broadcasts.cab._omega._last",
-    "._broadcasts.cab._omega._heard_at",
-    "._broadcasts.cab._omega._calm",
-    "._broadcasts.gossip._known",
-    "._broadcasts.gossip._growth",
-    "._broadcasts.gossip._asked",
-    "._broadcasts._stragglers._sent",
+    "omega._last",
+    "omega._heard_at",
+    "omega._calm",
+    "gossip._known",
+    "gossip._growth",
+    "gossip._asked",
+    "stragglers._sent",
 )
 """What peers said last, and when they were answered: a late word is a word."""
 
 
 def lasting(found: dict[str, str]) -> dict[str, str]:
-    return {path: value for path, value in found.items() if not path.startswith(SOFT)}
+    return {path: value for path, value in found.items() if not any(soft in path for soft in SOFT)}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -200,7 +200,7 @@ def test_a_ballot_from_the_past_is_counted_and_told_what_is_promised(seed: int) 
         after = fingerprint(replica)
         # A learner may count votes of any ballot: a majority in the past has decided.
         changed = {path for path in before | after if before.get(path) != after.get(path)}
-        assert all(path.startswith("._broadcasts.cab.learner._tallies") for path in changed)
+        assert all("cab.learner._tallies" in path for path in changed)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

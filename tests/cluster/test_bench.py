@@ -49,9 +49,13 @@ def test_a_cluster_that_runs_is_measured_where_it_is(
     try:
         asked = ["bench", "kv", "--at", cluster.addresses[0], "--strong", "0.5", "--reads", "0.5"]
         assert main([*asked, "--clients", "4", *SHORT]) == 0
+        other = main(["bench", "tpcc", "--at", cluster.addresses[0], *SHORT])
     finally:
         cluster.stop()
-    told = json.loads(capsys.readouterr().out)
+    said = capsys.readouterr()
+    assert other == 2
+    assert "'kv' is replicated there, not 'tpcc-rows-5-0'" in said.err
+    told = json.loads(said.out)
     assert told["weak_per_s"] > 0
     assert told["strong_per_s"] > 0
     assert told["errors"] == {}

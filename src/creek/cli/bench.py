@@ -200,7 +200,7 @@ def _bench(
     if asked.out is not None and asked.out.exists():
         raise UsageError(f"{asked.out} exists already, and a run is never written over")
     if asked.addresses:
-        result, _ = run(_measured(asked, asked.addresses, stream, {}))
+        result, _ = run(_measured(asked, datatype, asked.addresses, stream, {}))
     else:
         result = _in_a_cluster(asked, datatype, stream, strong)
     if asked.as_json:
@@ -224,7 +224,7 @@ def _in_a_cluster(
 
     async def story() -> tuple[Result, Meter]:
         await cluster.until_ready()
-        told = await _measured(asked, cluster.addresses, stream, cluster.processes)
+        told = await _measured(asked, datatype, cluster.addresses, stream, cluster.processes)
         if asked.out is not None:
             await cluster.until_settled()
         return told
@@ -257,6 +257,7 @@ def _keep(asked: _Asked, recorded: Path, meter: Meter, strong: float | None) -> 
 
 async def _measured(
     asked: _Asked,
+    datatype: str,
     addresses: Sequence[str],
     stream: Callable[[int], Stream],
     processes: dict[str, int],
@@ -289,7 +290,13 @@ async def _measured(
         seed=asked.seed,
         watch=watch,
         cpu=cpu,
-        dial=partial(dial, token=asked.token, secured=trusting(asked.authority), refused=REFUSED_S),
+        dial=partial(
+            dial,
+            token=asked.token,
+            secured=trusting(asked.authority),
+            refused=REFUSED_S,
+            datatype=datatype,
+        ),
     )
     try:
         with bar:

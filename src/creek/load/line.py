@@ -196,10 +196,12 @@ async def dial(
     secured: ssl.SSLContext | None = None,
     refused: float = PATIENCE_S,
     brief: bool = False,
+    datatype: str = "",
 ) -> Line:
     """A connection to the replica there, as soon as there is one. `refused`: for how many seconds
     that is waited for where nobody listens. `brief`: of each call only the answer is asked for that
-    it waits for; how long others take is not measured then."""
+    it waits for; how long others take is not measured then. `datatype`: what must be replicated
+    there; empty: whatever is."""
     loop = asyncio.get_running_loop()
     host, port = address_of(address)
     begun = loop.time()
@@ -208,7 +210,10 @@ async def dial(
             _, line = await loop.create_connection(
                 lambda: Line(meter, done, token, brief), host, port, ssl=secured
             )
-            await asyncio.wait_for(line.welcome, PATIENCE_S)
+            welcome = await asyncio.wait_for(line.welcome, PATIENCE_S)
+            if datatype not in ("", welcome.datatype):
+                line.close()
+                raise UsageError(f"'{welcome.datatype}' is replicated there, not '{datatype}'")
         except UsageError as error:
             raise UsageError(f"{address}: {error}") from None
         except ssl.SSLCertVerificationError as error:

@@ -103,12 +103,7 @@ def problem(message: object, sender: int, settings: Settings) -> str | None:
                 return NO_VOTE
             return _ballot(ballot, settings) or _instance(instance)
         case Cast(requests=requests):
-            for request in requests:
-                if request.id.replica != sender:
-                    return NOT_YOURS
-                if (found := _request(request, ever)) is not None:
-                    return found
-            return None
+            return problem_of_cast(requests, sender, ever)
         case Accept(ballot=ballot, instance=instance, batch=batch):
             return _owned(ballot, sender, settings) or _instance(instance) or _batch(batch, ever)
         case Progress(delivered=delivered, settled=settled):
@@ -145,6 +140,17 @@ def problem(message: object, sender: int, settings: Settings) -> str | None:
             return _dots(dots, ever) or _promise(told, settings, settings.members)
         case _:
             return OTHER_TYPE
+
+
+def problem_of_cast(
+    requests: tuple[Request, ...], sender: int, ever: tuple[int, ...]
+) -> str | None:
+    for request in requests:
+        if request.id.replica != sender:
+            return NOT_YOURS
+        if (found := _request(request, ever)) is not None:
+            return found
+    return None
 
 
 def contradiction(message: Given, knowledge: Knowledge) -> str | None:

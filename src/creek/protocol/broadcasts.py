@@ -4,7 +4,7 @@ It routes messages, keeps the disk's image of the protocol, and hands snapshots 
 are too far behind. It orders and delivers; what that means is the scheme's affair (`Application`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import assert_never
 
 from creek.errors import BadValue
@@ -22,6 +22,7 @@ from creek.protocol.drafts import (
 )
 from creek.protocol.effects import Send
 from creek.protocol.gossip import Gossip
+from creek.protocol.handover import Handover
 from creek.protocol.members import Configuration, configuration_in
 from creek.protocol.messages import (
     Accept,
@@ -102,6 +103,7 @@ class Broadcasts:
             self._refuse,
         )
         self._compaction = Compaction(self.outbox, self.probes, self.gossip, self.cab, application)
+        self._handover = Handover(self.outbox)
         self.newcomer: Newcomer | None = None
         """As long as we take no part."""
         if settings.begin_anew and settings.peers(index) and index in settings.members:
@@ -146,15 +148,21 @@ class Broadcasts:
 
     @property
     def is_dismissed(self) -> bool:
-        """Was it removed, and does a majority of the others know? Then nobody needs it any more.
-        Until then it may be the only one who knows."""
+        """Was it removed, and does a majority of the others know, and have what it issued? Then
+        nobody needs it any more. Until then it may be the only one who knows."""
         if not self.is_removed:
             return False
         learner = self.cab.learner
         known_to = sum(
             learner.progress_of(each) >= learner.changed_below for each in self.settings.members
         )
-        return known_to >= self.settings.majority
+        has_told = known_to >= self.settings.majority
+        return has_told and self._handover.is_over(self._own_uncommitted(), self.settings)
+
+    def _own_uncommitted(self) -> Iterator[Request]:
+        for request in self._application.live_requests():
+            if request.id.replica == self.index and not self._application.is_committed(request.id):
+                yield request
 
     def tick(self, now: int) -> None:
         self._now = now
@@ -162,6 +170,8 @@ class Broadcasts:
         self._stragglers.tick(self._ticks)
         if self.is_removed:
             if not self.is_dismissed:
+                if self._ticks % self.settings.heartbeat_ticks == 0:
+                    self._handover.cast(self._own_uncommitted(), self.settings)
                 self.cab.look_on(self._ticks, self._application.settled_instance())
             return
         if self.newcomer is not None:
@@ -174,7 +184,8 @@ class Broadcasts:
         """False when nothing follows from it that `settle` could do."""
         self._now = now
         if sender == self.index or (
-            self.is_removed and not isinstance(message, Progress | CatchUp | Snapshot | Brought)
+            self.is_removed
+            and not isinstance(message, Progress | CatchUp | Snapshot | Brought | Summary)
         ):
             found: str | None = admission.STRANGER
         elif sender in self._former:
@@ -193,6 +204,9 @@ class Broadcasts:
                 return self.cab.on_vote(message, sender)
             case Cast():
                 self.gossip.on_cast(message)
+                if sender in self._former:
+                    summary = Summary(self.gossip.received.freeze())
+                    self.outbox.sends.append(Send((sender,), summary))
             case Accept():
                 self.cab.on_accept(message, sender)
             case Progress():
@@ -203,6 +217,9 @@ class Broadcasts:
                 self.cab.leader.outbid(message.ballot)
                 return False
             case Summary():
+                if self.is_removed:
+                    self._handover.on_summary(message, sender)
+                    return False
                 self.gossip.on_summary(message, sender)
             case Pull():
                 self.gossip.on_pull(message, sender)
@@ -232,8 +249,12 @@ class Broadcasts:
         return True
 
     def _on_former(self, message: Given, sender: int) -> str | None:
-        """One that was removed: let it see that we know, and answer when it asks."""
+        """One that was removed: let it see that we know, answer when it asks, and take what it
+        issued."""
         match message:
+            case Cast(requests=requests):
+                self.probes.hit(Probe.TAKEN_FROM_FORMER)
+                return admission.problem_of_cast(requests, sender, self.settings.ever)
             case Heartbeat() | Progress():
                 progress = Progress(
                     self.cab.learner.delivered, self._application.settled_instance()

@@ -59,6 +59,7 @@ class Probe(enum.Enum):
     REMOVED = "a replica learned that it was removed"
     LATER_MEMBER_HEARD = "a replica that was away learned of the members from one it did not know"
     FORMER_MEMBER_TOLD = "a replica that was removed asked what it had missed"
+    TAKEN_FROM_FORMER = "requests of one that was removed were taken from it"
 
     RECOVERED = "a replica recovered from its disk"
     RECOVERED_IMAGE = "a replica recovered from a compacted journal"

@@ -7,8 +7,8 @@ comes when few others are left is turned away at once.
 """
 
 import asyncio
-import os
 import resource
+import socket
 from contextlib import suppress
 from typing import Final, cast
 
@@ -36,10 +36,10 @@ def is_crowded(left_over: int) -> bool:
     if given == resource.RLIM_INFINITY:
         return False
     try:
-        lowest = os.dup(0)
+        with socket.socket() as another:
+            lowest = another.fileno()
     except OSError:
         return True
-    os.close(lowest)
     # Where there are not many, half of them are left over by clients, and a quarter by peers.
     return lowest >= given - min(left_over, given * left_over // (2 * LEFT_OVER))
 

@@ -63,10 +63,8 @@ from creek.protocol.terms import Terms
 from creek.schemes import registry
 
 NOOP_TICKS: Final = 5
-"""How long a weak request may stay unstable."""
-NOOP_REQUESTS: Final = 256
-"""So many should not stay unstable any longer: what becomes stable together is handled in one turn
-of the loop."""
+"""How long a weak request may stay unstable: what becomes stable together is handled in one turn of
+the loop, so it should not be much."""
 WINDOW: Final = 8
 """Instances of consensus under way at once: with fewer, each decides more, and costs as much."""
 HANDED_OUT_MAX: Final = 1
@@ -100,7 +98,6 @@ class Server:
             digest_every=DIGEST_EVERY,
             drafts=1,
             noop_ticks=NOOP_TICKS,
-            noop_requests=NOOP_REQUESTS,
             window=WINDOW,
             parallelism=HANDED_OUT_MAX
             if config.execution == "inline"

@@ -16,7 +16,6 @@ MAY_BE_NONE: Final = (
     "digest_every",
     "drafts",
     "local_reads",
-    "noop_requests",
     "record_orders",
 )
 
@@ -70,8 +69,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     noop_ticks: int = 40
     """How long a weak request may stay unstable before the leader issues a strong no-op."""
-    noop_requests: int = 0
-    """So many that are not stable are enough for one, at the next tick; 0: only time counts."""
     checkpoint_every: int = 4096
     """Committed requests between two checkpoints."""
     drift_limit_us: int = 500_000

@@ -64,9 +64,7 @@ class OrderingReplica(Executing):
         self._answers = Answers(index, settings.peers(index), self._outbox, self.probes)  # line 9
 
         self._settled = Settled(settings, self._order, self._answers, self._outbox, self)
-        self._unstable = Unstable(
-            self._order.committed_ids, settings.noop_ticks, settings.noop_requests
-        )
+        self._unstable = Unstable(self._order.committed_ids, settings.noop_ticks)
 
     # --- what a scheme adds -------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 A strong request takes along what is in its causal context. Where no client asks for one, a replica
 issues one itself in time: who leads first, the others only if that does not help. Time is counted
-in ticks. Of very many, who leads does not wait for long: they would all become stable at once.
+in ticks.
 """
 
 from collections import deque
@@ -14,13 +14,11 @@ NOOP_PATIENCE = 4
 
 
 class Unstable:
-    __slots__ = ("_arrived", "_committed", "_most", "_patience", "_ticks", "noop")
+    __slots__ = ("_arrived", "_committed", "_patience", "_ticks", "noop")
 
-    def __init__(self, committed: DotSet, patience: int, most: int) -> None:
-        """`most`: so many are enough for a no-op; 0: only time counts."""
+    def __init__(self, committed: DotSet, patience: int) -> None:
         self._committed = committed
         self._patience = patience
-        self._most = most
         self._ticks = 0
         self._arrived: deque[tuple[int, Dot]] = deque()
         """With the tick of their arrival, oldest first."""
@@ -34,14 +32,11 @@ class Unstable:
         self._ticks += 1
 
     def want_noop(self, leads: bool) -> bool:
-        """Has one of them waited for long enough, or are there too many; and is no no-op under
-        way?"""
+        """Has one of them waited for long enough, and is no no-op under way?"""
         arrived = self._arrived
         while arrived and arrived[0][1] in self._committed:
             arrived.popleft()
         if not arrived or (self.noop is not None and self.noop not in self._committed):
             return False
-        waited = self._ticks - arrived[0][0]
-        if not leads:
-            return waited >= self._patience * NOOP_PATIENCE
-        return waited >= self._patience or 0 < self._most <= len(arrived)
+        patience = self._patience if leads else self._patience * NOOP_PATIENCE
+        return self._ticks - arrived[0][0] >= patience

@@ -165,18 +165,6 @@ def test_weak_requests_become_stable_without_any_strong_one() -> None:
     assert bench[0].committed_length() == 4
 
 
-def test_many_weak_requests_are_not_kept_waiting() -> None:
-    bench = leading_bench(noop_ticks=20, noop_requests=5)
-    for index in range(4):
-        bench.invoke(index % 3, "put", "a", index)
-    bench.tick(5)
-    assert noops(bench) == [], "these are few, and have the time"
-    bench.invoke(0, "put", "a", 4)
-    bench.tick(2)
-    assert [sender for sender, _ in noops(bench)] == [1], "the leader, and at once"
-    assert bench[0].committed_length() == 6
-
-
 def test_no_noop_is_issued_when_strong_requests_stabilise_the_weak_ones() -> None:
     bench = leading_bench(noop_ticks=20)
     for _ in range(5):

@@ -11,12 +11,12 @@ def after(ticks: int, unstable: Unstable) -> Unstable:
 
 
 def test_without_weak_requests_none_is_due() -> None:
-    unstable = after(100, Unstable(DotSet(), 5, 0))
+    unstable = after(100, Unstable(DotSet(), 5))
     assert not unstable.want_noop(leads=True)
 
 
 def test_the_leader_is_the_first_to_lose_patience() -> None:
-    unstable = Unstable(DotSet(), 5, 0)
+    unstable = Unstable(DotSet(), 5)
     unstable.add(Dot(1, 1))
     assert not after(4, unstable).want_noop(leads=True)
     assert after(1, unstable).want_noop(leads=True)
@@ -26,7 +26,7 @@ def test_the_leader_is_the_first_to_lose_patience() -> None:
 
 def test_the_oldest_that_is_not_stable_counts() -> None:
     committed = DotSet()
-    unstable = Unstable(committed, 5, 0)
+    unstable = Unstable(committed, 5)
     unstable.add(Dot(1, 1))
     after(3, unstable).add(Dot(1, 2))
     committed.add(Dot(1, 1))
@@ -36,18 +36,9 @@ def test_the_oldest_that_is_not_stable_counts() -> None:
 
 def test_there_is_one_at_a_time() -> None:
     committed = DotSet()
-    unstable = Unstable(committed, 5, 0)
+    unstable = Unstable(committed, 5)
     unstable.add(Dot(1, 1))
     after(5, unstable).noop = Dot(0, 1)
     assert not unstable.want_noop(leads=True)
     committed.add(Dot(0, 1))
     assert unstable.want_noop(leads=True), "it did not take along what waits"
-
-
-def test_many_have_the_leader_hurry() -> None:
-    unstable = Unstable(DotSet(), 5, 2)
-    unstable.add(Dot(1, 1))
-    assert not unstable.want_noop(leads=True)
-    unstable.add(Dot(1, 2))
-    assert unstable.want_noop(leads=True)
-    assert not unstable.want_noop(leads=False)

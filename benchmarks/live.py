@@ -86,8 +86,8 @@ def measure(scale: Scale) -> Iterator[Result]:
         modest = _in_turns(systems, scale, at_a_modest_load, MODEST)
         yield _latencies(modest, bare)
         yield _own_latencies(modest, generator)
-        yield from _packaged_throughputs(both, scale)
         yield run(_catching_up(both.cluster, scale))
+        yield from _packaged_throughputs(both, scale)
     yield from _pysyncobj(scale, full["strong"].per_second)
 
 

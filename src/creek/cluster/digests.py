@@ -6,6 +6,8 @@ Rules it keeps:
 - A replica goes on only where a majority of the members may agree with it. As soon as too many
   differ from it, it stops: with three replicas the one that differs from two; and with two, both.
 - While some who could tell are silent, it waits for them, but not for long: then it stops, too.
+- Who stops has told its own state before: others may have to stop as well, and hear of it from
+  nobody else. If what the state rests on does not get to the disk, it does not wait for long.
 - Who stops says which operations were carried out since the states were last the same.
 - Nothing is told of a state before what it rests on is durable. A decision may rest on a vote of
   this very replica: with the vote forgotten in a crash, others could decide otherwise, and who was
@@ -126,7 +128,7 @@ class Digests:
         )
         if agree >= self._majority:
             return None
-        if self._members - len(differ) >= self._majority:
+        if self._members - len(differ) >= self._majority or self._told[0] < first:
             if self._doubted_at is None:
                 self._doubted_at = now
             if now - self._doubted_at < PATIENCE_S:

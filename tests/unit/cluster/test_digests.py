@@ -39,6 +39,7 @@ def test_a_replica_that_differs_from_too_many_stops_at_once() -> None:
     ours.receive(told((1, 5), (2, 98), (3, 99)), 2)
     assert ours.verdict(0.0) is None
     ours.receive(told((1, 5), (3, 99)), 1)
+    ours.take_told(durable=3)
     verdict = ours.verdict(0.0)
     assert verdict is not None
     assert "after 2 requests" in str(verdict)
@@ -66,6 +67,7 @@ def test_one_who_agreed_before_the_difference_is_not_asked_in_vain() -> None:
 def test_one_who_comes_back_with_our_state_is_one_of_us_again() -> None:
     ours = digests(2, 5, 6)
     ours.receive(told((1, 9)), 1)
+    ours.take_told(durable=2)
     assert ours.verdict(0.0) is not None
     ours.receive(told((2, 6)), 1)
     assert ours.verdict(0.0) is None
@@ -78,7 +80,25 @@ def test_what_peers_tell_of_the_future_is_compared_when_it_is_here() -> None:
     ours.note(Digest(1, 5, ()), 1)
     assert ours.compared[1].same_at == 1
     ours.note(Digest(2, 7, ()), 2)
+    ours.take_told(durable=2)
     assert ours.verdict(0.0) is not None
+
+
+def test_who_stops_has_told_its_own_state_before() -> None:
+    """The other one hears from nobody else that it has to stop as well."""
+    ours = digests(2, 5, 6)
+    ours.take_told(durable=1)
+    ours.receive(told((2, 99)), 1)
+    assert ours.verdict(10.0) is None, "what the state rests on is not durable"
+    assert ours.take_told(durable=2).digests == ((2, 6),)
+    assert ours.verdict(10.1) is not None
+
+
+def test_who_cannot_tell_its_own_state_stops_all_the_same() -> None:
+    ours = digests(2, 5)
+    ours.receive(told((1, 99)), 1)
+    assert ours.verdict(10.0) is None
+    assert ours.verdict(10.0 + PATIENCE_S) is not None
 
 
 def test_what_is_told_is_what_others_have_as_well_and_the_newest() -> None:

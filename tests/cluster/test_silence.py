@@ -1,6 +1,7 @@
 """Whoever says nothing: connections to them do not pile up, and do not stay for ever."""
 
 import asyncio
+import gc
 import socket
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,41 @@ def test_a_peer_that_says_no_hello_is_hung_up_on(
                     await asyncio.sleep(0.01)
 
     run(story())
+
+
+def test_a_peer_that_hangs_up_at_once_leaves_nothing_for_the_garbage_collector(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A live replica hardly ever looks for garbage (`creek.execution.garbage`)."""
+    monkeypatch.setattr(peers, "PAUSE_MAX_S", 0.01)
+    monkeypatch.setattr(peers, "PAUSE_MIN_S", 0.01)
+    dialled = 0
+
+    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal dialled
+        dialled += 1
+        if dialled % 2:
+            writer.write(b"garbage" * 10)
+        writer.close()
+
+    async def story() -> None:
+        cluster = House(tmp_path, 2)
+        port = int(cluster.config(1).members[1].rpartition(":")[2])
+        async with await asyncio.start_server(hang_up, "127.0.0.1", port):
+            await cluster.start(0)
+            async with asyncio.timeout(PATIENCE_S):
+                while dialled < 20:
+                    await asyncio.sleep(0.01)
+            talkers = [each for each in gc.get_objects() if isinstance(each, talker.Talker)]
+            assert len(talkers) <= 2, "the one in use, and one that is about to go"
+            await cluster.stop()
+
+    gc.collect()
+    gc.disable()
+    try:
+        run(story())
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("door", ["members", "clients"])

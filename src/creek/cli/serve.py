@@ -19,13 +19,13 @@ from creek.cluster.crowd import allow_more_files
 from creek.cluster.server import Server
 from creek.cluster.trial import Parent
 from creek.errors import UsageError
-from creek.execution.garbage import SERVING, collect_beyond, seldom_collecting
+from creek.execution.garbage import Samples, seldom_collecting
 
 if TYPE_CHECKING:
     from creek.gateway import Gateway
 
-COLLECT_S: Final = 0.25
-"""Between two looks at how much is under way."""
+SAMPLE_S: Final = 0.5
+"""Between two looks for garbage."""
 
 
 @click.command(short_help="Run one replica of a live cluster.")
@@ -157,7 +157,7 @@ def serve(
     config = read_config(path, given)
     logs.set_up(config.log, config.log_level)
     allow_more_files()
-    with seldom_collecting(SERVING):
+    with seldom_collecting():
         event_loop.run(_serve(config, with_parent, lambda: read_config(path, given)))
     return FINE
 
@@ -191,7 +191,7 @@ async def _serve(
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(server.unhandled)
     await server.start()
-    server.tasks.spawn(_collect_seldom(server))
+    server.tasks.spawn(_look_for_garbage(server))
     if with_parent:
         loop.add_reader(0, _parent(server, loop).hear)
     gateway = speaker(server) if speaker is not None else None
@@ -211,10 +211,11 @@ async def _serve(
         raise server.failure
 
 
-async def _collect_seldom(server: Server) -> None:
-    while True:
-        collect_beyond(server.driver.replica.tentative_length())
-        await asyncio.sleep(COLLECT_S)
+async def _look_for_garbage(server: Server) -> None:
+    with Samples.taken() as garbage:
+        while True:
+            garbage.beat(server.driver.replica.tentative_length())
+            await asyncio.sleep(SAMPLE_S)
 
 
 def _parent(server: Server, loop: asyncio.AbstractEventLoop) -> Parent:

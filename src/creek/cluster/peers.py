@@ -33,7 +33,6 @@ from creek.cluster.wire import (
     address_of,
     common_version,
 )
-from creek.errors import MalformedMessage
 from creek.protocol.drafts import Brought, Intake
 
 PAUSE_MIN_S: Final = 0.05
@@ -290,14 +289,17 @@ class Link:
             talker.abort()
             self._tell(Problem(problem_of(error), str(error)))
             return None
-        except (OSError, MalformedMessage):
+        except OSError:
             talker.abort()
-            reason = "no hello" if talker.is_connected else "could not reach a peer"
-            self._peers.count(reason)
+            self._peers.count("no hello" if talker.is_connected else "could not reach a peer")
             return None
         except BaseException:
             talker.abort()
             raise
+        if hello is None:
+            talker.abort()
+            self._peers.count("no hello")
+            return None
         problem = self._peers.problem(hello)
         if problem is None and hello.replica != self._replica:
             what = f"replica {hello.replica} answers where {self._replica} should"

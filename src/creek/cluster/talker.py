@@ -22,7 +22,8 @@ class Talker:
 
     def __init__(self, hello: PeerHello) -> None:
         loop = asyncio.get_running_loop()
-        self.hello: asyncio.Future[PeerHello] = loop.create_future()
+        self.hello: asyncio.Future[PeerHello | None] = loop.create_future()
+        """None: the connection ended without one."""
         self.closed: asyncio.Future[None] = loop.create_future()
         self._ours = hello
         self._frames = Frames(PEER_FRAME_MAX)
@@ -48,16 +49,18 @@ class Talker:
             for payload in self._frames.feed(data):
                 if not self.hello.done():
                     self.hello.set_result(peer_hello(payload))
-        except MalformedMessage as error:
-            if not self.hello.done():
-                self.hello.set_exception(error)
+        except MalformedMessage:
+            self._give_up()
             self.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if not self.hello.done():
-            self.hello.set_exception(exc or ConnectionResetError("closed before it said hello"))
+        self._give_up()
         if not self.closed.done():
             self.closed.set_result(None)
+
+    def _give_up(self) -> None:
+        if not self.hello.done():
+            self.hello.set_result(None)
 
     def eof_received(self) -> None:
         """The connection is closed."""

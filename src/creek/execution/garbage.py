@@ -10,27 +10,83 @@ from contextlib import contextmanager
 from typing import Final
 
 THRESHOLDS: Final = (100_000, 20, 100)
-SERVING: Final = (50_000, 10, 100)
-"""Of a live replica. What it makes and is not gone a moment later mostly stays for good, and is
-looked at once: so looking costs as much, however seldom it is done, but holds up the replica for as
-long as there is to look at."""
+SAMPLE: Final = 5_000
+"""Objects: to look at them takes a few milliseconds."""
+THOROUGH: Final = (50_000, 10, 100)
+"""Of a live replica that makes garbage."""
+THOROUGH_BEATS: Final = 120
+"""For how long it looks at everything after it has found some."""
 OF_A_CALL: Final = 60
 """Objects, while it is under way: somewhat more than it takes."""
 
 
 @contextmanager
-def seldom_collecting(thresholds: tuple[int, int, int] = THRESHOLDS) -> Iterator[None]:
-    before = gc.get_threshold()
-    gc.set_threshold(*thresholds)
+def seldom_collecting() -> Iterator[None]:
+    with _restored():
+        gc.set_threshold(*THRESHOLDS)
+        yield
+
+
+class Samples:
+    """The collector of a live replica.
+
+    A replica's own code makes no garbage that refers to itself, and to look for some among all that
+    it makes and keeps took a tenth of its time, and held it up for 100 ms at once. But operations
+    are arbitrary code, and so is what speaks HTTP. So with each beat the first few objects that are
+    made after it are looked at, and no others: they are set aside, and freed like all when nobody
+    refers to them. Once garbage is found, everything is looked at for a while.
+    """
+
+    def __init__(self) -> None:
+        self._thorough = 0
+        """Beats for which everything is looked at."""
+
+    @classmethod
+    @contextmanager
+    def taken(cls) -> "Iterator[Samples]":
+        """`beat` is to be called all along."""
+        samples = cls()
+        gc.collect(0)  # of a beginning nothing follows for what comes after it
+        with _restored():
+            gc.callbacks.append(samples._looked)
+            try:
+                yield samples
+            finally:
+                gc.callbacks.remove(samples._looked)
+
+    def beat(self, under_way: int) -> None:
+        """With so many calls under way."""
+        if self._thorough:
+            self._thorough -= 1
+            _collect_beyond(under_way)
+            return
+        gc.set_threshold(SAMPLE, *THOROUGH[1:])
+        if gc.isenabled():
+            gc.collect(0)  # there were fewer
+        if not self._thorough:
+            gc.freeze()
+            gc.enable()
+
+    def _looked(self, phase: str, found: dict[str, int]) -> None:
+        if phase == "stop":
+            if found["collected"]:
+                self._thorough = THOROUGH_BEATS
+            if not self._thorough:
+                gc.disable()
+
+
+def _collect_beyond(under_way: int) -> None:
+    """What calls under way are made of is mostly gone soon, and not looked at before there is more
+    than that. They come and go in waves, so what was enough a moment ago is forgotten slowly."""
+    first, second, third = gc.get_threshold()
+    gc.set_threshold(max(THOROUGH[0], OF_A_CALL * under_way, first * 9 // 10), second, third)
+
+
+@contextmanager
+def _restored() -> Iterator[None]:
+    thresholds, enabled = gc.get_threshold(), gc.isenabled()
     try:
         yield
     finally:
-        gc.set_threshold(*before)
-
-
-def collect_beyond(under_way: int) -> None:
-    """Of a live replica, with so many calls under way: what these are made of is mostly gone soon,
-    and not looked at before there is more than that. Calls come and go in waves, so what was enough
-    a moment ago is forgotten slowly."""
-    first, second, third = gc.get_threshold()
-    gc.set_threshold(max(SERVING[0], OF_A_CALL * under_way, first * 9 // 10), second, third)
+        gc.set_threshold(*thresholds)
+        (gc.enable if enabled else gc.disable)()

@@ -1,10 +1,10 @@
 """Replicas that are too far behind, or began with nothing: a snapshot carries them over.
 
-It may be large and its link slow: none is sent again before it arrived, or after ever longer
-waiting.
+It may be large and its link slow: none is sent again before it arrived, or after waiting for longer
+each time, up to a bound, for links may also be bad for a while and then good.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from creek.protocol.application import Application
 from creek.protocol.drafts import SnapshotDraft
@@ -14,6 +14,9 @@ from creek.protocol.outbox import Outbox
 from creek.protocol.paxos.learner import Learner
 from creek.protocol.probes import Probe, Probes
 from creek.protocol.settings import Settings
+
+WAITS_MAX: Final = 256
+"""The longest waiting, in first ones. A driver drops one that comes while another is on its way."""
 
 
 class _Sent(NamedTuple):
@@ -76,7 +79,7 @@ class Stragglers:
         if last is not None and learner.progress_of(peer) < last.instance:
             if self._ticks - last.at < last.wait:
                 return
-            wait = last.wait * 2
+            wait = min(last.wait * 2, wait * WAITS_MAX)
         application = self._application
         settled = application.settled_instance()
         if settled < learner.changed_below:

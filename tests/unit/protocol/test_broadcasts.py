@@ -1,6 +1,7 @@
 """The two broadcasts as one machine: routing, the image on disk, snapshots, refusals, drift."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 
@@ -38,6 +39,7 @@ from creek.protocol.messages import (
 from creek.protocol.probes import Probe
 from creek.protocol.request import Batch, Operation, Request
 from creek.protocol.settings import Settings
+from creek.protocol.stragglers import WAITS_MAX
 
 THEIRS = Ballot(1, 1)
 
@@ -355,6 +357,20 @@ def test_a_peer_that_lags_too_far_gets_a_snapshot_but_not_at_every_question() ->
     assert answers == [snapshot, [], [], snapshot, [], []]
     (send,) = world.receive(CatchUp(6), 1).send
     assert send.message == snapshot[0], "another peer is another matter"
+
+
+def test_a_peer_to_which_snapshots_got_lost_for_long_still_gets_the_next_one_in_time() -> None:
+    world = World(retry_ticks=1)
+    world.receive(Snapshot(checkpoint(7, Dots({1: (1, 3)}))))
+    world.scheme.settled = checkpoint(7, Dots({1: (1, 3)}))
+    sent = []
+    for tick in range(4 * WAITS_MAX):
+        world.tick()
+        if world.receive(CatchUp(0), 2).send:
+            sent.append(tick)
+    waits = [after - before for before, after in pairwise(sent)]
+    assert waits[:3] == [1, 2, 4]
+    assert waits[-2:] == [WAITS_MAX, WAITS_MAX]
 
 
 def test_an_idle_replica_speaks_at_every_beat_of_its_settings() -> None:

@@ -39,3 +39,10 @@ def both(tx: Transaction, one: str, other: str) -> tuple[int, int]:
 def pair(tx: Transaction, one: str, other: str, value: int) -> None:
     tx.put(one, value)
     tx.put(other, value)
+
+
+@slow.operation
+def spin(tx: Transaction) -> None:
+    """For ever, and without a pause."""
+    while True:
+        pass

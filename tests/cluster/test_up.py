@@ -23,6 +23,13 @@ def is_running(process: int) -> bool:
     return state != "Z"
 
 
+def until_gone(replicas: list[int]) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while any(map(is_running, replicas)):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
 def test_a_cluster_is_started_looked_after_and_stopped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -70,10 +77,18 @@ def test_a_cluster_is_started_looked_after_and_stopped(
             assert db.strong.get("lamp") == 3
         replicas = cluster.replicas()
         cluster.process.kill()
-    until = time.monotonic() + PATIENCE_S
-    while any(map(is_running, replicas)):  # they do not outlive who started them
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    until_gone(replicas)
+
+
+def test_a_replica_that_is_busy_for_ever_does_not_outlive_who_started_it() -> None:
+    port = free_ports()
+    with up("--port", str(port), "--datatype", "tests.cluster.slow:slow") as cluster:
+        cluster.until(f"replica 0 is up at 127.0.0.1:{port}")
+        with creek.connect(f"127.0.0.1:{port}") as db, pytest.raises(creek.Unknown):
+            db.weak.within(1).spin()
+        replicas = cluster.replicas()
+        cluster.process.kill()
+    until_gone(replicas)
 
 
 @pytest.mark.parametrize(

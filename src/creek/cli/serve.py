@@ -17,7 +17,7 @@ from creek.cluster import loop as event_loop
 from creek.cluster.config import ServerConfig, read_config
 from creek.cluster.crowd import allow_more_files
 from creek.cluster.server import Server
-from creek.cluster.trial import Parent
+from creek.cluster.trial import Parent, end_with
 from creek.errors import UsageError
 from creek.execution.garbage import Samples, seldom_collecting
 
@@ -186,6 +186,8 @@ async def _serve(
     config: ServerConfig, with_parent: bool, again: Callable[[], ServerConfig]
 ) -> None:
     """`again`: the configuration, as it is now."""
+    if with_parent:
+        end_with(0)
     speaker = _gateway(config)
     server = Server(config)
     loop = asyncio.get_running_loop()

@@ -24,14 +24,13 @@ from creek.cli.trial import Breaking
 from creek.cli.words import counted
 from creek.client import NotDone, connect
 from creek.cluster.config import load_datatype
+from creek.cluster.trial import STOP_S
 from creek.errors import UsageError
 from creek.execution.datatype import DataType
 from creek.load.local import HTTP_AFTER, PEERS_AFTER, LocalCluster
 
 LOOK_S: Final = 0.5
 EVENTS_SHOWN: Final = 6
-STOP_S: Final = 5.0
-"""One that is busy with an endless operation does not stop by itself."""
 KEPT: Final = "cluster.json"
 LONG: Final = "operation.long"
 """The event of an operation that takes too long."""

@@ -5,11 +5,19 @@ it: nobody can cut a link of any other.
 """
 
 import os
+import select
+import signal
+import threading
+import time
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
 from creek.errors import MalformedMessage
+
+STOP_S: Final = 5.0
+"""What a replica has to stop in by itself: one that executes an endless operation never does."""
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,3 +61,16 @@ class Parent:
         *lines, self._begun = (self._begun + data).split(b"\n")
         for line in lines:
             self._told(trial_of(line))
+
+
+def end_with(pipe: int, patience_s: float = STOP_S) -> None:
+    """However busy this process is, it is killed so long after the one at the other end is gone."""
+    threading.Thread(target=_follow, args=(pipe, patience_s), name="parent", daemon=True).start()
+
+
+def _follow(pipe: int, patience_s: float) -> None:
+    ended = select.poll()
+    ended.register(pipe, 0)  # nothing but its end
+    ended.poll()
+    time.sleep(patience_s)
+    os.kill(os.getpid(), signal.SIGKILL)

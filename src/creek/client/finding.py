@@ -15,6 +15,8 @@ from creek.cluster import wire
 from creek.errors import MalformedMessage, UsageError
 
 PAUSE_S: Final = 0.05
+SILENT_S: Final = 1.0
+"""One that is there and says nothing is waited for so long at least before the next one is tried."""
 
 _NUMBERS: Final = re.compile(r"\[Errno (\d+)\]")
 
@@ -41,6 +43,7 @@ class Finder:
         the addresses for certain."""
         loop = asyncio.get_running_loop()
         begun = loop.time()
+        each_s = min(self._patience, max(SILENT_S, self._patience / len(self.addresses)))
         why = "no address was given"
         while True:
             denied: UsageError | None = None
@@ -49,7 +52,7 @@ class Finder:
                 address = self.addresses[self._at % len(self.addresses)]
                 self._at += 1
                 try:
-                    return await dial(address, hello, heard, self._secured, self._patience)
+                    return await dial(address, hello, heard, self._secured, each_s)
                 except UsageError as error:
                     denied = error
                 except (OSError, TimeoutError, MalformedMessage) as error:

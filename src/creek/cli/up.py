@@ -34,6 +34,8 @@ EVENTS_SHOWN: Final = 6
 KEPT: Final = "cluster.json"
 LONG: Final = "operation.long"
 """The event of an operation that takes too long."""
+REMOVED: Final = "replica.removed"
+"""The event of a replica that is no member any more."""
 
 
 class _Made(msgspec.Struct, forbid_unknown_fields=True):
@@ -264,7 +266,7 @@ class _View:
                 self._cluster.start(replica)
                 self._rows[replica] = row._replace(status=None, state="starting", rate=None)
             else:
-                why = self._cluster.last_words(replica)
+                why = self._cluster.last_words(replica) if code else self._why_stopped(replica)
                 self._tell(f"replica {replica} ended: {why}")
                 self._rows[replica] = row._replace(status=None, state="ended", rate=None)
                 if all(each.state == "ended" for each in self._rows):
@@ -272,6 +274,9 @@ class _View:
         for replica, row in enumerate(self._rows):
             if row.state == "silent":
                 self._tell_what_holds_up(replica)
+
+    def _why_stopped(self, replica: int) -> str:
+        return self._cluster.last_told(replica, REMOVED) or "it was told to stop"
 
     def _tell_what_holds_up(self, replica: int) -> None:
         """One that is busy with a long operation cannot say so, but writes it down."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from creek.cli.up import _View
+from creek.cli.up import LONG, _View
 from creek.load.local import LocalCluster
 
 
@@ -14,10 +14,11 @@ class Told(LocalCluster):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, replicas=2)
         self.busy_with: str | None = "put() of an earlier time"
+        self.removed: str | None = None
         self.gone: dict[int, int] = {}
 
     def last_told(self, replica: int, event: str) -> str | None:
-        return self.busy_with
+        return self.busy_with if event == LONG else self.removed
 
     def ended(self) -> dict[int, int]:
         gone, self.gone = self.gone, {}
@@ -55,3 +56,15 @@ def test_when_all_have_ended_it_is_told_what_to_do(
     cluster.gone = {1: 1}
     view._look_after()
     assert "all replicas have ended: Ctrl-C" in capsys.readouterr().out
+
+
+def test_of_one_that_stopped_in_order_it_is_told_who_wanted_it(
+    cluster: Told, capsys: pytest.CaptureFixture[str]
+) -> None:
+    view = _View(cluster)
+    cluster.gone = {0: 0}
+    view._look_after()
+    assert capsys.readouterr().out == "replica 0 ended: it was told to stop\n"
+    cluster.gone, cluster.removed = {1: 0}, "was removed from its cluster"
+    view._look_after()
+    assert "replica 1 ended: was removed from its cluster\n" in capsys.readouterr().out

@@ -16,8 +16,8 @@ from creek.client import Database, NotDone, OperationFailed, Unknown, connect
 from creek.errors import UsageError
 
 TIMEOUT_S = 10.0
-HERE = ("127.0.0.1:7100",)
-"""Where `creek up` has its first replica."""
+HERE = ("127.0.0.1:7100", "127.0.0.1:7101", "127.0.0.1:7102")
+"""Where `creek up` has its first replicas: of up to five, one of these is up, or no majority is."""
 REFUSED_S = 5.0
 """How long is looked for a cluster where nobody listens: it may be about to start."""
 TELL_S = 1.0
@@ -28,7 +28,7 @@ addresses_option = click.option(
     "addresses",
     multiple=True,
     default=HERE,
-    show_default=True,
+    show_default="where 'creek up' has its first three",
     metavar="HOST:PORT",
     help="Where clients find a replica; more than one: whichever can be reached.",
 )
@@ -139,7 +139,7 @@ def what_to_do(is_here: bool) -> str:
     """Where no cluster runs."""
     if is_here:
         return (
-            "'creek up' starts a cluster here; --at names another address, such as 127.0.0.1:7101"
+            "'creek up' starts a cluster here; --at names another address, such as 127.0.0.1:7500"
         )
     return "is it started there? --at names another address, 'creek up' starts a cluster here"
 

@@ -5,12 +5,13 @@ from typing import Any
 
 import click
 
-from creek.cli.call import addresses_option, authority_option, token_option, why
+from creek.cli.call import HERE, addresses_option, authority_option, token_option, what_to_do
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.output import PIPED_WIDTH, results, show_json, show_table
 from creek.cli.replicas import Row, replicas_table, state_of
 from creek.cli.words import counted
 from creek.client import NotDone, connect
+from creek.errors import UsageError
 
 PATIENCE_S = 2.0
 AWAY = ("could not reach a peer", "sent to a peer that is away")
@@ -35,39 +36,75 @@ def status(addresses: tuple[str, ...], token: str, authority: str | None, as_jso
       creek status --json
     """
 
-    async def ask(address: str, replica: str = "-") -> dict[str, Any]:
+    denied: list[UsageError] = []
+
+    async def ask(address: str) -> dict[str, Any]:
         try:
             async with connect(
                 address, token=token, authority=authority, timeout=PATIENCE_S, patience=PATIENCE_S
             ) as db:
                 return {"address": address, **await db.status()}
         except NotDone as error:
-            told = why(error, addresses)
-            return {"address": address, "replica": replica, "unreachable": told}
+            return _unreachable(address, str(error))
+        except UsageError as error:
+            denied.append(error)
+            return _unreachable(address, str(error))
 
     async def ask_all() -> list[dict[str, Any]]:
         found = await asyncio.gather(*map(ask, addresses))
-        named = {str(each["replica"]) for each in found}
-        others = {
-            (at, replica)
-            for each in found
-            for replica, at in each.get("addresses", {}).items()
-            if at and at not in addresses and replica not in named
-        }
-        found += await asyncio.gather(*(ask(*other) for other in sorted(others)))
-        return sorted(found, key=lambda each: (str(each["replica"]), each["address"]))
+        others = sorted(filter(None, _told_of(found).values()))
+        found += await asyncio.gather(*(ask(at) for at in others if at not in addresses))
+        return _complete(found, is_guess=addresses == HERE)
 
     found = asyncio.run(ask_all())
+    if len(denied) == len(found):
+        raise denied[0]
     for each in found if as_json else ():
         show_json(each)
     if not as_json:
         narrow = results().width < PIPED_WIDTH
         show_table(replicas_table([_row(each) for each in found], narrow=narrow))
-        _show_more(found)
         if all("unreachable" in each for each in found):
-            click.echo(f"creek: {found[-1]['unreachable']}", err=True)
+            to_do = what_to_do(addresses == HERE)
+            click.echo(f"creek: {found[-1]['unreachable']} ({to_do})", err=True)
+        else:
+            _show_more(found)
     fine = all("unreachable" not in each and state_of(each) == "up" for each in found)
     return FINE if fine else ILLEGAL
+
+
+def _unreachable(address: str, told: str) -> dict[str, Any]:
+    return {"address": address, "replica": "-", "unreachable": told}
+
+
+def _told_of(found: list[dict[str, Any]]) -> dict[str, str]:
+    """Members, by what those say that answer, and where clients find them, as far as anybody knows;
+    without those that answer."""
+    told = dict.fromkeys((str(member) for each in found for member in each.get("members", ())), "")
+    for each in found:
+        known = each.get("addresses", {})
+        told.update({replica: at for replica, at in known.items() if at and replica in told})
+    answering = {str(each["replica"]) for each in found if "unreachable" not in each}
+    return {replica: at for replica, at in told.items() if replica not in answering}
+
+
+def _complete(found: list[dict[str, Any]], is_guess: bool) -> list[dict[str, Any]]:
+    """With those who are known through others alone. `is_guess`: where one looked there need not be
+    anybody."""
+    missing = _told_of(found)
+    numbers = {at: replica for replica, at in missing.items() if at}
+    for each in found:
+        if "unreachable" in each:
+            each["replica"] = numbers.get(each["address"], "-")
+    if is_guess:
+        found = [each for each in found if each["replica"] != "-"] or found[:1]
+    nowhere = "those that answer have not met it since they were started"
+    found += [
+        {**_unreachable("-", nowhere), "replica": replica}
+        for replica, at in missing.items()
+        if not at
+    ]
+    return sorted(found, key=lambda each: (str(each["replica"]), each["address"]))
 
 
 def _row(told: dict[str, Any]) -> Row:
@@ -79,6 +116,8 @@ def _row(told: dict[str, Any]) -> Row:
 def _show_more(found: list[dict[str, Any]]) -> None:
     """What has happened that should not go on."""
     for each in found:
+        if "unreachable" in each:
+            click.echo(f"replica {each['replica']}: {each['unreachable']}")
         refused = _refused(each)
         if refused:
             reasons = ", ".join(f"{count} × {reason}" for reason, count in refused.items())

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from creek.cli.status import AWAY, _show_more
+from creek.cli.status import AWAY, _complete, _show_more, _unreachable
 
 STATUS: dict[str, Any] = {"replica": 0, "members": [0, 1, 2], "connected": [1, 2]}
 FROM_THE_START = dict.fromkeys(AWAY, 3)
@@ -30,3 +30,41 @@ def test_a_replica_that_was_held_up_says_by_what(capsys: pytest.CaptureFixture[s
     long = {"running": None, "long": 2, "last": "slow(7) took 7.0 s"}
     said = told(capsys, long_operations=long)
     assert said == "replica 0 was held up by 2 operations, the last: slow(7) took 7.0 s\n"
+
+
+def at(number: int) -> str:
+    return f"127.0.0.1:{7100 + number}"
+
+
+def answer(replica: int, *met: int, members: tuple[int, ...] = (0, 1, 2)) -> dict[str, Any]:
+    addresses = {str(each): at(each) for each in met}
+    return {"address": at(replica), "replica": replica, "members": members, "addresses": addresses}
+
+
+def shown(*found: dict[str, Any], is_guess: bool = True) -> list[tuple[str, str, bool]]:
+    completed = _complete(list(found), is_guess)
+    return [
+        (str(each["replica"]), each["address"], "unreachable" not in each) for each in completed
+    ]
+
+
+def test_one_that_is_down_is_known_by_what_others_say() -> None:
+    found = shown(_unreachable(at(0), "refused"), answer(1, 0, 2), answer(2, 0, 1))
+    assert found == [("0", at(0), False), ("1", at(1), True), ("2", at(2), True)]
+
+
+def test_a_member_that_nobody_has_met_is_shown_all_the_same(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    down = _unreachable(at(0), "refused")
+    assert shown(down, answer(1, 2), answer(2, 1))[0] == ("0", "-", False)
+    _show_more(_complete([down, answer(1, 2), answer(2, 1)], is_guess=True))
+    assert capsys.readouterr().out.startswith("replica 0: those that answer have not met it")
+
+
+def test_where_one_only_guessed_there_need_not_be_anybody() -> None:
+    alone = answer(0, members=(0,))
+    nobody = [_unreachable(at(each), "refused") for each in range(3)]
+    assert shown(alone, *nobody[1:]) == [("0", at(0), True)]
+    assert shown(*nobody) == [("-", at(0), False)]
+    assert shown(alone, nobody[1], is_guess=False) == [("-", at(1), False), ("0", at(0), True)]

@@ -16,7 +16,7 @@ from creek.errors import MalformedMessage, UsageError
 
 PAUSE_S: Final = 0.05
 SILENT_S: Final = 1.0
-"""One that is there and says nothing is waited for so long at least before the next one is tried."""
+"""One that is there and says nothing is waited for so long at least, then the next one is tried."""
 
 _NUMBERS: Final = re.compile(r"\[Errno (\d+)\]")
 

@@ -64,6 +64,29 @@ class Turns(NamedTuple):
     meters: list[Meter]
     cpu: list[CpuClock]
 
+    def take(
+        self, system: System, seconds: float, seed: int, load: float = 0.0, puts: Puts = SMALL_PUTS
+    ) -> Meter:
+        """One more: with so many calls in a second, or with all clients asking again and again."""
+        cpu = CpuClock(system.processes)
+        plan = Plan(
+            system.addresses,
+            puts.stream(system.strong, seed),
+            warm_up_s=seconds / 5,
+            duration_s=seconds,
+            clients=0 if load else puts.clients,
+            load=load,
+            seed=seed,
+            cpu=cpu,
+            dial=system.dial,
+        )
+        meter = run(drive(plan))
+        if not meter.done:
+            raise Silent(f"not one put of {system.name} was answered: {dict(meter.errors)}")
+        self.meters.append(meter)
+        self.cpu.append(cpu)
+        return meter
+
     @property
     def per_second(self) -> float:
         return sum(each.done for each in self.meters) / sum(each.seconds for each in self.meters)
@@ -117,25 +140,3 @@ def beside_each_other(tell: Callable[[str], None]) -> Iterator[Beside]:
             servers.start()
             systems.append(System("etcd", servers.addresses, servers.processes, etcd.dial, 1.0))
         yield Beside(folder, cluster, servers, systems)
-
-
-def turn(
-    system: System, seconds: float, seed: int, load: float = 0.0, puts: Puts = SMALL_PUTS
-) -> tuple[Meter, CpuClock]:
-    """With so many calls in a second, or with all clients asking again and again."""
-    cpu = CpuClock(system.processes)
-    plan = Plan(
-        system.addresses,
-        puts.stream(system.strong, seed),
-        warm_up_s=seconds / 5,
-        duration_s=seconds,
-        clients=0 if load else puts.clients,
-        load=load,
-        seed=seed,
-        cpu=cpu,
-        dial=system.dial,
-    )
-    meter = run(drive(plan))
-    if not meter.done:
-        raise Silent(f"not one put of {system.name} was answered: {dict(meter.errors)}")
-    return meter, cpu

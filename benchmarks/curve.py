@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import curve_picture
-from benchmarks.beside import VALUE_BYTES, Beside, Turns, beside_each_other, turn
+from benchmarks.beside import VALUE_BYTES, Beside, Turns, beside_each_other
 from benchmarks.curve_figures import NAMES, Figures, FloorFigures, Point, climb, loads, point
 from benchmarks.floor import Floor
 from benchmarks.rivals import etcd
@@ -89,9 +89,7 @@ def _in_turns(both: Beside, names: list[str], scale: Scale, load: float) -> list
         first = number % len(systems)
         for system in systems[first:] + systems[:first]:
             run(both.cluster.until_settled())
-            meter, cpu = turn(system, scale.live_s, number, load)
-            found[system.name].meters.append(meter)
-            found[system.name].cpu.append(cpu)
+            meter = found[system.name].take(system, scale.live_s, number, load)
             took = meter.latency(system.kind)
             tell(
                 f"{load:,.0f} a second, {NAMES[system.name]}, turn {number + 1} of "

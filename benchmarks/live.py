@@ -28,7 +28,6 @@ from benchmarks.beside import (
     System,
     Turns,
     beside_each_other,
-    turn,
 )
 from benchmarks.result import Benchmark, Result
 from benchmarks.rivals import etcd, etcd_benchmark, etcd_check, pysyncobj
@@ -102,14 +101,12 @@ def _in_turns(
     found = {system.name: Turns([], []) for system in systems}
     for each in range(scale.live_turns):
         for system in systems:
-            meter, cpu = turn(system, scale.live_s, each, load, puts)
+            meter = found[system.name].take(system, scale.live_s, each, load, puts)
             tell(
                 f"{system.name}, turn {each + 1} of {scale.live_turns}"
                 + (f", {load:g} a second" if load else "")
                 + f": {meter.done / meter.seconds:,.0f} puts a second"
             )
-            found[system.name].meters.append(meter)
-            found[system.name].cpu.append(cpu)
         beside()
     return found
 

@@ -9,22 +9,18 @@ cannot be found, the table says so. With the latencies it is told what the machi
 is being done is told as it goes on.
 """
 
-import asyncio
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-from benchmarks import floor
+from benchmarks import catching_up, floor
 from benchmarks.beside import (
     CLIENTS,
-    KEYS,
     SMALL_PUTS,
     VALUE_BYTES,
     Beside,
     Puts,
-    Silent,
     System,
     Turns,
     beside_each_other,
@@ -32,25 +28,16 @@ from benchmarks.beside import (
 from benchmarks.result import Benchmark, Result
 from benchmarks.rivals import etcd, etcd_benchmark, etcd_check, pysyncobj
 from benchmarks.scale import Scale
-from creek.client import NotDone, connect
 from creek.cluster.loop import run
-from creek.load.local import LocalCluster
-from creek.load.loops import Plan, drive
-from creek.load.meter import STRONG_STABLE, WEAK_TENTATIVE, Meter
-from creek.load.streams import kv_stream
+from creek.load.meter import STRONG_STABLE, WEAK_TENTATIVE
 
 MODEST = 200
 """Calls in a second that leave every server much time."""
 STRONG_BAR = 0.7
 WEAK_BAR = 2.0
 LATENCY_BAR = 0.25
-FALL_BAR = 0.2
-ANSWER_S = 20.0
-"""How long a replica may take to say how it is."""
-LOOK_S = 0.25
-"""Between two looks at how far it has come."""
-CATCH_UP_S = 180.0
-"""How long one may take to catch up."""
+
+_DRIVEN = "etcd driven by its own 'benchmark put'"
 
 
 def tell(what: str) -> None:
@@ -85,7 +72,7 @@ def measure(scale: Scale) -> Iterator[Result]:
         modest = _in_turns(systems, scale, at_a_modest_load, MODEST)
         yield _latencies(modest, bare)
         yield _own_latencies(modest, generator)
-        yield run(_catching_up(both.cluster, scale))
+        yield run(catching_up.measured(both.cluster, scale, tell))
         yield from _packaged_throughputs(both, scale)
     yield from _pysyncobj(scale, full["strong"].per_second)
 
@@ -205,96 +192,6 @@ def _latencies(found: dict[str, Turns], bare: floor.Floor) -> Result:
     )
 
 
-async def _catching_up(cluster: LocalCluster, scale: Scale) -> Result:
-    """Clients at two replicas; the third is killed, misses much, and comes back."""
-    marks: dict[str, tuple[float, int]] = {}
-
-    async def break_and_mend(meter: Meter) -> None:
-        loop = asyncio.get_running_loop()
-
-        def mark(name: str) -> None:
-            marks[name] = loop.time(), meter.done
-
-        mark("before")
-        await asyncio.sleep(scale.live_s)
-        mark("killed")
-        tell("replica 2 is killed, while the others go on")
-        had = (await _statuses(cluster))[2]["committed"]
-        cluster.kill(2)
-        await asyncio.sleep(scale.live_s)
-        mark("back")
-        cluster.start(2)
-        tell(f"replica 2 missed {(await _statuses(cluster))[0]['committed'] - had:,} requests")
-        await _until_in_step(cluster)
-        mark("caught up")
-        meter.end_ns = 0
-
-    stream = kv_stream(keys=KEYS, value_bytes=VALUE_BYTES, reads=0.0, strong=0.5, seed=9)
-    plan = Plan(
-        cluster.addresses[:2],
-        stream,
-        warm_up_s=scale.live_s / 5,
-        duration_s=10_000.0,
-        clients=CLIENTS,
-        during=break_and_mend,
-    )
-    await drive(plan)
-    before = _rate(marks["before"], marks["killed"])
-    while_behind = _rate(marks["back"], marks["caught up"])
-    took = marks["caught up"][0] - marks["back"][0]
-    return Result(
-        what="throughput lost while a replica catches up",
-        explanation=(
-            f"{before:,.0f} puts a second with all three, {while_behind:,.0f} in the {took:.1f} s "
-            "from the start of one that was killed until it was in step again."
-        ),
-        value=1 - while_behind / max(1e-9, before),
-        unit="of it",
-        bar=FALL_BAR,
-    )
-
-
-async def _until_in_step(cluster: LocalCluster) -> None:
-    """Until the last one has what the first had a moment ago. They are asked on one connection
-    each: what is measured should not be how they are asked."""
-    loop = asyncio.get_running_loop()
-    begun = told = loop.time()
-    there, here = cluster.addresses[0], cluster.addresses[2]
-    async with connect(there, patience=ANSWER_S) as first, connect(here, patience=ANSWER_S) as last:
-        while True:
-            wanted = (await first.status())["committed"]
-            await asyncio.sleep(LOOK_S)
-            found = await last.status()
-            if found["replica"] != 2:
-                raise Silent(f"replica 2 ended: {cluster.last_words(2)}")
-            if found["committed"] >= wanted:
-                return
-            how_far = f"replica 2 has {found['committed']:,} of {wanted:,} requests"
-            now = loop.time()
-            if now > begun + CATCH_UP_S:
-                raise Silent(f"after {CATCH_UP_S:.0f} s {how_far}")
-            if now > told + 2:
-                told = now
-                tell(how_far)
-
-
-async def _statuses(cluster: LocalCluster) -> list[dict[str, Any]]:
-    for replica, code in cluster.ended().items():
-        raise Silent(f"replica {replica} ended with {code}: {cluster.last_words(replica)}")
-    try:
-        async with asyncio.timeout(ANSWER_S):
-            return await cluster.statuses()
-    except (TimeoutError, NotDone) as error:
-        last = "; ".join(f"{each}: {cluster.last_words(each)}" for each in range(3))
-        raise Silent(
-            f"a replica does not answer in {ANSWER_S:.0f} s ({error}). Their last words: {last}"
-        ) from error
-
-
-def _rate(begin: tuple[float, int], end: tuple[float, int]) -> float:
-    return (end[1] - begin[1]) / max(1e-9, end[0] - begin[0])
-
-
 def _pysyncobj(scale: Scale, strong: float) -> Iterator[Result]:
     what = "PySyncObj's puts for one strong put"
     if not pysyncobj.is_there():
@@ -307,9 +204,6 @@ def _pysyncobj(scale: Scale, strong: float) -> Iterator[Result]:
         explanation=f"PySyncObj, which does not sync: {theirs:,.0f} a second.",
         value=theirs / max(1e-9, strong),
     )
-
-
-_DRIVEN = "etcd driven by its own 'benchmark put'"
 
 
 def _missing(what: str, explanation: str) -> Result:

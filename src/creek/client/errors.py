@@ -18,7 +18,8 @@ class OperationFailed(CallFailed):
 
 
 class NotDone(CallFailed):
-    """`reason` is one of `creek.cluster.wire.REASONS`, or `unreachable`, or `closed`."""
+    """`reason` is `unknown_operation`, `bad_arguments`, `too_large`, `busy`, `disk`, `deadline`,
+    `stopping`, `no_majority`, `token`, `unreachable` or `closed`."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)

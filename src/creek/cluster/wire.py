@@ -199,7 +199,8 @@ class Refused(msgspec.Struct, frozen=True, array_like=True, tag=23):
 
     number: int
     reason: str
-    """One of REASONS."""
+    """`unknown_operation`, `bad_arguments`, `busy`, `disk`, `deadline`, `stopping`, `no_majority`,
+    `untold` or `token`."""
     message: str
     certain: bool = True
     """Was it certainly not done?"""
@@ -214,6 +215,7 @@ class Denied(msgspec.Struct, frozen=True, array_like=True, tag=25):
     """The connection is closed after this."""
 
     reason: str
+    """`version`, `token`, `datatype`, `malformed`, `too_large` or `busy`."""
     message: str
 
 
@@ -238,23 +240,6 @@ class Copied(msgspec.Struct, frozen=True, array_like=True, tag=27):
 
 
 ToClient: TypeAlias = Welcome | Issued | Answer | Refused | Status | Denied | CopyBegun | Copied
-
-REASONS: Final = (
-    "unknown_operation",
-    "bad_arguments",
-    "too_large",
-    "busy",
-    "disk",
-    "deadline",
-    "stopping",
-    "no_majority",
-    "untold",
-    "token",
-    "version",
-    "cluster",
-    "datatype",
-    "malformed",
-)
 
 _Said = TypeVar("_Said")
 _ANSWER: Final = Answer.__struct_config__.tag

@@ -15,8 +15,9 @@ import click
 
 from benchmarks.rivals import etcd
 from creek.cluster.loop import run
+from creek.load.cpu import CpuClock
 from creek.load.line import Dial, dial
-from creek.load.local import CpuClock, LocalCluster
+from creek.load.local import LocalCluster
 from creek.load.loops import Plan, drive
 from creek.load.meter import STRONG_STABLE, WEAK_TENTATIVE, Latency, Meter, latency
 from creek.load.streams import Stream, kv_stream

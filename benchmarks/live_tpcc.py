@@ -10,8 +10,9 @@ from pathlib import Path
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from creek.cluster.loop import new_loop
+from creek.load.cpu import CpuClock
 from creek.load.line import dial
-from creek.load.local import CpuClock, LocalCluster
+from creek.load.local import LocalCluster
 from creek.load.loops import Plan, drive
 from creek.load.meter import STRONG_STABLE, WEAK_TENTATIVE, Meter
 from creek.load.streams import tpcc_stream

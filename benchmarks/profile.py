@@ -26,7 +26,8 @@ from rich.table import Table
 from benchmarks.live_tpcc import DATATYPE
 from creek.cluster.loop import run
 from creek.execution.build import how_it_runs
-from creek.load.local import CpuClock, LocalCluster
+from creek.load.cpu import CpuClock
+from creek.load.local import LocalCluster
 from creek.load.loops import Plan, drive
 from creek.load.meter import Meter
 from creek.load.streams import Stream, kv_stream, tpcc_stream

@@ -25,8 +25,9 @@ from creek.cluster.loop import run
 from creek.errors import UsageError
 from creek.execution.build import how_it_runs
 from creek.history import gather, save
+from creek.load.cpu import CpuClock
 from creek.load.line import Unreachable, dial
-from creek.load.local import CpuClock, LocalCluster
+from creek.load.local import LocalCluster
 from creek.load.loops import Plan, drive
 from creek.load.meter import STRONG_STABLE, WEAK_TENTATIVE, Meter
 from creek.load.result import Result, result_of

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -195,37 +195,3 @@ def _close(process: "subprocess.Popen[bytes]") -> None:
 def _addresses(number: int, first: int | None) -> list[str]:
     ports = [first + each if first else free_port() for each in range(number)]
     return [f"127.0.0.1:{port}" for port in ports]
-
-
-LOAD: Final = "the load"
-"""What the process that measures is called."""
-
-
-class CpuClock:
-    """What processes use from `begin` to `end`, and this one beside them."""
-
-    def __init__(self, processes: Mapping[str, int]) -> None:
-        self._processes = {**processes, LOAD: os.getpid()}
-        self._begun: dict[str, float] = {}
-        self.used_s: dict[str, float] = {}
-
-    def begin(self) -> None:
-        self._begun = self._read()
-
-    def end(self) -> None:
-        self.used_s = {name: now - self._begun[name] for name, now in self._read().items()}
-
-    def _read(self) -> dict[str, float]:
-        return {name: cpu_seconds(process) for name, process in self._processes.items()}
-
-
-_TICKS = os.sysconf("SC_CLK_TCK")
-
-
-def cpu_seconds(process: int) -> float:
-    """That a process has had so far."""
-    try:
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / _TICKS

@@ -15,8 +15,8 @@ from typing import Final
 
 from creek.errors import UsageError
 from creek.execution.garbage import seldom_collecting
+from creek.load.cpu import CpuClock
 from creek.load.line import Asker, Dial, dial
-from creek.load.local import CpuClock
 from creek.load.meter import Meter
 from creek.load.streams import Asked, Stream
 

@@ -16,7 +16,7 @@ from benchmarks.beside import Turns
 from benchmarks.curve_figures import Figures, FloorFigures, Point, climb, loads, point
 from benchmarks.curve_picture import FLOOR, spec, spread, svg
 from benchmarks.scale import Scale
-from creek.load.local import CpuClock
+from creek.load.cpu import CpuClock
 from creek.load.meter import STRONG_STABLE, Meter
 
 MS = 1_000_000

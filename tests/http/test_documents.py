@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from creek.cluster import logs
 from creek.gateway.problems import KINDS
 from tests.http.served import run, served
 
@@ -70,7 +71,8 @@ def test_all_metrics_are_listed(tmp_path: Path) -> None:
 def test_all_events_are_listed() -> None:
     rooms = (ROOT / "src" / "creek" / room for room in ("cluster", "gateway"))
     sources = [source for room in rooms for source in room.glob("*.py")]
-    event = re.compile(r"(?:events|_log)\.(?:info|warning|error)\(\s*\"([a-z.]+)\"")
-    named = {name for source in sources for name in event.findall(source.read_text("utf-8"))}
+    event = re.compile(r"(?:events|_log)\.(?:info|warning|error)\(\s*(?:\"([a-z.]+)\"|([A-Z_]+))")
+    found = [pair for source in sources for pair in event.findall(source.read_text("utf-8"))]
+    named = {name or getattr(logs, constant) for name, constant in found}
     table = METRICS.partition("| event |")[2]
     assert named == set(re.findall(r"`([a-z]+\.[a-z]+)`", table))

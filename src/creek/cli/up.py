@@ -24,6 +24,7 @@ from creek.cli.trial import Breaking
 from creek.cli.words import counted
 from creek.client import NotDone, connect
 from creek.cluster.config import load_datatype
+from creek.cluster.logs import OPERATION_LONG, REPLICA_REMOVED
 from creek.cluster.trial import STOP_S
 from creek.errors import UsageError
 from creek.execution.datatype import DataType
@@ -32,10 +33,6 @@ from creek.load.local import HTTP_AFTER, PEERS_AFTER, LocalCluster
 LOOK_S: Final = 0.5
 EVENTS_SHOWN: Final = 6
 KEPT: Final = "cluster.json"
-LONG: Final = "operation.long"
-"""The event of an operation that takes too long."""
-REMOVED: Final = "replica.removed"
-"""The event of a replica that is no member any more."""
 
 
 class _Made(msgspec.Struct, forbid_unknown_fields=True):
@@ -192,7 +189,9 @@ class _View:
         ]
         self._seen: dict[int, tuple[float, int]] = {}
         self._leader: int | None = None
-        self._held_up_by = {each: cluster.last_told(each, LONG) for each in range(len(self._rows))}
+        self._held_up_by = {
+            each: cluster.last_told(each, OPERATION_LONG) for each in range(len(self._rows))
+        }
         self._events: list[str] = []
         self._console = results()
 
@@ -276,11 +275,11 @@ class _View:
                 self._tell_what_holds_up(replica)
 
     def _why_stopped(self, replica: int) -> str:
-        return self._cluster.last_told(replica, REMOVED) or "it was told to stop"
+        return self._cluster.last_told(replica, REPLICA_REMOVED) or "it was told to stop"
 
     def _tell_what_holds_up(self, replica: int) -> None:
         """One that is busy with a long operation cannot say so, but writes it down."""
-        why = self._cluster.last_told(replica, LONG)
+        why = self._cluster.last_told(replica, OPERATION_LONG)
         if why is not None and why != self._held_up_by[replica]:
             self._held_up_by[replica] = why
             self._tell(f"replica {replica}: {why}")

@@ -3,6 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from creek.cluster.logs import REPLICA_REMOVED
 from creek.cluster.membership import change_asked
 from creek.cluster.upkeep import wait_for_others, what_it_waits_for
 from creek.protocol.dots import Dot
@@ -48,7 +49,7 @@ class Company:
             server.desk.look_again()
         if replica.is_dismissed() and not server.over.is_set():
             server.events.warning(
-                "replica.removed", "was removed from its cluster: it stops, and its folder can go"
+                REPLICA_REMOVED, "was removed from its cluster: it stops, and its folder can go"
             )
             server.over.set()
 

@@ -15,6 +15,12 @@ from typing import Any, Final, TextIO
 import msgspec
 
 LOGGER: Final = "creek.replica"
+OPERATION_LONG: Final = "operation.long"
+"""The event of an operation that takes too long."""
+REPLICA_REMOVED: Final = "replica.removed"
+"""The event of a replica that is no member any more."""
+REPLICA_STOPPING: Final = "replica.stopping"
+"""The event that a replica ends with, whatever the reason is."""
 _FIELDS: Final = "creek_fields"
 _EVENT: Final = "creek_event"
 

@@ -25,7 +25,7 @@ from creek.cluster.execution import Executor, Inline, Threaded
 from creek.cluster.gate import Gate, Guarded
 from creek.cluster.journal import Journal
 from creek.cluster.listener import Listener
-from creek.cluster.logs import EventLog
+from creek.cluster.logs import REPLICA_STOPPING, EventLog
 from creek.cluster.logs import set_up as set_up_logs
 from creek.cluster.membership import begun
 from creek.cluster.noticing import Noticing
@@ -233,7 +233,7 @@ class Server:
     async def stop(self) -> None:
         """Nothing new is begun; what is durable stays, and what is not was not answered."""
         self.is_stopping = True
-        self.events.info("replica.stopping", "is being stopped")
+        self.events.info(REPLICA_STOPPING, "is being stopped")
         await self.tasks.stop()
         self.doors.close()
         for connection in tuple(self.desk.connections):

@@ -11,7 +11,7 @@ import time
 import traceback
 from typing import Any, Final
 
-from creek.cluster.logs import EventLog
+from creek.cluster.logs import OPERATION_LONG, EventLog
 from creek.cluster.once import described
 from creek.protocol.request import Operation
 
@@ -88,7 +88,7 @@ class Watchdog:
         frame = sys._current_frames().get(running.thread)
         stack = traceback.format_stack(frame)[-FRAMES_MAX:] if frame is not None else []
         self._events.error(
-            "operation.long",
+            OPERATION_LONG,
             f"{described(operation)} has been running for {now - begun:.1f} s: others wait for it",
             operation=operation.name,
             trace="".join(stack),

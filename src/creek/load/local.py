@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from creek.client import connect
+from creek.cluster.logs import REPLICA_STOPPING
 from creek.errors import StorageFault
 from creek.load.ports import free_port
 
@@ -24,8 +25,6 @@ HTTP_AFTER: Final = 200
 """Ports between where clients find a replica and where browsers do."""
 TAIL_BYTES: Final = 65_536
 """Of what a replica printed, what is looked at."""
-STOPPING: Final = "(replica.stopping)"
-"""The event that a replica ends with, whatever the reason is."""
 
 
 class LocalCluster:
@@ -151,7 +150,7 @@ class LocalCluster:
     def last_words(self, replica: int) -> str:
         """Why it ended, as far as it says."""
         said = (self.folder / f"{replica}.out").read_text(errors="replace").strip()
-        lines = [line for line in said.splitlines() if not line.endswith(STOPPING)]
+        lines = [line for line in said.splitlines() if not line.endswith(f"({REPLICA_STOPPING})")]
         return lines[-1] if lines else "nothing"
 
     def last_told(self, replica: int, event: str) -> str | None:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from creek.cli.up import LONG, _View
+from creek.cli.up import _View
+from creek.cluster.logs import OPERATION_LONG
 from creek.load.local import LocalCluster
 
 
@@ -18,7 +19,7 @@ class Told(LocalCluster):
         self.gone: dict[int, int] = {}
 
     def last_told(self, replica: int, event: str) -> str | None:
-        return self.busy_with if event == LONG else self.removed
+        return self.busy_with if event == OPERATION_LONG else self.removed
 
     def ended(self) -> dict[int, int]:
         gone, self.gone = self.gone, {}

@@ -17,7 +17,8 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Final, TypeAlias
 
-from creek.cluster.timing import Histogram, TimedCalls
+from creek.cluster.timed_calls import TimedCalls
+from creek.cluster.timing import Histogram
 from creek.load.meter import Latency, latency
 
 PATIENCE_S: Final = 20.0

@@ -37,6 +37,7 @@ MODULES: Final = (
     "cluster/ring",
     "cluster/segment_writer",
     "cluster/talker",
+    "cluster/timed_calls",
     "cluster/timing",
     "cluster/traffic",
     "cluster/waiting",

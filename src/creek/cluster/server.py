@@ -37,7 +37,8 @@ from creek.cluster.security import valid_until
 from creek.cluster.status import status_of
 from creek.cluster.taking import take
 from creek.cluster.tasks import Tasks, is_ours
-from creek.cluster.timing import Histogram, Latencies, TimedCalls
+from creek.cluster.timed_calls import TimedCalls
+from creek.cluster.timing import Histogram, Latencies
 from creek.cluster.tokens import Tokens
 from creek.cluster.traffic import Traffic
 from creek.cluster.trial import Trial

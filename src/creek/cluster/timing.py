@@ -1,19 +1,12 @@
-"""How long calls and the disk take, counted at next to no cost: a time or two per call.
+"""How long calls take, counted at next to no cost: a time or two per call.
 
 Not in `metrics`, where numbers are told as they are: compiled, an int that stands where a float is
 declared becomes one.
 """
 
-import errno
-import os
-import time
-from asyncio import AbstractEventLoop
 from bisect import bisect_left
-from collections.abc import Callable
 from typing import Final
 
-from creek.cluster.calls import Calls
-from creek.cluster.ring import Ring, open_ring
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Kind, Response
 
@@ -38,11 +31,6 @@ SECONDS: Final[tuple[float, ...]] = (
 """Upper bounds of what a histogram tells apart."""
 CALLS_MAX: Final = 100_000
 """Calls whose times are known: of more, the oldest are not measured."""
-
-
-_CANNOT = (errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
-_OF_THE_DISK = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Errors that have nothing to do with who writes."""
 
 
 class Histogram:
@@ -106,93 +94,3 @@ class Latencies:
             "strong_stable": self.strong_stable,
             "weak_final": self.weak_final,
         }
-
-
-class TimedCalls(Calls):
-    """Takes the time of what a journal waits for. Writes and syncs in one call, where the system
-    can: so the thread that does it waits for the others of its process once, not twice. Or without
-    a thread, where the system can do that and may (`ring`)."""
-
-    __slots__ = ("_at_once", "_begun", "_log", "_may_begin", "_ring", "_written", "fsync")
-
-    def __init__(
-        self,
-        fsync: Histogram,
-        may_begin: bool = False,
-        log: Callable[[str], None] = lambda line: None,
-    ) -> None:
-        self.fsync = fsync
-        self._log = log
-        self._at_once = hasattr(os, "RWF_DSYNC")
-        self._may_begin = may_begin
-        self._ring: Ring | None = None
-        self._begun = 0.0
-        self._written: Callable[[int], None] | None = None
-
-    @property
-    def begins(self) -> bool:
-        return self._ring is not None
-
-    def attach(self, loop: AbstractEventLoop) -> None:
-        if self._may_begin:
-            self._ring = open_ring(loop)
-
-    def detach(self) -> None:
-        ring, self._ring = self._ring, None
-        if ring is not None:
-            ring.close()
-
-    def begin_through(
-        self, file: int, data: bytes, offset: int, written: Callable[[int], None]
-    ) -> bool:
-        ring = self._ring
-        if ring is None:
-            return False
-        self._begun, self._written = time.perf_counter(), written
-        try:
-            ring.write(file, data, offset, self._done)
-        except OSError as error:
-            self._give_up(error.errno or 0)
-            return False
-        return True
-
-    def wait(self) -> bool:
-        ring = self._ring
-        if ring is None or not ring.is_writing:
-            return False
-        ring.wait()
-        return True
-
-    def _done(self, result: int) -> None:
-        written = self._written
-        assert written is not None
-        self.fsync.observe(time.perf_counter() - self._begun)
-        if result < 0 and -result not in _OF_THE_DISK:
-            self._give_up(-result)
-        written(result)
-
-    def _give_up(self, error: int) -> None:
-        """Who cannot write once, for a reason of its own, would not each time."""
-        self._log(f"from now on a thread writes: io_uring fails with '{os.strerror(error)}'")
-        self.detach()
-
-    def write_through(self, file: int, data: bytes | memoryview, offset: int) -> None:
-        if not self._at_once:
-            super().write_through(file, data, offset)
-            return
-        begun = time.perf_counter()
-        try:
-            written = os.pwritev(file, (data,), offset, os.RWF_DSYNC)
-        except OSError as error:
-            if error.errno not in _CANNOT:
-                raise
-            self._at_once = False
-            written = 0
-        self.fsync.observe(time.perf_counter() - begun)
-        if written < len(data):
-            super().write_through(file, memoryview(data)[written:], offset + written)
-
-    def fdatasync(self, file: int) -> None:
-        begun = time.perf_counter()
-        super().fdatasync(file)
-        self.fsync.observe(time.perf_counter() - begun)

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from creek.cluster import timing
+from creek.cluster import timed_calls
 from creek.cluster.calls import Calls
 from creek.cluster.journal import Journal
-from creek.cluster.timing import Histogram, TimedCalls
+from creek.cluster.timed_calls import TimedCalls
+from creek.cluster.timing import Histogram
 from creek.errors import DiskFull, StorageFault
 from tests.unit.cluster.faulty import FaultyCalls
 from tests.unit.cluster.samples import found, image, record, records, segments
@@ -237,7 +238,7 @@ def test_it_is_given_up_when_it_fails_for_a_reason_of_its_own(
 ) -> None:
     ring, lines, results = FailingRing(-error), list[str](), list[int]()
     calls = TimedCalls(Histogram(), True, lines.append)
-    monkeypatch.setattr(timing, "open_ring", lambda loop: ring)
+    monkeypatch.setattr(timed_calls, "open_ring", lambda loop: ring)
     loop = asyncio.new_event_loop()
     calls.attach(loop)
     loop.close()

@@ -131,7 +131,8 @@ CHILD = """
 import asyncio, sys
 from pathlib import Path
 from creek.cluster.journal import Journal
-from creek.cluster.timing import Histogram, TimedCalls
+from creek.cluster.timed_calls import TimedCalls
+from creek.cluster.timing import Histogram
 from tests.unit.cluster.samples import image, record
 
 async def run():

@@ -68,7 +68,9 @@ def state_of(status: Mapping[str, Any]) -> str:
         return f"new: waits for {others}" if others else "new: catches up"
     if not status.get("is_member", True):
         return "no member"
-    return str(status["failure"] or status["disk"] or "up")
+    reached = len(status["connected"]) + 1
+    is_alone = 2 * reached <= len(status["members"])
+    return str(status["failure"] or status["disk"] or ("no majority" if is_alone else "up"))
 
 
 def _style(row: Row) -> str:

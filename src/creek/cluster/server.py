@@ -402,5 +402,9 @@ class Server:
         watch = Watch(self.events, self.config.replica)
         while True:
             await asyncio.sleep(WATCH_S)
-            leader = self.driver.replica.leader()
-            watch.look(leader, self.peers.connected(), self.refused_by_reason())
+            watch.look(
+                self.driver.replica.leader(),
+                self.peers.connected(),
+                self.refused_by_reason(),
+                self.company.configuration,
+            )

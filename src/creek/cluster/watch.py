@@ -5,11 +5,14 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from creek.cluster.logs import EventLog
+from creek.protocol.members import Configuration
 
 QUIET: Final = frozenset(("sent to a peer that is away", "could not reach a peer", "no hello"))
 """Counted, but known from elsewhere."""
 PAUSE_LOOKS: Final = 40
 """Looks between two events about refusals: however many there are, they fill no disk."""
+ALONE_LOOKS: Final = 20
+"""Looks without a majority until it is told who is missed."""
 
 
 class Watch:
@@ -20,14 +23,20 @@ class Watch:
         self._connected: set[int] = set()
         self._refused: Counter[str] = Counter()
         self._pause = 0
+        self._alone = 0
 
     def look(
-        self, leader: int | None, connected: Iterable[int], refused: Mapping[str, int]
+        self,
+        leader: int | None,
+        connected: Iterable[int],
+        refused: Mapping[str, int],
+        configuration: Configuration,
     ) -> None:
         """To be called at a steady beat."""
         self._look_for_leader(leader)
         self._look_for_peers(set(connected))
         self._look_for_refusals(Counter(refused))
+        self._look_for_majority(configuration)
 
     def _look_for_leader(self, leader: int | None) -> None:
         if leader == self._leader:
@@ -57,3 +66,27 @@ class Watch:
             what = f"{sum(more.values())} inputs were refused"
             self._log.warning("input.refused", what, reasons=more)
             self._refused, self._pause = refused, PAUSE_LOOKS
+
+    def _look_for_majority(self, configuration: Configuration) -> None:
+        """Also one that was removed needs them, to hand over what it has."""
+        members = configuration.numbers
+        reached = self._connected.union([self._replica]).intersection(members)
+        is_removed = self._replica in configuration.former
+        self._alone = self._alone + 1 if is_removed or 2 * len(reached) <= len(members) else 0
+        if self._alone != ALONE_LOOKS:
+            return
+        away = {each: at for each, at in configuration.members if each not in reached}
+        missing = ", ".join(f"replica {each} at {at}" for each, at in away.items()) or "them"
+        if is_removed:
+            what = (
+                f"was removed from its cluster, and stops once most of the members have what its "
+                f"clients called last; it waits for {missing}. If they are gone for good, stop it: "
+                "such calls are lost then"
+            )
+        else:
+            what = (
+                f"reaches no majority of the members, and strong calls wait: is there {missing}? "
+                "If this one was away while all others were replaced, it cannot find them: start "
+                "a new one, with --join and an empty folder"
+            )
+        self._log.warning("majority.missing", what, missing=list(away))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from creek.cli.replicas import Row, replicas_table
+from creek.cli.replicas import Row, replicas_table, state_of
 
 
 def status(replica: int, differs_from: list[int], agreed: int = 1_234_560) -> dict[str, Any]:
@@ -50,3 +50,11 @@ def test_it_tells_where_states_were_the_same(width: int, live: bool) -> None:
     assert second[-3:] == ["not", "0,2", "up"]
     assert third[-2:] == ["-", "unreachable"]
     assert ("127.0.0.1:7100" in first) is not live
+
+
+def test_one_without_a_majority_is_not_simply_up() -> None:
+    told = {"waits_for": None, "failure": None, "disk": None, "members": [0, 1, 2]}
+    assert state_of({**told, "connected": [2]}) == "up"
+    assert state_of({**told, "connected": []}) == "no majority"
+    assert state_of({**told, "connected": [], "disk": "no space"}) == "no space"
+    assert state_of({**told, "connected": [], "members": [0]}) == "up"

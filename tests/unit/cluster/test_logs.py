@@ -9,7 +9,8 @@ import pytest
 
 from creek.cluster import logs
 from creek.cluster.logs import EventLog
-from creek.cluster.watch import PAUSE_LOOKS, Watch
+from creek.cluster.watch import ALONE_LOOKS, PAUSE_LOOKS, Watch
+from creek.protocol.members import Configuration
 
 
 @pytest.fixture(autouse=True)
@@ -82,15 +83,18 @@ def names(stream: io.StringIO) -> list[str]:
     return found
 
 
+MEMBERS = Configuration(0, ((0, "a:1"), (1, "b:1"), (3, "c:1")))
+
+
 def test_a_change_is_told_once() -> None:
     events, stream = told("json")
     watch = Watch(events, 3)
-    watch.look(None, [], {})
+    watch.look(None, [], {}, MEMBERS)
     assert names(stream) == []
-    watch.look(1, [0, 1], {})
-    watch.look(1, [0, 1], {})
+    watch.look(1, [0, 1], {}, MEMBERS)
+    watch.look(1, [0, 1], {}, MEMBERS)
     assert names(stream) == ["leader.changed", "peer.connected", "peer.connected"]
-    watch.look(None, [0], {})
+    watch.look(None, [0], {}, MEMBERS)
     assert names(stream) == ["leader.lost", "peer.lost"]
 
 
@@ -98,6 +102,29 @@ def test_many_refusals_are_few_events() -> None:
     events, stream = told("json")
     watch = Watch(events, 3)
     for count in range(1, PAUSE_LOOKS + 2):
-        watch.look(None, [], {"malformed": count, "sent to a peer that is away": count})
+        refused = {"malformed": count, "sent to a peer that is away": count}
+        watch.look(None, [0, 1], refused, MEMBERS)
     found = [json.loads(line) for line in stream.getvalue().splitlines()]
+    found = [each for each in found if each["event"] == "input.refused"]
     assert [each["reasons"] for each in found] == [{"malformed": 1}, {"malformed": PAUSE_LOOKS}]
+
+
+def test_who_reaches_no_majority_says_whom_it_misses() -> None:
+    events, stream = told("text")
+    watch = Watch(events, 3)
+    for connected in ([0], [], [1], []):
+        for _ in range(ALONE_LOOKS + 5):
+            watch.look(None, connected, {}, MEMBERS)
+    found = [line for line in stream.getvalue().splitlines() if "majority.missing" in line]
+    assert len(found) == 2
+    assert "strong calls wait: is there replica 0 at a:1, replica 1 at b:1?" in found[0]
+
+
+def test_one_that_was_removed_and_cannot_stop_says_what_it_waits_for() -> None:
+    events, stream = told("text")
+    watch = Watch(events, 3)
+    for _ in range(2 * ALONE_LOOKS):
+        watch.look(None, [0], {}, Configuration(1, ((0, "a:1"), (1, "b:1")), (3,)))
+    (said,) = [line for line in stream.getvalue().splitlines() if "majority.missing" in line]
+    assert "was removed from its cluster" in said
+    assert "it waits for replica 1 at b:1. If they are gone for good, stop it" in said

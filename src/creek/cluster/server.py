@@ -30,6 +30,7 @@ from creek.cluster.logs import set_up as set_up_logs
 from creek.cluster.membership import begun
 from creek.cluster.noticing import Noticing
 from creek.cluster.onlooker import Onlooker
+from creek.cluster.owner import Owner, refuse_foreign, sign
 from creek.cluster.peers import Peers
 from creek.cluster.recorder import Recorder
 from creek.cluster.reloading import RELOADED, reload_certificates, waiting_keys
@@ -123,14 +124,16 @@ class Server:
         """It is time to stop: somebody says so, or there is a failure."""
 
     async def start(self) -> None:
-        config, datatype = self.config, self._datatype
+        config, datatype, folder = self.config, self._datatype, Path(self.config.data)
+        owner = Owner(cluster=config.cluster, replica=config.replica, datatype=datatype.name)
+        refuse_foreign(folder, owner)
         if config.is_secured:
             self.expires = valid_until(config.security)
         executor, called = self._executing(Once(datatype))
         replica = registry.named(config.scheme)(config.replica, self._settings, called)
         calls = TimedCalls(self.fsync, config.io_uring, self._log_journal)
         self.journal = Journal(
-            Path(config.data),
+            folder,
             loop=asyncio.get_running_loop(),
             on_durable=self._noticing.disk_works,
             on_failure=self._noticing.disk_failed,
@@ -139,6 +142,7 @@ class Server:
         )
         with told_if_long("reads its journal", self.events):
             records = self.journal.open()
+        sign(folder, owner)
         self._recorder = None
         if config.record:
             self._recorder = self._recording(replica.terms, anew=not records)

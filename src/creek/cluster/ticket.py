@@ -4,14 +4,12 @@ It lies in the folder of its journal: the two belong together. A number whose fo
 as well, since nobody else knows what it promised; then another replica takes its place.
 """
 
-import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from creek.cluster.calls import SYSTEM
+from creek.cluster.folder import write_whole
 from creek.errors import StorageFault, UsageError
 from creek.protocol.members import Configuration, Member
 
@@ -52,18 +50,11 @@ def ticket_of(added: Any, address: str) -> Ticket:
 
 
 def write_ticket(ticket: Ticket, folder: Path) -> None:
-    """Into the folder of its journal, for good: it gets its name when it is whole."""
-    path, aside = folder / _FILE, folder / f"{_FILE}.new"
+    """Into the folder of its journal."""
+    path = folder / _FILE
     try:
-        with aside.open("wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(ticket)))
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
-        SYSTEM.sync_directory(folder)
+        write_whole(path, msgspec.json.format(msgspec.json.encode(ticket)))
     except OSError as error:
-        with suppress(OSError):
-            aside.unlink()
         raise StorageFault(f"cannot write {path}: {error.strerror}") from error
 
 

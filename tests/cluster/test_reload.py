@@ -6,6 +6,7 @@ import signal
 import ssl
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from creek.cluster import server
@@ -131,5 +132,23 @@ def test_certificates_and_whom_to_trust_are_taken_over(
             with pytest.raises(UsageError, match="would be refused by the other replicas"):
                 reload(security((old,), next_ours))
             assert await is_heard(replica, peer(ours, trusts=new))
+
+    run(story())
+
+
+def test_members_in_the_file_change_nothing_and_it_is_told_what_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(server, "set_up_logs", lambda *_: None)  # those of the tests
+
+    async def story() -> None:
+        async with house(tmp_path, 1) as cluster:
+            replica = cluster.servers[0]
+            replica.reload(replica.config)
+            assert "members" not in caplog.text
+            members = {**replica.config.members, 1: "127.0.0.1:1"}
+            replica.reload(msgspec.structs.replace(replica.config, members=members))
+            assert "members stay as they are: 'creek member' changes them" in caplog.text
+            assert replica.company.configuration.numbers == (0,)
 
     run(story())

@@ -275,6 +275,7 @@ class Server:
         raise `UsageError`, and then all stays as it was."""
         self.expires = reload_certificates(self.config, config, self.doors.contexts)
         waiting = waiting_keys(self.config, config)
+        are_others = config.members != self.config.members
         kept = {name: getattr(config, name) for name in RELOADED}
         self.config = msgspec.structs.replace(self.config, **kept)
         self.desk.change_tokens(Tokens(config.security))
@@ -284,6 +285,9 @@ class Server:
         )
         if waiting:
             what = f"takes effect when the replica is started again: {', '.join(waiting)}"
+            self.events.warning("configuration.waits", what)
+        if are_others:
+            what = "members stay as they are: 'creek member' changes them, and no file has to"
             self.events.warning("configuration.waits", what)
 
     def status(self) -> dict[str, Any]:

@@ -78,6 +78,7 @@ REPLACING := \
     tests/cluster/test_backup.py::test_a_copy_that_is_never_begun_holds_on_to_nothing \
     tests/cluster/test_backup.py::test_who_asks_for_more_than_it_reads_is_left_alone \
     tests/cluster/test_bad_input.py::test_calls_that_wait_for_others_are_bounded_in_number \
+    tests/cluster/test_client_failover.py::test_a_call_is_done_once_however_late_its_first_replica_is_back \
     tests/cluster/test_client_failover.py::test_a_call_is_done_once_however_many_follow_before_its_first_replica_is_back \
     tests/cluster/test_client_failover.py::test_no_call_takes_the_place_of_one_that_was_asked_for_again \
     tests/cluster/test_execution.py::test_a_long_operation_does_not_hold_up_the_replica \

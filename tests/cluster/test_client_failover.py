@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from creek import NotDone, Unknown
+from creek.client.connection import Database
 from creek.client.exchange import UNDER_WAY_MAX
 from creek.cluster import wire
 from creek.cluster.once import CALLS_KEPT
 from creek.protocol.dots import Dot
-from tests.cluster.house import PATIENCE_S, house, run
+from tests.cluster.house import PATIENCE_S, House, house, run
 
 
 def test_a_session_reads_its_writes_at_any_replica_however_many_they_were(tmp_path: Path) -> None:
@@ -282,16 +283,7 @@ def test_a_call_is_done_once_however_many_follow_before_its_first_replica_is_bac
 ) -> None:
     async def story() -> None:
         async with house(tmp_path) as cluster, cluster.client() as db:
-            first = cluster.servers[0]
-            assert db.replica == 0
-            first.peers.cut_off((1, 2))
-            first.desk.respond = lambda response: None  # type: ignore[method-assign]
-            call = db.weak.increment("n")
-            async with asyncio.timeout(PATIENCE_S):
-                while not first.driver.executions or first.driver.backlog:
-                    await asyncio.sleep(0.01)
-            await cluster.stop(0)  # it has the call on disk, and nobody knows
-            assert await call == 1
+            assert await _asked_of_two(cluster, db) == 1
             for _ in range(3):
                 await asyncio.gather(*(_answer(db.weak.put("m", each)) for each in range(500)))
             await db.strong.put("m", 0)  # so all of them are committed
@@ -301,6 +293,36 @@ def test_a_call_is_done_once_however_many_follow_before_its_first_replica_is_bac
             assert await db.strong.get("n") == 1
 
     run(story())
+
+
+def test_a_call_is_done_once_however_late_its_first_replica_is_back(tmp_path: Path) -> None:
+    forget_after = 0.6
+
+    async def story() -> None:
+        async with house(tmp_path, forget_after=forget_after) as cluster, cluster.client() as db:
+            assert await _asked_of_two(cluster, db) == 1
+            await asyncio.sleep(4 * forget_after)
+            await cluster.start(0)
+            await cluster.until_connected()
+            await cluster.until_settled()
+            assert await db.strong.get("n") == 1
+
+    run(story())
+
+
+async def _asked_of_two(cluster: House, db: Database) -> Any:
+    """A call that replica 0 has on disk when it stops, and nobody heard of; the client, who was not
+    answered, has asked another one."""
+    first = cluster.servers[0]
+    assert db.replica == 0
+    first.peers.cut_off((1, 2))
+    first.desk.respond = lambda response: None  # type: ignore[method-assign]
+    call = db.weak.increment("n")
+    async with asyncio.timeout(PATIENCE_S):
+        while not first.driver.executions or first.driver.backlog:
+            await asyncio.sleep(0.01)
+    await cluster.stop(0)
+    return await call
 
 
 async def _answer(call: Any) -> Any:

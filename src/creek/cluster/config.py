@@ -92,7 +92,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Strong calls of its clients that may wait for a stable answer."""
     forget_after: float = 86_400.0
     """Seconds after which a call is forgotten: asked for again, it would be executed again. They
-    are counted by no clock that anybody sets (`creek.cluster.forgetting`)."""
+    are counted by no clock that anybody sets, and seven times as many while a member is away, which
+    may have the call as well (`creek.cluster.forgetting`)."""
     fresh: bool = False
     """No replica of this cluster has ever run: begin without hearing from all of them."""
     record: str = ""

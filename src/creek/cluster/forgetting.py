@@ -13,6 +13,9 @@ Rules it keeps:
 - Marks are strong: a majority has a mark before it counts, and a replica stamps later than all that
   it has. So a call that is stamped before a mark was asked for before it, at whatever time the
   clocks were. Only where a replica was cut off meanwhile, the time that it was is missing.
+- A member that is away may have taken up a call that its client asked another one for as well, and
+  be back with it much later. So while one is, calls are kept for `AWAY` times as long. It counts as
+  away until it has been in step for a whole part: by then all that it had has arrived.
 - Who leads makes marks and has calls forgotten also while it has too much to do for its clients:
   a mark in each part of the time, and a few calls at a time, with a pause in between.
 """
@@ -27,6 +30,9 @@ from creek.protocol.values import Key
 
 PARTS: Final = 24
 """Of the time after which a call is forgotten."""
+AWAY: Final = 7
+IN_STEP: Final = 2
+"""Marks, one after the other, by which everybody had settled the mark before."""
 NOBODY: Final = ""
 """The name of no client."""
 
@@ -63,19 +69,26 @@ class Marking:
         """The number of the last mark, as far as it was seen here."""
         self._since_s = now_s
         """Since when; or since this replica has made the next one."""
+        self._settled = 0
+        """The instances that were settled here then."""
+        self._in_step = 0
+        """By how many marks in a row everybody had settled the mark before."""
         self._forgotten = 0
         """The last mark when calls were forgotten."""
 
-    def look(self, marks: list[Mark], leads: bool, now_s: float) -> Due:
-        """To be asked several times in each part, by who does not lead as well."""
+    def look(self, marks: list[Mark], leads: bool, now_s: float, settled: int, by_all: int) -> Due:
+        """To be asked several times in each part, by who does not lead as well. `settled`: the
+        instances that are settled here; `by_all`: those that every member has settled."""
         last = marks[-1].number if marks else 0
         if last != self._last:
-            self._last, self._since_s = last, now_s
+            self._in_step = self._in_step + 1 if by_all >= self._settled > 0 else 0
+            self._last, self._since_s, self._settled = last, now_s, settled
         mark, before_us = None, None
         if leads and now_s - self._since_s >= self.part_s:
             self._since_s = now_s
             mark = call_once(NOBODY, last + 1, NOOP)
-        if leads and last != self._forgotten and len(marks) > PARTS:
+        enough = PARTS if self._in_step >= IN_STEP else PARTS * AWAY
+        if leads and last != self._forgotten and len(marks) > enough:
             self._forgotten = last
-            before_us = marks[-1 - PARTS].timestamp
+            before_us = marks[-1 - enough].timestamp
         return Due(mark, before_us)

@@ -74,7 +74,10 @@ async def forget_old_calls(
         with driver.executor.gate:
             newest = replica.readable_lengths()[-1]
             marks = marks_in(replica.committed_items(newest, *places))
-        mark, before_us = marking.look(marks, leads(), loop.time())
+        settled = replica.progress()
+        mark, before_us = marking.look(
+            marks, leads(), loop.time(), settled[replica.index], min(settled.values())
+        )
         if mark is not None:
             await call(mark, True)
         rest: tuple[Any, ...] | None = ()

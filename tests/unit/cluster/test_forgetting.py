@@ -3,7 +3,15 @@
 from typing import Any
 
 from creek.cluster.calling import Once
-from creek.cluster.forgetting import PARTS, Due, Mark, Marking, marks_in, places_of_marks
+from creek.cluster.forgetting import (
+    AWAY,
+    PARTS,
+    Due,
+    Mark,
+    Marking,
+    marks_in,
+    places_of_marks,
+)
 from creek.cluster.once import call_once, forget_calls
 from creek.datatypes.kv import KV
 from creek.execution.keys import CLIENTS, place
@@ -23,6 +31,8 @@ class Order:
     def __init__(self) -> None:
         self._state = StateObject(Once(KV))
         self._events = self._last_us = 0
+        self.settled_by_another: int | None = None
+        """By a member that is away; None: there is none."""
 
     def commit(self, operation: Operation, clock_us: int) -> Any:
         self._events += 1
@@ -41,7 +51,8 @@ class Order:
 
     def look(self, marking: Marking, now_s: float, clock_us: int) -> Due:
         """By one who leads, and does what is due."""
-        due = marking.look(self.marks(), True, now_s)
+        by_all = self._events if self.settled_by_another is None else self.settled_by_another
+        due = marking.look(self.marks(), True, now_s, self._events, by_all)
         if due.mark is not None:
             self.commit(due.mark, clock_us)
         if due.before_us is not None:
@@ -86,7 +97,7 @@ def test_a_mark_that_comes_late_is_none() -> None:
     """Two replicas, cut off from each other, lead for themselves."""
     order = Order()
     one, other = Marking(DAY_S, 0.0), Marking(DAY_S, 0.0)
-    late = one.look(order.marks(), True, PART_S).mark
+    late = one.look(order.marks(), True, PART_S, 0, 0).mark
     assert late is not None
     order.look(other, PART_S, 0)
     first = order.marks()
@@ -106,7 +117,36 @@ def test_who_has_just_come_waits_for_a_whole_part_of_the_time() -> None:
 
 def test_only_who_leads_makes_marks_and_asks_again_when_it_takes_long() -> None:
     follower, leader = Marking(DAY_S, 0.0), Marking(DAY_S, 0.0)
-    assert follower.look([], False, PART_S * 5) == Due(None, None)
-    assert leader.look([], True, PART_S).mark is not None
-    assert leader.look([], True, PART_S * 1.5).mark is None, "it is on its way"
-    assert leader.look([], True, PART_S * 2).mark is not None
+    assert follower.look([], False, PART_S * 5, 0, 0) == Due(None, None)
+    assert leader.look([], True, PART_S, 0, 0).mark is not None
+    assert leader.look([], True, PART_S * 1.5, 0, 0).mark is None, "it is on its way"
+    assert leader.look([], True, PART_S * 2, 0, 0).mark is not None
+
+
+def test_while_a_member_is_away_calls_are_kept_for_much_longer() -> None:
+    order = Order()
+    order.commit(call_once("ann", 1, KV.call("put", "a", 1)), 1_000)
+    order.settled_by_another = 1
+    marking = Marking(DAY_S, 0.0)
+    for part in range(1, 2 * AWAY * PARTS):  # a mark is made at one look, and seen at the next
+        order.look(marking, part * PART_S, 0)
+        assert order.knows("ann"), f"forgotten after {part / PARTS:.1f} days"
+    for part in range(2 * AWAY * PARTS, 2 * AWAY * PARTS + 4):
+        order.look(marking, part * PART_S, 0)
+    assert not order.knows("ann"), "but not for ever"
+
+
+def test_who_is_back_has_a_part_of_the_time_to_tell_what_it_has() -> None:
+    order = Order()
+    order.commit(call_once("ann", 1, KV.call("put", "a", 1)), 1_000)
+    order.settled_by_another = 1
+    marking = Marking(DAY_S, 0.0)
+    for part in range(1, 4 * PARTS):
+        order.look(marking, part * PART_S, 0)
+    order.settled_by_another, since = None, len(order.marks())
+    parts = iter(range(4 * PARTS, 5 * PARTS))
+    while order.marks()[-1].number == since:
+        order.look(marking, next(parts) * PART_S, 0)
+        assert order.knows("ann")
+    order.look(marking, next(parts) * PART_S, 0)
+    assert not order.knows("ann")

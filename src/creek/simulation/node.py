@@ -7,9 +7,11 @@ Rules it keeps, as `creek.protocol.effects` asks:
   at once. So they leave in order.
 - With a `turn_us`, inputs that come within so long of each other have their effects taken together,
   as in a turn of the loop of a live replica.
-- Tasks go to the cores at once.
-- Images and snapshots of which the registers are yet to be gone through are drawn a while later;
-  nothing waits for such an image.
+- Tasks go to the cores at once; with a `turn_us` also those that follow from another one, before
+  anything else that follows is taken.
+- Images and snapshots of which the registers are yet to be gone through are drawn in time, a few
+  registers at a time. Nothing waits for such an image, and some are given up half-way, as if the
+  disk had been full.
 - A crash loses the replica, its tasks and every effect that was held back; the disk keeps what it
   keeps. A restart is a new replica that recovers from the disk: a new incarnation.
 
@@ -25,7 +27,7 @@ import msgspec
 from creek.errors import MalformedMessage
 from creek.execution.execution import Execution
 from creek.protocol.dots import Dot
-from creek.protocol.drafts import DrawnImage, ImageDraft, SnapshotDraft, drawn
+from creek.protocol.drafts import Array, DrawnImage, ImageDraft, SnapshotDraft, encoded
 from creek.protocol.effects import Effects, Event, Response, Send, Task
 from creek.protocol.leaving import Proposals, needed
 from creek.protocol.messages import Message, Record, Snapshot, decode_message, decode_record
@@ -43,8 +45,11 @@ from creek.simulation.seeds import derive
 from creek.simulation.tally import Tally
 from creek.simulation.trace import COMPLETED, CRASH, INVOKE, RECEIVE, RECOVER, TICK, Trace
 
-DRAWING_US_MAX: Final = 50_000
-"""How long it takes, at most, to go through all registers."""
+DRAWING_US_MAX: Final = 20_000
+"""How long it takes, at most, to go through some registers."""
+DRAWN_AT_ONCE: Final = (1, 8, 64)
+GIVEN_UP: Final = 0.02
+"""Of the looks at an image, how many are the last."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -55,6 +60,14 @@ class _Held(NamedTuple):
     events: tuple[Event, ...]
     send: Sequence[Send]
     respond: tuple[Response, ...]
+
+
+class _Drawing(NamedTuple):
+    draft: ImageDraft | SnapshotDraft
+    position: int
+    """Of an image, where it is to be; of a snapshot, what must be durable before it leaves."""
+    held: Array
+    deleted: Array
 
 
 class Node:
@@ -239,7 +252,7 @@ class Node:
                 self._answers_after = disk.end + count
             disk.append(effects.persist)
         for draft in effects.snapshots:
-            self._later(self._draw_snapshot, draft, disk.end)
+            self._later(_Drawing(draft, disk.end, Array(), Array()))
         if effects.send or effects.respond or effects.events:
             if disk.durable == disk.end:
                 self._leave(effects.events, effects.send, effects.respond)
@@ -259,29 +272,35 @@ class Node:
             if isinstance(draft, DrawnImage):
                 self.disk.append((decode_record(b"".join(draft.pieces())),))
                 continue
-            self._later(self._draw_image, draft, self.disk.leave_room())
+            self._later(_Drawing(draft, self.disk.leave_room(), Array(), Array()))
         if done < len(records):
             self.disk.append(records[done:])
         self._answers_after = self.disk.end
 
-    def _later(self, draw: Callable[..., None], draft: object, position: int) -> None:
+    def _later(self, drawing: _Drawing) -> None:
         delay_us = self._drawing.randint(0, DRAWING_US_MAX)
-        self._heap.after(delay_us, draw, self.incarnation, draft, position)
+        self._heap.after(delay_us, self._draw, self.incarnation, drawing)
 
-    def _draw_image(self, incarnation: int, draft: ImageDraft, position: int) -> None:
+    def _draw(self, incarnation: int, drawing: _Drawing) -> None:
         if self.replica is None or incarnation != self.incarnation:
             return
-        if self.disk.durable > position:
-            self.disk.put_image(position, drawn(draft.image, draft.registers))
+        draft, position, held, deleted = drawing
+        if isinstance(draft, ImageDraft) and self._drawing.random() < GIVEN_UP:
+            draft.registers.close()
+            return
+        found = draft.registers.take(self._drawing.choice(DRAWN_AT_ONCE))
+        if found is not None:
+            held.extend(found[0])
+            deleted.extend(found[1])
+            self._later(drawing)
+        elif isinstance(draft, SnapshotDraft):
+            snapshot = decode_message(b"".join(encoded(draft.snapshot, held, deleted)))
+            self._held.append(_Held(position, (), (Send((draft.to,), snapshot),), ()))
+            self._release()
+        elif self.disk.durable > position:
+            self.disk.put_image(position, b"".join(encoded(draft.image, held, deleted)))
         else:
-            self._later(self._draw_image, draft, position)
-
-    def _draw_snapshot(self, incarnation: int, draft: SnapshotDraft, position: int) -> None:
-        if self.replica is None or incarnation != self.incarnation:
-            return
-        snapshot = decode_message(drawn(draft.snapshot, draft.registers))
-        self._held.append(_Held(position, (), (Send((draft.to,), snapshot),), ()))
-        self._release()
+            self._later(drawing)
 
     def _hold(self, effects: Effects) -> None:
         at_once, send = self._proposals.first(effects.send, self.disk.end, self.disk.durable)
@@ -322,6 +341,9 @@ class Node:
         content = _encode((task.number, task.work, task.request.id, outcome))
         self._trace.add(self._heap.now, now, self.index, COMPLETED, content)
         replica.completed(task, execution, now)
+        if self._turn_us:
+            for each in replica.take_tasks():
+                self.cpu.submit(each)
         self._proceed()
 
     # --- what it waits for --------------------------------------------------------------------

@@ -31,6 +31,7 @@ MODULES: Final = (
     "cluster/frames",
     "cluster/groups",
     "cluster/journal",
+    "cluster/link",
     "cluster/listener",
     "cluster/once",
     "cluster/peers",

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from creek.cluster import peers
+from creek.cluster import link
 from tests.cluster.house import House, run
 
 
 def test_a_peer_that_comes_back_is_dialled_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(peers, "PAUSE_MIN_S", 3600.0)
-    monkeypatch.setattr(peers, "PAUSE_MAX_S", 3600.0)
+    monkeypatch.setattr(link, "PAUSE_MIN_S", 3600.0)
+    monkeypatch.setattr(link, "PAUSE_MAX_S", 3600.0)
 
     async def story() -> None:
         cluster = House(tmp_path, replicas=2)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from creek.cluster import clients, listener, peers, silence, talker
+from creek.cluster import clients, link, listener, silence, talker
 from creek.cluster.wire import framed
 from tests.cluster.house import PATIENCE_S, House, house, run
 
@@ -16,7 +16,7 @@ from tests.cluster.house import PATIENCE_S, House, house, run
 def test_a_peer_that_says_no_hello_is_hung_up_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(peers, "DIAL_S", 0.05)
+    monkeypatch.setattr(link, "DIAL_S", 0.05)
     open_now, dialled = 0, 0
 
     async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -47,8 +47,8 @@ def test_a_peer_that_hangs_up_at_once_leaves_nothing_for_the_garbage_collector(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A live replica hardly ever looks for garbage (`creek.execution.garbage`)."""
-    monkeypatch.setattr(peers, "PAUSE_MAX_S", 0.01)
-    monkeypatch.setattr(peers, "PAUSE_MIN_S", 0.01)
+    monkeypatch.setattr(link, "PAUSE_MAX_S", 0.01)
+    monkeypatch.setattr(link, "PAUSE_MIN_S", 0.01)
     dialled = 0
 
     async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import pytest
 
 from creek.cli.serve import _serve
-from creek.cluster import company, peers
+from creek.cluster import company, link
 from creek.cluster.digests import Digests
 from creek.cluster.driver import Driver
 from creek.cluster.tasks import Tasks, is_ours
@@ -33,7 +33,7 @@ def breaks(*_: object) -> NoReturn:
     [
         (Driver, "tick"),
         (Driver, "_let_go"),  # in a turn of the loop that is no task
-        (peers.Link, "_dial"),
+        (link.Link, "_dial"),
         (Digests, "take_told"),
         (Watch, "look"),
         (company, "wait_for_others"),

@@ -23,10 +23,10 @@ from creek.cluster.membership import ADD, REMOVE
 from creek.cluster.server import Server
 from creek.datatypes.kv import KV
 from creek.errors import StorageFault, UsageError
+from creek.history import gather
 from creek.load.ports import free_port
-from creek.protocol.dots import Dot
 from creek.protocol.drafts import Draft
-from creek.protocol.effects import Committed, Event
+from creek.protocol.effects import Committed
 from creek.protocol.request import Request
 from tests.cluster.house import PATIENCE_S, House, house, run
 from tests.cluster.keeping import back_up, own_state
@@ -89,22 +89,19 @@ def test_a_backup_tells_what_it_is_of(tmp_path: Path) -> None:
 
 def test_operations_come_from_the_last_checkpoint_on(tmp_path: Path) -> None:
     async def story() -> None:
-        recorded: list[tuple[int, Dot]] = []
-
-        def observe(events: tuple[Event, ...]) -> None:
-            recorded.extend((each.index, each.id) for each in events if isinstance(each, Committed))
-
-        built = House(tmp_path / "data", replicas=1, checkpoint_every=20)
-        config = built.config(0)
-        server = Server(config, observe)
-        await server.start()
-        built.servers[0] = server
+        folder = tmp_path / "recorded"
+        built = House(tmp_path / "data", replicas=1, checkpoint_every=20, record=str(folder))
+        await built.start()
+        server = built.servers[0]
         for number in range(70):  # not as a client: what its calls come to would be kept as well
             server.driver.invoke(KV.call("put", f"key {number % 3}", number), number % 5 == 4, 0)
             await built.until_settled() if number % 5 == 4 else None
         path = tmp_path / "one.backup"
         head = await back_up(built, path, operations=True)
         await built.stop()
+        (log,) = gather(folder).logs
+        events = [each.event for each in log.events]
+        recorded = [(each.index, each.id) for each in events if isinstance(each, Committed)]
         assert 0 < head.first < head.length == len(recorded)
         told = [(place, each.id) for place, each in enumerate(requests_of(path), head.first)]
         assert told == recorded[head.first :]

@@ -1,7 +1,6 @@
 """What follows for those who wait, when something happened at a replica or to its disk."""
 
 import asyncio
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from creek.cluster.upkeep import give_up_untold
@@ -13,20 +12,13 @@ if TYPE_CHECKING:
 
 
 class Noticing:
-    """`observer` sees what the replica does, for whoever writes it down."""
-
-    def __init__(
-        self, server: "Server", observer: Callable[[tuple[Event, ...]], None] | None
-    ) -> None:
+    def __init__(self, server: "Server") -> None:
         self._server = server
-        self._observer = observer
         self._disk_told = ""
         """Why it does not work, as it was told last."""
 
     def happened(self, events: tuple[Event, ...]) -> None:
         server = self._server
-        if self._observer is not None:
-            self._observer(events)
         if len(server.undecided):
             server.undecided.observe(events)
         if any(type(event) is Installed for event in events):

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from traceback import format_exception
 from typing import Any, Final, cast
@@ -58,7 +57,6 @@ from creek.cluster.wire import WIRE_OLDEST, WIRE_VERSION, Heard, PeerHello, Told
 from creek.execution.datatype import DataType
 from creek.protocol.dots import Dot
 from creek.protocol.drafts import Brought
-from creek.protocol.effects import Event
 from creek.protocol.request import Operation
 from creek.protocol.settings import Settings
 from creek.protocol.terms import Terms
@@ -79,11 +77,7 @@ WATCH_S: Final = 0.25
 
 
 class Server:
-    """`observe` sees what the replica does, for whoever writes it down."""
-
-    def __init__(
-        self, config: ServerConfig, observe: Callable[[tuple[Event, ...]], None] | None = None
-    ) -> None:
+    def __init__(self, config: ServerConfig) -> None:
         config, configuration = begun(config)
         self.config = config
         self.events = EventLog(config.replica)
@@ -92,7 +86,7 @@ class Server:
         self.refused: Counter[str] = Counter()
         self.company = Company(self, configuration)
         self.acceptance = Acceptance(self)
-        self._noticing = Noticing(self, observe)
+        self._noticing = Noticing(self)
         self._settings = Settings(
             members=configuration.numbers,
             checkpoint_every=config.checkpoint_every,

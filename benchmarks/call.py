@@ -147,6 +147,7 @@ class Node:
             sees=self.replica.is_seen,
             alone=self.replica.answers_alone,
             refusal=lambda strong, alone: None,
+            change_members=_broke,
             status=dict,
             count=_count,
             copies=Copies(_broke, _broke),

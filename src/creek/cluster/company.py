@@ -65,12 +65,11 @@ class Company:
         is_seen = not self._issued.event or replica.is_seen(self._issued)
         return None if is_seen else "it executes what was issued here before"
 
-    async def open_when_let_in(self, opening: Dot) -> None:
+    async def open_when_let_in(self) -> None:
         """Clients wait until this replica takes part."""
         server = self._server
         beat_s = server.config.tick_ms / 1000
         await wait_for_others(server.driver.replica, beat_s, server.events)
         while self.why_closed() is not None:
             await asyncio.sleep(beat_s)
-        server.desk.opening = None
-        server.desk.arrived(opening)
+        server.desk.open()

@@ -71,6 +71,7 @@ class Desk:
         sees: Callable[[Dot], bool],
         alone: Callable[[Operation, bool], bool],
         refusal: Callable[[bool, bool], tuple[str, str] | None],
+        change_members: Callable[[str, tuple[Any, ...]], Operation],
         status: Callable[[], dict[str, Any]],
         count: Callable[[str], None],
         copies: Copies,
@@ -78,7 +79,9 @@ class Desk:
     ) -> None:
         """`has(id)`: has the request arrived? `sees(id)`: does whoever is issued now rest on it?
         `alone(operation, strong)`: is it answered without records and messages?
-        `refusal(strong, alone)`: why nothing can be done now, as (reason, message), or None."""
+        `refusal(strong, alone)`: why nothing can be done now, as (reason, message), or None.
+        `change_members(name, arguments)`: the operation that such a call stands for, or `BadValue`
+        with the reason."""
         self.cluster = cluster
         self.replica = replica
         self.datatype = datatype
@@ -87,6 +90,7 @@ class Desk:
         self._sees = sees
         self.alone = alone
         self.refusal = refusal
+        self._change_members = change_members
         self.status = status
         self.count = count
         self.copies = copies
@@ -99,12 +103,18 @@ class Desk:
         self._unexecuted: set[Dot] = set()
         """Of what they wait for, what has arrived: nothing tells when it is executed."""
         self._sessions = 0
-        self.change_members: Callable[[str, tuple[Any, ...]], Operation] = _nobody_changes
-        """The operation that a call of that name stands for, or `BadValue` with the reason."""
         self.opening: Dot | None = None
         """What all calls wait for, as if it were a request."""
-        self.why_closed: Callable[[], str | None] = lambda: None
-        """Why that has not come."""
+        self._why_closed: Callable[[], str | None] = lambda: None
+
+    def close(self, opening: Dot, why: Callable[[], str | None]) -> None:
+        """All calls wait, until it is opened. `why()`: why that takes so long."""
+        self.opening, self._why_closed = opening, why
+
+    def open(self) -> None:
+        opening, self.opening = self.opening, None
+        if opening is not None:
+            self.arrived(opening)
 
     def next_session(self) -> int:
         self._sessions += 1
@@ -164,7 +174,7 @@ class Desk:
 
     def why_too_late(self, missing: Dot) -> str:
         if missing == self.opening:
-            return f"this replica does not take part: {self.why_closed() or 'it began just now'}"
+            return f"this replica does not take part: {self._why_closed() or 'it began just now'}"
         return f"it comes after request {missing}, which did not arrive here in time"
 
     def arrived(self, id: Dot) -> None:
@@ -217,7 +227,7 @@ class Desk:
                 raise BadValue("this token may call operations, and not change the members")
             if not call.strong:
                 raise BadValue(f"{name} is called strongly")
-            return self.change_members(name, call.arguments)
+            return self._change_members(name, call.arguments)
         if name == ENDED and call.strong:
             return Operation(ENDED, call.arguments)
         if name.startswith(INTERNAL):
@@ -229,10 +239,6 @@ class Desk:
         if self.datatype.is_readonly(name) or not caller.client:
             return operation
         return call_once(caller.client, call.number, operation)
-
-
-def _nobody_changes(name: str, arguments: tuple[Any, ...]) -> Operation:
-    raise BadValue("the members of this cluster do not change")
 
 
 def _again(call: tuple[Caller, int]) -> None:

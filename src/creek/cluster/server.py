@@ -61,6 +61,7 @@ from creek.protocol.request import Operation
 from creek.protocol.settings import Settings
 from creek.protocol.terms import Terms
 from creek.schemes import registry
+from creek.schemes.contract import Replica
 
 NOOP_TICKS: Final = 5
 """How long a weak request may stay unstable: what becomes stable together is handled in one turn of
@@ -118,115 +119,28 @@ class Server:
         """It is time to stop: somebody says so, or there is a failure."""
 
     async def start(self) -> None:
-        config, datatype, folder = self.config, self._datatype, Path(self.config.data)
-        owner = Owner(cluster=config.cluster, replica=config.replica, datatype=datatype.name)
-        refuse_foreign(folder, owner)
+        config = self.config
         if config.is_secured:
             self.expires = valid_until(config.security)
-        executor, called = self._executing(Once(datatype))
-        replica = registry.named(config.scheme)(config.replica, self._settings, called)
-        calls = TimedCalls(self.fsync, config.io_uring, self._log_journal)
-        self.journal = Journal(
-            folder,
-            loop=asyncio.get_running_loop(),
-            on_durable=self._noticing.disk_works,
-            on_failure=self._noticing.disk_failed,
-            log=self._log_journal,
-            calls=calls,
-        )
-        with told_if_long("reads its journal", self.events):
-            records = self.journal.open()
-        sign(folder, owner)
-        self._recorder = None
-        if config.record:
-            self._recorder = self._recording(replica.terms, anew=not records)
-        hello = PeerHello(
-            WIRE_VERSION,
-            config.cluster,
-            config.replica,
-            self._settings.members,
-            datatype.name,
-            config.for_clients,
-            self.company.configuration.epoch,
-            config.members[config.replica],
-            config.for_browsers,
-            WIRE_OLDEST,
-        )
-        self.peers = Peers(
-            hello,
-            config.peers,
-            self._receive,
-            replica.intake,
-            self._count,
-            self.tasks.spawn,
-            self.doors.dialling(),
-            self._log_peer,
-        )
-        self.desk = self.traffic.desk = Desk(
-            config.cluster,
-            config.replica,
-            datatype,
-            invoke=self.traffic.invoke,
-            has=replica.has,
-            sees=replica.is_seen,
-            alone=replica.answers_alone,
-            refusal=self.acceptance.refusal,
-            status=self.status,
-            count=self._count,
-            copies=Copies(self._take, self.tasks.spawn),
-            tokens=Tokens(config.security),
-        )
-        self.driver = self.traffic.driver = Driver(
-            replica,
-            self.journal,
-            executor,
-            send=self.peers.send,
-            send_snapshot=self.peers.send_snapshot,
-            respond=self.traffic.respond,
-            observe=self._noticing.happened,
-            compare=lambda digest: self.digests.note(digest, self.journal.end),
-            broke=self._broke,
-            tentative_at_once=config.durability == "memory",
-            recorder=self._recorder,
-        )
-        if records:
-            with told_if_long(f"takes up {len(records)} records of its journal", self.events):
-                self.driver.recover(records)
-        del records
-        self.desk.change_members = self.company.change_asked
+        self._put_together()
         self.company.look()
         if self._recorder is not None:
             self._recorder.begin(self.journal.durable)
             self.tasks.spawn(sample(self._recorder, self.driver, self.peers))
         if self.company.why_closed() is not None:
-            self.desk.opening = Dot(config.replica, 0)
-            self.desk.why_closed = self.company.why_closed
-            self.tasks.spawn(self.company.open_when_let_in(self.desk.opening))
+            self.desk.close(Dot(config.replica, 0), self.company.why_closed)
+            self.tasks.spawn(self.company.open_when_let_in())
         await self._listen()
-        self.peers.start()
-        self.tasks.spawn(self._tick())
-        self.tasks.spawn(mend_disk(self.journal))
-        if not config.record:  # a run has only what clients asked for
-            self.tasks.spawn(
-                forget_old_calls(
-                    config.forget_after, self.driver, self.acceptance.leads, self._call
-                )
-            )
-        self.tasks.spawn(
-            compare_digests(self.digests, self.journal, self.peers, self.fail, self.events)
-        )
-        self.tasks.spawn(self._watch())
-        if self.expires is not None:
-            self.tasks.spawn(tell_of_expiry(lambda: self.expires or 0.0, self.events))
+        self._go_on()
         where = f"{address_of(config.clients)[0]}:{self.client_port}"
         self.events.info(
             "replica.started",
             f"of cluster '{config.cluster}', for clients at {where}",
             cluster=config.cluster,
-            datatype=datatype.name,
+            datatype=self._datatype.name,
             clients=where,
-            committed=replica.committed_length(),
-            writes="io_uring" if calls.begins else "thread",
+            committed=self.driver.replica.committed_length(),
+            writes="io_uring" if self._calls.begins else "thread",
         )
 
     async def stop(self) -> None:
@@ -300,6 +214,94 @@ class Server:
     def refused_by_reason(self) -> dict[str, int]:
         """What was refused or dropped, by the replica or at its doors."""
         return dict(sorted((self.refused + Counter(self.driver.replica.refused)).items()))
+
+    # --- what it is made of -------------------------------------------------------------------
+
+    def _put_together(self) -> None:
+        """With what its disk has."""
+        config, folder = self.config, Path(self.config.data)
+        owner = Owner(cluster=config.cluster, replica=config.replica, datatype=self._datatype.name)
+        refuse_foreign(folder, owner)
+        executor, datatype = self._executing(Once(self._datatype))
+        replica = registry.named(config.scheme)(config.replica, self._settings, datatype)
+        self._calls = TimedCalls(self.fsync, config.io_uring, self._log_journal)
+        self.journal = Journal(
+            folder,
+            loop=asyncio.get_running_loop(),
+            on_durable=self._noticing.disk_works,
+            on_failure=self._noticing.disk_failed,
+            log=self._log_journal,
+            calls=self._calls,
+        )
+        with told_if_long("reads its journal", self.events):
+            records = self.journal.open()
+        sign(folder, owner)
+        self._recorder = None
+        if config.record:
+            self._recorder = self._recording(replica.terms, anew=not records)
+        self.peers = self._peers(replica)
+        self.desk = self.traffic.desk = self._desk(replica)
+        self.driver = self.traffic.driver = self._driver(replica, executor)
+        if records:
+            with told_if_long(f"takes up {len(records)} records of its journal", self.events):
+                self.driver.recover(records)
+
+    def _peers(self, replica: Replica) -> Peers:
+        config = self.config
+        hello = PeerHello(
+            WIRE_VERSION,
+            config.cluster,
+            config.replica,
+            self._settings.members,
+            self._datatype.name,
+            config.for_clients,
+            self.company.configuration.epoch,
+            config.members[config.replica],
+            config.for_browsers,
+            WIRE_OLDEST,
+        )
+        return Peers(
+            hello,
+            config.peers,
+            self._receive,
+            replica.intake,
+            self._count,
+            self.tasks.spawn,
+            self.doors.dialling(),
+            self._log_peer,
+        )
+
+    def _desk(self, replica: Replica) -> Desk:
+        return Desk(
+            self.config.cluster,
+            self.config.replica,
+            self._datatype,
+            invoke=self.traffic.invoke,
+            has=replica.has,
+            sees=replica.is_seen,
+            alone=replica.answers_alone,
+            refusal=self.acceptance.refusal,
+            change_members=self.company.change_asked,
+            status=self.status,
+            count=self._count,
+            copies=Copies(self._take, self.tasks.spawn),
+            tokens=Tokens(self.config.security),
+        )
+
+    def _driver(self, replica: Replica, executor: Executor) -> Driver:
+        return Driver(
+            replica,
+            self.journal,
+            executor,
+            send=self.peers.send,
+            send_snapshot=self.peers.send_snapshot,
+            respond=self.traffic.respond,
+            observe=self._noticing.happened,
+            compare=lambda digest: self.digests.note(digest, self.journal.end),
+            broke=self._broke,
+            tentative_at_once=self.config.durability == "memory",
+            recorder=self._recorder,
+        )
 
     def _executing(self, datatype: DataType) -> tuple[Executor, DataType]:
         self.watchdog = Watchdog(self.config.operation_limit, self.events)
@@ -384,6 +386,20 @@ class Server:
         self.refused[reason] += 1
 
     # --- from time to time --------------------------------------------------------------------
+
+    def _go_on(self) -> None:
+        """With all that it does by itself, until it is stopped."""
+        spawn = self.tasks.spawn
+        self.peers.start()
+        spawn(self._tick())
+        spawn(mend_disk(self.journal))
+        if not self.config.record:  # a run has only what clients asked for
+            after_s, leads = self.config.forget_after, self.acceptance.leads
+            spawn(forget_old_calls(after_s, self.driver, leads, self._call))
+        spawn(compare_digests(self.digests, self.journal, self.peers, self.fail, self.events))
+        spawn(self._watch())
+        if self.expires is not None:
+            spawn(tell_of_expiry(lambda: self.expires or 0.0, self.events))
 
     async def _tick(self) -> None:
         loop = asyncio.get_running_loop()

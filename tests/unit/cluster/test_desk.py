@@ -54,6 +54,7 @@ def test_a_call_waits_until_what_it_comes_after_is_executed() -> None:
             sees=seen.__contains__,
             alone=lambda operation, strong: False,
             refusal=lambda strong, alone: None,
+            change_members=Operation,
             status=dict,
             count=lambda reason: None,
             copies=cast(Copies, None),

@@ -35,7 +35,7 @@ from creek.cluster.groups import Room
 from creek.cluster.logs import EventLog
 from creek.cluster.loop import new_loop
 from creek.cluster.once import CALLS_KEPT
-from creek.cluster.server import HANDED_OUT_MAX, NOOP_TICKS, WINDOW
+from creek.cluster.settings import HANDED_OUT_MAX, NOOP_TICKS, WINDOW
 from creek.cluster.timing import Latencies
 from creek.cluster.tokens import Tokens
 from creek.cluster.traffic import Traffic

@@ -17,7 +17,7 @@ from creek.cluster.config import ServerConfig, load_datatype
 from creek.cluster.copies import Copies, Taken
 from creek.cluster.crowd import LEFT_OVER_BY_PEERS
 from creek.cluster.desk import Desk
-from creek.cluster.digests import DIGEST_EVERY, Digests
+from creek.cluster.digests import Digests
 from creek.cluster.doors import Doors
 from creek.cluster.driver import Driver
 from creek.cluster.execution import Executor, Inline, Threaded
@@ -34,6 +34,7 @@ from creek.cluster.peers import Peers
 from creek.cluster.recorder import Recorder
 from creek.cluster.reloading import RELOADED, reload_certificates, waiting_keys
 from creek.cluster.security import valid_until
+from creek.cluster.settings import settings_of
 from creek.cluster.status import status_of
 from creek.cluster.taking import take
 from creek.cluster.tasks import Tasks, is_ours
@@ -58,21 +59,10 @@ from creek.execution.datatype import DataType
 from creek.protocol.dots import Dot
 from creek.protocol.drafts import Brought
 from creek.protocol.request import Operation
-from creek.protocol.settings import Settings
 from creek.protocol.terms import Terms
 from creek.schemes import registry
 from creek.schemes.contract import Replica
 
-NOOP_TICKS: Final = 5
-"""How long a weak request may stay unstable: what becomes stable together is handled in one turn of
-the loop, so it should not be much."""
-WINDOW: Final = 8
-"""Instances of consensus under way at once: with fewer, each decides more, and costs as much."""
-HANDED_OUT_MAX: Final = 1
-"""Tasks that are handed out before the first of them is completed. They are run one by one, and
-each is better chosen late: one that has to be executed before others may have come meanwhile."""
-HANDED_OUT_TO_THREAD_MAX: Final = 64
-"""The same, for a thread that should not wait for the loop between two of them."""
 WATCH_S: Final = 0.25
 """Between two looks for what its log should tell."""
 
@@ -88,19 +78,7 @@ class Server:
         self.company = Company(self, configuration)
         self.acceptance = Acceptance(self)
         self._noticing = Noticing(self)
-        self._settings = Settings(
-            members=configuration.numbers,
-            checkpoint_every=config.checkpoint_every,
-            record_orders=int(config.record_orders),
-            digest_every=DIGEST_EVERY,
-            drafts=1,
-            noop_ticks=NOOP_TICKS,
-            window=WINDOW,
-            parallelism=HANDED_OUT_MAX
-            if config.execution == "inline"
-            else HANDED_OUT_TO_THREAD_MAX,
-            begin_anew=int(not config.fresh),
-        ).changed_to(configuration)
+        self._settings = settings_of(config, configuration)
         self.digests = Digests(config.replica, configuration.numbers)
         self._datatype = load_datatype(config.datatype)
         self.doors = Doors(lambda: self.config, self._count)

@@ -5,7 +5,7 @@ import asyncio
 from creek.cluster.driver import Driver
 from creek.cluster.execution import Inline
 from creek.cluster.logs import EventLog
-from creek.cluster.server import HANDED_OUT_MAX
+from creek.cluster.settings import HANDED_OUT_MAX
 from creek.cluster.watchdog import Watchdog
 from creek.datatypes.kv import KV
 from creek.protocol.dots import Dot

@@ -9,7 +9,7 @@ import pytest
 from creek.cli import member
 from creek.cli.app import main
 from creek.client import NotDone
-from creek.cluster import upkeep
+from creek.cluster import beginning
 from creek.cluster.membership import ADD, REMOVE, change_asked
 from creek.cluster.ticket import make_folder, read_ticket, ticket_of, write_ticket
 from creek.errors import BadValue, StorageFault
@@ -210,7 +210,7 @@ def test_a_replica_that_could_not_start_does_not_become_a_member(
 def test_who_lost_its_folder_after_members_changed_is_told_to_be_replaced(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upkeep, "TELL_S", 0.2)
+    monkeypatch.setattr(beginning, "TELL_S", 0.2)
 
     def told() -> list[str]:
         return [each.getMessage() for each in caplog.records if "its folder" in each.getMessage()]

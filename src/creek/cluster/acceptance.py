@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from creek.cluster.upkeep import is_to_be_replaced
+from creek.cluster.beginning import is_to_be_replaced
 
 if TYPE_CHECKING:
     from creek.cluster.server import Server

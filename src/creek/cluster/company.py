@@ -3,9 +3,9 @@
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from creek.cluster.beginning import wait_for_others, what_it_waits_for
 from creek.cluster.logs import REPLICA_REMOVED
 from creek.cluster.membership import change_asked
-from creek.cluster.upkeep import wait_for_others, what_it_waits_for
 from creek.protocol.dots import Dot
 from creek.protocol.members import Configuration
 from creek.protocol.request import Operation

@@ -1,14 +1,19 @@
 """What follows for those who wait, when something happened at a replica or to its disk."""
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from creek.cluster.upkeep import give_up_untold
+from creek.cluster.desk import Desk
+from creek.cluster.journal import Journal
 from creek.errors import StorageFault
+from creek.protocol.dots import Dot
 from creek.protocol.effects import Event, Installed, RbDelivered
 
 if TYPE_CHECKING:
     from creek.cluster.server import Server
+
+UNTOLD_S: Final = 0.05
+"""Between two looks whether all answers have left."""
 
 
 class Noticing:
@@ -58,6 +63,15 @@ class Noticing:
         awaits = server.driver.replica.awaits
         untold = [id for id in server.desk.asked() if not awaits(id)]
         if untold:
-            server.tasks.spawn(give_up_untold(untold, server.desk, server.journal))
+            server.tasks.spawn(_give_up(untold, server.desk, server.journal))
         for id in [each for each in server.traffic.own if not awaits(each)]:
             server.traffic.own.pop(id).set_result(())
+
+
+async def _give_up(ids: list[Dot], desk: Desk, journal: Journal) -> None:
+    """Once those answers have left that are known: they wait for the disk."""
+    end = journal.end
+    while journal.durable < end:
+        await asyncio.sleep(UNTOLD_S)
+    await asyncio.sleep(UNTOLD_S)
+    desk.give_up(ids)

@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from creek.cluster.acceptance import Acceptance
+from creek.cluster.beginning import told_if_long
 from creek.cluster.bounds import Undecided
 from creek.cluster.calling import Once
 from creek.cluster.clients import CROWDED, Connection
@@ -50,7 +51,6 @@ from creek.cluster.upkeep import (
     sample,
     take_sample,
     tell_of_expiry,
-    told_if_long,
 )
 from creek.cluster.watch import Watch
 from creek.cluster.watchdog import Watchdog

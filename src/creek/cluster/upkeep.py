@@ -1,14 +1,11 @@
 """What a replica looks after from time to time, each for as long as it runs."""
 
 import asyncio
-import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
-from creek.cluster.desk import Desk
 from creek.cluster.digests import Digests
 from creek.cluster.driver import Driver
 from creek.cluster.forgetting import Marking, marks_in, places_of_marks
@@ -17,12 +14,8 @@ from creek.cluster.logs import EventLog
 from creek.cluster.once import forget_calls
 from creek.cluster.peers import Peers
 from creek.cluster.recorder import Recorder
-from creek.protocol.dots import Dot
 from creek.protocol.request import Operation
-from creek.schemes.contract import Replica
 
-TELL_S: Final = 2.0
-"""Until whoever looks after a replica is told what it waits for."""
 DIGEST_S: Final = 0.25
 """Between two messages with digests of the state."""
 RETRY_S: Final = 1.0
@@ -32,8 +25,6 @@ DAY_S: Final = 86_400
 SOON_S: Final = 30 * DAY_S
 SAMPLE_S: Final = 0.25
 """Between two samples of its counters, where they are recorded."""
-UNTOLD_S: Final = 0.05
-"""Between two looks whether all answers have left."""
 LOOKS: Final = 4
 """Whether it is time for the next mark, in the time between two."""
 PAUSE_S: Final = 0.02
@@ -41,26 +32,6 @@ PAUSE_S: Final = 0.02
 
 Call: TypeAlias = Callable[[Operation, bool], Awaitable[Any]]
 """An operation of Creek's own, strong or weak; the first answer, or nothing."""
-
-
-@contextmanager
-def told_if_long(what: str, events: EventLog) -> Iterator[None]:
-    """For what holds up the loop."""
-    over = threading.Event()
-
-    def tell() -> None:
-        seconds = TELL_S
-        while not over.wait(TELL_S):
-            events.info("replica.busy", f"{what}, for {seconds:.0f} s so far")
-            seconds += TELL_S
-
-    thread = threading.Thread(target=tell, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
 
 
 async def forget_old_calls(
@@ -85,51 +56,6 @@ async def forget_old_calls(
             _, *more = await call(forget_calls(before_us, *rest), False) or (0,)
             rest = tuple(more) or None
             await asyncio.sleep(PAUSE_S)
-
-
-async def give_up_untold(ids: list[Dot], desk: Desk, journal: Journal) -> None:
-    """Once those answers have left that are known: they wait for the disk."""
-    end = journal.end
-    while journal.durable < end:
-        await asyncio.sleep(UNTOLD_S)
-    await asyncio.sleep(UNTOLD_S)
-    desk.give_up(ids)
-
-
-def is_to_be_replaced(replica: Replica) -> bool:
-    """Did it begin with nothing, where those who knew what it forgot may be gone?"""
-    return replica.waits_for() is not None and replica.configuration().epoch > 0
-
-
-def what_it_waits_for(replica: Replica) -> str | None:
-    """Why one that began with nothing takes no part yet; None when it does."""
-    missing = replica.waits_for()
-    if missing is None:
-        return None
-    if is_to_be_replaced(replica):
-        return (
-            "its folder was empty, and the members have been changed: those who knew what it had "
-            "promised may be gone, so it cannot take part any more. Let a new one take its place: "
-            f"'creek member replace {replica.index} HOST:PORT --data DIR'"
-        )
-    whom = f"replicas {', '.join(map(str, missing))}" if missing else "their state"
-    return (
-        "its folder was empty: it takes no part before every other member has told what it knows, "
-        f"and waits for {whom}"
-    )
-
-
-async def wait_for_others(replica: Replica, beat_s: float, events: EventLog) -> None:
-    """Until the replica, which began with nothing, takes part."""
-    loop = asyncio.get_running_loop()
-    tell_at, epoch = loop.time() + TELL_S, -1
-    while (what := what_it_waits_for(replica)) is not None:
-        if loop.time() >= tell_at and epoch != replica.configuration().epoch:
-            epoch = replica.configuration().epoch
-            events.warning("replica.waits", what, waits_for=replica.waits_for())
-        await asyncio.sleep(beat_s)
-    if epoch >= 0:
-        events.info("replica.entered", "takes part")
 
 
 async def tell_of_expiry(expires: Callable[[], float], events: EventLog) -> None:

@@ -22,6 +22,7 @@ from creek.load.streams import Asked
 NAME: Final = "etcd"
 MISSING: Final = "etcd is not installed ('apt-get install etcd-server' adds it)"
 PATIENCE_S: Final = 20.0
+SERVERS: Final = 3
 
 _DATA, _HEADERS, _RESET, _SETTINGS, _PING, _GOAWAY, _WINDOW = 0, 1, 3, 4, 6, 7, 8
 _END_STREAM, _ACK, _END_HEADERS = 1, 1, 4
@@ -38,10 +39,10 @@ def is_there() -> bool:
 class Etcd:
     """The servers. They sync what they write before they answer, as they do unless told not to."""
 
-    def __init__(self, folder: Path, replicas: int = 3) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._peers = [f"http://127.0.0.1:{free_port()}" for _ in range(replicas)]
-        self.addresses = [f"127.0.0.1:{free_port()}" for _ in range(replicas)]
+        self._peers = [f"http://127.0.0.1:{free_port()}" for _ in range(SERVERS)]
+        self.addresses = [f"127.0.0.1:{free_port()}" for _ in range(SERVERS)]
         self._running: list[subprocess.Popen[bytes]] = []
 
     @property

@@ -7,7 +7,7 @@ that a scenario, or a history of it, is enough to build the same again.
 from creek import datatypes, tpcc
 from creek.cluster.calling import Once
 from creek.cluster.config import load_datatype
-from creek.errors import UnknownName, UsageError
+from creek.errors import UsageError
 from creek.execution.datatype import DataType
 from creek.history import LIVE, History
 from creek.schemes import registry
@@ -32,7 +32,7 @@ def datatype_of(history: History) -> DataType | None:
         if history.config.get("source") == LIVE:
             return Once(load_datatype(str(history.config["imported"])))
         return datatype_named(history.datatype)
-    except (UnknownName, UsageError):
+    except UsageError:
         return None
 
 

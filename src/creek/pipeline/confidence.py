@@ -18,12 +18,12 @@ def within(t: float, degrees: int) -> float:
 
 
 @cache
-def quantile(degrees: int, confidence: float = CONFIDENCE) -> float:
-    """The t that values stay `within` with this probability."""
+def quantile(degrees: int) -> float:
+    """The t that values stay `within` with a probability of `CONFIDENCE`."""
     low, high = 0.0, pi / 2
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        if _within_angle(middle, degrees) < confidence:
+        if _within_angle(middle, degrees) < CONFIDENCE:
             low = middle
         else:
             high = middle

@@ -23,7 +23,6 @@ from creek.protocol.probes import Probe
 from creek.protocol.request import Operation
 from creek.schemes.contract import Replica
 from creek.simulation.clients import Clients
-from creek.simulation.cpu import Cost
 from creek.simulation.faults import Add, Remove
 from creek.simulation.heap import EventHeap
 from creek.simulation.injector import Injector
@@ -91,7 +90,6 @@ class Simulation:
         scenario: Scenario,
         make_replica: MakeReplica,
         sample: Sample | None = None,
-        cost: Cost | None = None,
         source: Source | None = None,
     ) -> None:
         """What clients ask for is drawn by `sample`, or by `source`, which may tell replicas apart;
@@ -124,7 +122,7 @@ class Simulation:
                 make_replica=make_replica,
                 network=self.network,
                 cores=scenario.cpu.cores,
-                cost=cost or scenario.cpu.cost,
+                cost=scenario.cpu.cost,
                 disk=scenario.disk,
                 turn_us=scenario.turn_us,
                 in_parts=bool(scenario.settings.get("drafts")),

@@ -66,7 +66,7 @@ def plain(results: list[Result]) -> list[dict[str, object]]:
 
 @click.command()
 @click.argument("names", nargs=-1, type=click.Choice(list(BENCHMARKS)))
-@click.option("--quick", is_flag=True, help="Smaller sizes: half a minute instead of minutes.")
+@click.option("--quick", is_flag=True, help="Smaller sizes and fewer turns, for a first look.")
 @click.option(
     "--json", "json_path", type=click.Path(path_type=Path), help="Write the results there, too."
 )

@@ -45,6 +45,8 @@ class Link:
         self._random = Random(f"{peers.hello.replica} dials {replica}")
         self._wanted = asyncio.Event()
         self._retired = False
+        self.at = ""
+        """Where the one that is there says that others find it."""
 
     def retire(self) -> None:
         """It is no member any more: when the connection ends, there is another one only if it comes
@@ -146,6 +148,7 @@ class Link:
             talker.close()
             return None
         self._told = ""
+        self.at = hello.at
         self._peers.note(hello)
         return talker
 

@@ -128,7 +128,7 @@ class Listener:
         self.close()
 
     def _greet(self, hello: PeerHello) -> None:
-        problem = self._peers.problem(hello)
+        problem = self._peers.problem(hello) or self._peers.twin(hello)
         if problem is None:
             # What it said before it came back is not to be heard after it.
             for other in tuple(self._peers.heard):

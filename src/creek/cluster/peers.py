@@ -67,6 +67,8 @@ class Peers:
         """The same for browsers."""
         self.cut: frozenset[int] = frozenset()
         """To whom there is no connection, because a trial wants to see what becomes of it."""
+        self._twin = ""
+        """The last one that was told of."""
         self.sent_bytes = 0
         self.sent_messages = 0
 
@@ -171,3 +173,18 @@ class Peers:
             what = f"it is replica {hello.replica} of {hello.members}, not one of {ours.members}"
             return Problem("members", what)
         return None
+
+    def twin(self, hello: PeerHello) -> Problem | None:
+        """Why one is not heard who dials here, while another one with its number is there, where
+        it is looked for."""
+        link = self.links.get(hello.replica)
+        if link is None or not link.is_up or not hello.at or hello.at == link.at:
+            return None
+        what = (
+            f"there are two replicas {hello.replica}: one at {link.at}, and one that says it is at "
+            f"{hello.at}, and is not heard: stop it, or give it a number of its own"
+        )
+        if what != self._twin:
+            self._twin = what
+            self.log(what)
+        return Problem("another replica with the same number", what)

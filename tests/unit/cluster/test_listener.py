@@ -4,10 +4,13 @@ import asyncio
 import socket
 from typing import Any, cast
 
+import msgspec
+
 from creek.cluster import wire
 from creek.cluster.listener import Listener
 from creek.cluster.parts import frames_of
 from creek.cluster.peers import Peers
+from creek.cluster.talker import Talker
 from creek.cluster.tasks import Tasks
 from creek.execution.arrivals import Arrivals
 from creek.execution.base import Nothing
@@ -51,14 +54,17 @@ class Wire:
 class Heard:
     def __init__(self) -> None:
         self.messages: list[Any] = []
+        self.counted: list[str] = []
+        self.told: list[str] = []
         self.arrivals = Arrivals(Nothing(), digested=True)
         self.peers = Peers(
             OURS,
             {0: ("127.0.0.1", 1), 1: ("127.0.0.1", 2)},
             lambda message, sender: self.messages.append(message),
             lambda: self.arrivals,
-            lambda reason: None,
+            self.counted.append,
             Tasks(lambda error: None).spawn,
+            log=self.told.append,
         )
         self.wire = Wire()
         self.listener = Listener(self.peers, parts_s=0.0)
@@ -125,5 +131,29 @@ def test_a_snapshot_of_nothing_is_no_part_and_holds_up_nothing() -> None:
         heard = Heard()
         heard.listener.data_received(wire.frame_of(BARE) + wire.frame_of(Progress(7, 7)))
         assert heard.messages == [BARE, Progress(7, 7)]
+
+    asyncio.run(story())
+
+
+def test_a_second_replica_with_the_number_of_one_that_is_there_is_not_heard() -> None:
+    def dials(heard: Heard, at: str) -> bool:
+        wired = Wire()
+        listener = Listener(heard.peers)
+        listener.connection_made(cast(asyncio.BaseTransport, wired))
+        listener.data_received(wire.frame_of(msgspec.structs.replace(THEIRS, at=at)))
+        return not wired.is_closed
+
+    async def story() -> None:
+        heard = Heard()
+        link = heard.peers.links[1]
+        assert dials(heard, "127.0.0.1:9"), "it may have moved"
+        link._talker, link.at = cast(Talker, object()), "127.0.0.1:2"
+        assert not dials(heard, "127.0.0.1:9")
+        assert not dials(heard, "127.0.0.1:9")
+        assert heard.counted == ["another replica with the same number"] * 2
+        (said,) = heard.told
+        assert "there are two replicas 1: one at 127.0.0.1:2, and one that says" in said
+        assert dials(heard, "127.0.0.1:2")
+        assert dials(heard, ""), "of an earlier version"
 
     asyncio.run(story())

@@ -33,7 +33,9 @@ def refuse_foreign(folder: Path, owner: Owner) -> None:
         before = msgspec.json.decode(path.read_bytes(), type=Owner)
     except FileNotFoundError:
         return
-    except (OSError, msgspec.DecodeError) as error:
+    except OSError as error:
+        raise StorageFault(f"cannot read {path}: {error.strerror}") from error
+    except msgspec.DecodeError as error:
         raise StorageFault(f"cannot read {path}: {error}") from error
     if before != owner:
         raise UsageError(

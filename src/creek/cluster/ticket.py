@@ -64,7 +64,9 @@ def read_ticket(folder: Path) -> Ticket | None:
         return msgspec.json.decode(path.read_bytes(), type=Ticket)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.DecodeError) as error:
+    except OSError as error:
+        raise StorageFault(f"cannot read {path}: {error.strerror}") from error
+    except msgspec.DecodeError as error:
         raise StorageFault(f"cannot read {path}: {error}") from error
 
 

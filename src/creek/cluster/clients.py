@@ -16,6 +16,7 @@ from creek.cluster.once import CALLS_KEPT
 from creek.cluster.silence import notice_silence
 from creek.cluster.wire import (
     CLIENT_FRAME_MAX,
+    HELLO_FRAME_MAX,
     WIRE_OLDEST,
     WIRE_VERSION,
     Call,
@@ -51,7 +52,6 @@ UNREAD_MAX: Final = 16 * 1024 * 1024
 """Bytes for a client that does not read them."""
 HELLO_S: Final = 10.0
 """How long a connection may be silent before it says hello."""
-HELLO_BYTES_MAX: Final = 64 * 1024
 CROWDED: Final = frame_of(
     Denied("busy", "this replica has no room for more connections: ask another one, or try again")
 )
@@ -66,7 +66,7 @@ class Connection:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._frames = Frames(HELLO_BYTES_MAX)
+        self._frames = Frames(HELLO_FRAME_MAX)
         self._transport: asyncio.Transport | None = None
         self._out: list[bytes] = []
         self._due = False

@@ -10,6 +10,7 @@ from creek.cluster.frames import Frames
 from creek.cluster.parts import Assembly, give_up
 from creek.cluster.silence import notice_silence
 from creek.cluster.wire import (
+    HELLO_FRAME_MAX,
     PEER_FRAME_MAX,
     FromPeer,
     Part,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 HELLO_S: Final = 10.0
 """How long who dialled here may be silent before it says hello."""
-HELLO_BYTES_MAX: Final = 64 * 1024
 PARTS_S: Final = 0.004
 """For how long parts of a snapshot are taken in before others have their turn."""
 
@@ -39,7 +39,7 @@ class Listener:
     def __init__(self, peers: "Peers", parts_s: float = PARTS_S) -> None:
         self._peers = peers
         self._parts_s = parts_s
-        self._frames = Frames(HELLO_BYTES_MAX)
+        self._frames = Frames(HELLO_FRAME_MAX)
         self._assembly = Assembly(peers.intake)
         self._transport: asyncio.Transport | None = None
         self._silence = asyncio.get_running_loop().call_later(HELLO_S, self._leave_silent)

@@ -30,6 +30,8 @@ so that a cluster can be upgraded replica by replica."""
 PEER_FRAME_MAX: Final = 64 * 1024 * 1024
 """Bytes. What a snapshot holds of the state comes before it, in parts."""
 CLIENT_FRAME_MAX: Final = 4 * 1024 * 1024
+HELLO_FRAME_MAX: Final = 64 * 1024
+"""Of who has not said yet who it is."""
 
 
 def common_version(version: int, oldest: int) -> int | None:

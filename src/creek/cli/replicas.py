@@ -63,14 +63,15 @@ def _same_at(digests: Mapping[str, Any]) -> str:
 
 def state_of(status: Mapping[str, Any]) -> str:
     """In a word, or in what is wrong."""
+    if wrong := status["failure"] or status["disk"]:
+        return str(wrong)
     if status["waits_for"] is not None:
         others = ",".join(map(str, status["waits_for"]))
         return f"new: waits for {others}" if others else "new: catches up"
     if not status.get("is_member", True):
         return "no member"
     reached = len(status["connected"]) + 1
-    is_alone = 2 * reached <= len(status["members"])
-    return str(status["failure"] or status["disk"] or ("no majority" if is_alone else "up"))
+    return "up" if 2 * reached > len(status["members"]) else "no majority"
 
 
 def _style(row: Row) -> str:

@@ -58,3 +58,9 @@ def test_one_without_a_majority_is_not_simply_up() -> None:
     assert state_of({**told, "connected": []}) == "no majority"
     assert state_of({**told, "connected": [], "disk": "no space"}) == "no space"
     assert state_of({**told, "connected": [], "members": [0]}) == "up"
+
+
+def test_a_disk_that_fails_is_told_before_what_follows_from_it() -> None:
+    told = {"failure": None, "disk": "no space", "members": [0, 1, 2], "connected": [1, 2]}
+    assert state_of({**told, "waits_for": [1]}) == "no space"
+    assert state_of({**told, "disk": None, "waits_for": [1]}) == "new: waits for 1"

@@ -44,6 +44,10 @@ def test_members_change_under_load_and_every_checker_is_content(tmp_path: Path) 
         await load.reaches(150)
         cluster.processes.start_joined(new)
         await cluster.until(lambda said: all(each["members"] == [0, 2, new] for each in said))
+        cluster.processes.kill(new)
+        _, at = cluster.processes.where(0)
+        cluster.processes.start_joined(new, "--join", at)  # as it was started first
+        await cluster.until(lambda said: all(each["members"] == [0, 2, new] for each in said))
         with pytest.raises(NotDone, match="replica 1 is no member: members are 0, 2, 3"):
             await admin.strong(REMOVE, 1)
         await load.reaches(200)

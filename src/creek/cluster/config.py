@@ -207,11 +207,6 @@ def read_config(
     data = values.get("data", DATA)
     ticket = read_ticket(Path(data)) if isinstance(data, str) else None
     if ticket is not None:
-        if str(values.get("replica", ticket.replica)) != str(ticket.replica):
-            raise UsageError(
-                f"replica is {values['replica']}, and {data} is the folder of replica "
-                f"{ticket.replica}: name its own one, or an empty one"
-            )
         values["replica"], values["members"] = ticket.replica, ticket.addresses
     if "members" not in values:
         raise BadValue(

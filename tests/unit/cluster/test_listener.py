@@ -147,7 +147,7 @@ def test_a_second_replica_with_the_number_of_one_that_is_there_is_not_heard() ->
         heard = Heard()
         link = heard.peers.links[1]
         assert dials(heard, "127.0.0.1:9"), "it may have moved"
-        link._talker, link.at = cast(Talker, object()), "127.0.0.1:2"
+        link._talker, link.at = Talker(heard.peers.hello), "127.0.0.1:2"
         assert not dials(heard, "127.0.0.1:9")
         assert not dials(heard, "127.0.0.1:9")
         assert heard.counted == ["another replica with the same number"] * 2

@@ -91,6 +91,16 @@ def test_what_a_replica_that_stays_down_had_for_itself_may_be_lost() -> None:
     accepts(check, story.history())
 
 
+def test_what_one_that_was_dismissed_has_answered_must_not_be_lost() -> None:
+    story = Story()
+    weak = story.weak(2, "append", "gone")
+    story.answer(weak)
+    story.crash(2)
+    history = story.history()
+    logs = tuple(replace(log, dismissed=log.replica == 2) for log in history.logs)
+    refuses(check, replace(history, logs=logs), f"{weak} was answered and then lost")
+
+
 def test_a_delivered_request_that_is_lost_is_caught() -> None:
     def emptied(final: FinalState) -> FinalState:
         return replace(final, tentative=(), state=())

@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from creek.cli.app import main
+from creek.cluster.membership import REMOVE
 from creek.errors import UsageError
 from creek.history import History, gather
 from creek.history.recording import LENGTH, SUFFIX
 from creek.pipeline import tables
 from tests.cluster.faults_story import judge
-from tests.cluster.house import house
+from tests.cluster.house import PATIENCE_S, house
 
 
 def record(folder: Path) -> History:
@@ -97,6 +98,24 @@ def test_a_replica_that_was_killed_while_it_read_its_disk_has_forgotten_nothing(
         assert len(cut.logs) == len(whole.logs) - 1
         assert {final.replica for final in cut.finals} == {0, 1}
         judge(cut)
+
+
+def test_a_replica_that_was_removed_is_told_to_have_left(tmp_path: Path) -> None:
+    async def story() -> None:
+        recorded = str(tmp_path / "recorded")
+        async with house(tmp_path / "data", record=recorded, record_orders=True) as built:
+            async with built.client(0) as db:
+                await db.strong(REMOVE, 2)
+                await asyncio.wait_for(built.servers[2].over.wait(), PATIENCE_S)
+                await built.stop(2)
+                await db.weak.put("without", 2)
+            await built.until_settled()
+
+    asyncio.run(story())
+    history = gather(tmp_path / "recorded")
+    assert [log.replica for log in history.logs if log.dismissed] == [2]
+    assert {final.replica for final in history.finals} == {0, 1}
+    judge(history)
 
 
 def test_a_folder_without_recordings_is_refused_with_what_to_do(tmp_path: Path) -> None:

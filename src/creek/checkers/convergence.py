@@ -89,10 +89,10 @@ def _states(run: Run) -> Illegal | None:
 
 def _lost_answers(run: Run) -> Illegal | None:
     """Answered means durable. Only a replica that never came back may take with it what it alone
-    had, and even then nothing stable."""
-    up = run.last_logs
+    had, and even then nothing stable; one that was dismissed leaves everything behind."""
+    kept = {*run.last_logs, *(log.replica for log in run.logs if log.dismissed)}
     for record in run.history.operations:
-        must_stay = record.replica in up or record.stable is not None
+        must_stay = record.replica in kept or record.stable is not None
         if record.answers and must_stay and not record.local and run.index_of(record) is None:
             message = f"{record.id} was answered and then lost: it is not on committed"
             seen = (saw_invoked(record), saw_answer(record, record.answers[0]))

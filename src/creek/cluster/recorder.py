@@ -23,6 +23,7 @@ from creek.history.recording import (
     LENGTH,
     RECORDING_VERSION,
     Answered,
+    Dismissed,
     Ended,
     Frame,
     Happened,
@@ -167,6 +168,14 @@ class Recorder:
                 tuple(replica.state().items()),
             )
         )
+        self._close()
+
+    def dismissed(self) -> None:
+        """It was removed, and nobody needs it any more."""
+        self._write(Dismissed(steady_us()))
+        self._close()
+
+    def _close(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -139,6 +139,8 @@ class Server:
             take_sample(self._recorder, self.driver, self.peers)
             if self.company.is_member:
                 self._recorder.end(self.driver.replica)
+            elif self.driver.replica.is_dismissed():
+                self._recorder.dismissed()
 
     def fail(self, error: Exception) -> None:
         """Take no further part. What is on disk stays there."""

@@ -135,6 +135,7 @@ class _Log(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[Stored, ...]
     known: int | None
     anew: bool = False
+    dismissed: bool = False
 
 
 class _Final(msgspec.Struct, frozen=True, kw_only=True):
@@ -178,6 +179,7 @@ def _encoded(history: History) -> bytes:
                 events=tuple(stored(each.at_us, each.event) for each in log.events),
                 known=log.known,
                 anew=log.anew,
+                dismissed=log.dismissed,
             )
             for log in history.logs
         ),
@@ -219,6 +221,7 @@ def _decoded(config: dict[str, Any], data: bytes) -> History:
                 events=tuple(logged(each) for each in log.events),
                 known=log.known,
                 anew=log.anew,
+                dismissed=log.dismissed,
             )
             for log in body.logs
         ),

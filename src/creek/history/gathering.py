@@ -20,6 +20,7 @@ from creek.errors import UsageError
 from creek.history.recording import (
     RECORDING_VERSION,
     Answered,
+    Dismissed,
     Ended,
     Happened,
     Invoked,
@@ -94,6 +95,7 @@ class _Incarnation:
         self.started = started
         self.offset_us = 0
         self.ended: Ended | None = None
+        self.dismissed = False
         self.samples: list[Sampled] = []
         self._events: list[LoggedEvent] = []
         self._known = 0
@@ -121,6 +123,9 @@ class _Incarnation:
                 case Ended():
                     self.ended = frame
                     self._last_us = frame.at_us
+                case Dismissed(at_us=at_us):
+                    self.dismissed = True
+                    self._last_us = at_us
                 case Started():
                     raise UsageError(f"{path} begins twice: leave it out")
 
@@ -145,6 +150,7 @@ class _Incarnation:
             events=tuple(LoggedEvent(each.at_us + offset_us, each.event) for each in self._events),
             known=self._known,
             anew=self.started.anew,
+            dismissed=self.dismissed,
         )
 
     def operations(self, sessions: dict[tuple[int, int, int], int]) -> Iterable[OperationRecord]:

@@ -10,6 +10,7 @@ everything else is in the order in which it happened.
     Answered   an answer left
     Sampled    counters, from time to time
     Ended      what the replica had when it was stopped; missing after a crash
+    Dismissed  it stopped because it was removed, and nobody needed it any more
 
 Times are microseconds of the machine's steady clock, which all of its processes share. `wall_us`
 and `boot` are there for replicas on several machines.
@@ -102,7 +103,11 @@ class Ended(msgspec.Struct, frozen=True, array_like=True, tag=6):
     state: tuple[tuple[Key, Any], ...]
 
 
-Frame: TypeAlias = Started | Happened | Known | Invoked | Answered | Sampled | Ended
+class Dismissed(msgspec.Struct, frozen=True, array_like=True, tag=7):
+    at_us: int
+
+
+Frame: TypeAlias = Started | Happened | Known | Invoked | Answered | Sampled | Ended | Dismissed
 
 _decode = msgspec.msgpack.Decoder(Frame).decode
 

@@ -133,6 +133,8 @@ class ReplicaLog(msgspec.Struct, frozen=True, kw_only=True):
     crashed before the records that came before them were durable, so nothing of them left."""
     anew: bool = False
     """Did it begin with an empty disk? Then nothing was recovered of what came before."""
+    dismissed: bool = False
+    """Did it end because it was removed, and nobody needed it any more?"""
 
     @property
     def known_events(self) -> tuple[LoggedEvent, ...]:

@@ -226,6 +226,7 @@ class Simulation:
 
     def _stop_for_good(self, replica: int) -> None:
         self._injector.dead.add(replica)
+        self._recorder.dismissed(replica)
         self._crash(replica)
 
     def _crash(self, replica: int) -> None:

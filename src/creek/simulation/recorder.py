@@ -56,6 +56,7 @@ class _OpenLog:
     __slots__ = (
         "anew",
         "crashed_us",
+        "dismissed",
         "events",
         "incarnation",
         "known",
@@ -70,6 +71,7 @@ class _OpenLog:
         self.started_us = started_us
         self.anew = anew
         self.crashed_us: int | None = None
+        self.dismissed = False
         self.events: list[LoggedEvent] = []
         self.known = 0
         self.operations: dict[Dot, _OpenOperation] = {}
@@ -117,6 +119,10 @@ class Recorder:
         log = _OpenLog(replica, incarnation, self._heap.now, anew)
         self._logs.append(log)
         self._current[replica] = log
+
+    def dismissed(self, replica: int) -> None:
+        """It is stopped next, and for good: it was removed, and nobody needs it any more."""
+        self._log_of(replica).dismissed = True
 
     def crashed(self, replica: int) -> None:
         self._log_of(replica).crashed_us = self._heap.now
@@ -204,6 +210,7 @@ class Recorder:
                     events=tuple(log.events),
                     known=log.known,
                     anew=log.anew,
+                    dismissed=log.dismissed,
                 )
                 for log in self._logs
             ),

@@ -103,13 +103,18 @@ def problem(message: object, sender: int, settings: Settings) -> str | None:
                 return NO_VOTE
             return _ballot(ballot, settings) or _instance(instance)
         case Cast(requests=requests):
-            return problem_of_cast(requests, sender, ever)
+            for request in requests:
+                if request.id.replica != sender:
+                    return NOT_YOURS
+                if (found := _request(request, ever)) is not None:
+                    return found
+            return None
         case Accept(ballot=ballot, instance=instance, batch=batch):
             return _owned(ballot, sender, settings) or _instance(instance) or _batch(batch, ever)
         case Progress(delivered=delivered, settled=settled):
             return _instance(delivered) or (None if 0 <= settled <= delivered else BAD_INSTANCE)
         case Pulled(requests=requests):
-            return _first(_request(request, ever) for request in requests)
+            return problem_of_requests(requests, ever)
         case Summary(received=dots) | Pull(wanted=dots):
             return _dots(dots, ever)
         case Heartbeat(ballot=ballot, leader=leader, hears=hears):
@@ -142,15 +147,8 @@ def problem(message: object, sender: int, settings: Settings) -> str | None:
             return OTHER_TYPE
 
 
-def problem_of_cast(
-    requests: tuple[Request, ...], sender: int, ever: tuple[int, ...]
-) -> str | None:
-    for request in requests:
-        if request.id.replica != sender:
-            return NOT_YOURS
-        if (found := _request(request, ever)) is not None:
-            return found
-    return None
+def problem_of_requests(requests: tuple[Request, ...], ever: tuple[int, ...]) -> str | None:
+    return _first(_request(request, ever) for request in requests)
 
 
 def contradiction(message: Given, knowledge: Knowledge) -> str | None:

@@ -148,8 +148,8 @@ class Broadcasts:
 
     @property
     def is_dismissed(self) -> bool:
-        """Was it removed, and does a majority of the others know, and have what it issued? Then
-        nobody needs it any more. Until then it may be the only one who knows."""
+        """Was it removed, and does a majority of the others know, and have what it has? Then nobody
+        needs it any more. Until then it may be the only one who knows."""
         if not self.is_removed:
             return False
         learner = self.cab.learner
@@ -157,11 +157,12 @@ class Broadcasts:
             learner.progress_of(each) >= learner.changed_below for each in self.settings.members
         )
         has_told = known_to >= self.settings.majority
-        return has_told and self._handover.is_over(self._own_uncommitted(), self.settings)
+        return has_told and self._handover.is_over(self._uncommitted(), self.settings)
 
-    def _own_uncommitted(self) -> Iterator[Request]:
+    def _uncommitted(self) -> Iterator[Request]:
+        yield from self.gossip.held_back()
         for request in self._application.live_requests():
-            if request.id.replica == self.index and not self._application.is_committed(request.id):
+            if not self._application.is_committed(request.id):
                 yield request
 
     def tick(self, now: int) -> None:
@@ -171,7 +172,7 @@ class Broadcasts:
         if self.is_removed:
             if not self.is_dismissed:
                 if self._ticks % self.settings.heartbeat_ticks == 0:
-                    self._handover.cast(self._own_uncommitted(), self.settings)
+                    self._handover.send(self._uncommitted(), self.settings)
                 self.cab.look_on(self._ticks, self._application.settled_instance())
             return
         if self.newcomer is not None:
@@ -204,9 +205,6 @@ class Broadcasts:
                 return self.cab.on_vote(message, sender)
             case Cast():
                 self.gossip.on_cast(message)
-                if sender in self._former:
-                    summary = Summary(self.gossip.received.freeze())
-                    self.outbox.sends.append(Send((sender,), summary))
             case Accept():
                 self.cab.on_accept(message, sender)
             case Progress():
@@ -227,6 +225,9 @@ class Broadcasts:
                     self._stragglers.pulls(sender, self.cab.learner)
             case Pulled():
                 self.gossip.on_pulled(message, sender)
+                if sender in self._former:
+                    summary = Summary(self.gossip.received.freeze())
+                    self.outbox.sends.append(Send((sender,), summary))
             case Prepare():
                 self.cab.on_prepare(message, sender)
             case Promise():
@@ -250,11 +251,11 @@ class Broadcasts:
 
     def _on_former(self, message: Given, sender: int) -> str | None:
         """One that was removed: let it see that we know, answer when it asks, and take what it
-        issued."""
+        has."""
         match message:
-            case Cast(requests=requests):
+            case Pulled(requests=requests):
                 self.probes.hit(Probe.TAKEN_FROM_FORMER)
-                return admission.problem_of_cast(requests, sender, self.settings.ever)
+                return admission.problem_of_requests(requests, self.settings.ever)
             case Heartbeat() | Progress():
                 progress = Progress(
                     self.cab.learner.delivered, self._application.settled_instance()

@@ -1,15 +1,18 @@
-"""What one that was removed hands over: requests of its own that perhaps nobody else has.
+"""What one that was removed hands over: requests that perhaps nobody else has.
 
-It may have issued them, and answered, before it heard that it is no member any more, and what it
+It may have issued some, and answered, before it heard that it is no member any more, and what it
 cast then came after the others knew. They are as good as any: so the members take them from one who
-was removed, and tell it what they have received. It casts them again until a majority has them.
+was removed, and tell it what they have received. It sends them again until a majority has them.
+
+So it does with all that is not committed, whoever issued it: its own requests may come after those
+of another one, and that one may be gone.
 """
 
 from collections.abc import Iterable
 
 from creek.protocol.dots import Dot, Dots
 from creek.protocol.effects import Send
-from creek.protocol.messages import Cast, Summary
+from creek.protocol.messages import Pulled, Summary
 from creek.protocol.outbox import Outbox
 from creek.protocol.request import Request
 from creek.protocol.settings import Settings
@@ -24,12 +27,12 @@ class Handover:
     def on_summary(self, message: Summary, sender: int) -> None:
         self._received[sender] = message.received
 
-    def cast(self, requests: Iterable[Request], settings: Settings) -> None:
+    def send(self, requests: Iterable[Request], settings: Settings) -> None:
         """Of these, what is missing in a majority: some at a time, the earliest first."""
         missing = [each for each in requests if not self._is_kept(each.id, settings)]
         if missing:
-            missing.sort(key=lambda each: each.id.event)
-            message = Cast(tuple(missing[: settings.pull_limit]))
+            missing.sort(key=lambda each: each.key)
+            message = Pulled(tuple(missing[: settings.pull_limit]))
             self._outbox.sends.append(Send(settings.members, message))
 
     def is_over(self, requests: Iterable[Request], settings: Settings) -> bool:

@@ -2,10 +2,24 @@
 
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Kind
-from creek.protocol.messages import Cast
+from creek.protocol.messages import Pulled
 from tests.unit.schemes.bench import Bench
 
 LEAVES = 2
+
+
+def remove(bench: Bench, replica: int, at: int = 0) -> None:
+    removal = bench[at].configuration().removing(replica)
+    bench.invoke(at, removal.name, *removal.arguments, strong=True)
+    bench.tick(40)
+    assert replica in bench[at].configuration().former
+
+
+def answered(bench: Bench, replica: int, key: str) -> Dot:
+    """A weak call."""
+    issued = bench.invoke(replica, "put", key, 1)
+    assert [each.kind for each in bench.answers if each.id == issued] == [Kind.TENTATIVE]
+    return issued
 
 
 def removed_while_it_issues() -> tuple[Bench, Dot]:
@@ -13,24 +27,25 @@ def removed_while_it_issues() -> tuple[Bench, Dot]:
     bench = Bench()
     bench.tick(40)
     bench.isolate(LEAVES)
-    removal = bench[0].configuration().removing(LEAVES)
-    bench.invoke(0, removal.name, *removal.arguments, strong=True)
-    bench.tick(40)
+    remove(bench, LEAVES)
     assert bench[0].configuration().numbers == bench[1].configuration().numbers == (0, 1)
-    issued = bench.invoke(LEAVES, "put", "a", 1)
-    assert [each.kind for each in bench.answers if each.id == issued] == [Kind.TENTATIVE]
-    return bench, issued
+    return bench, answered(bench, LEAVES, "a")
+
+
+def until_dismissed(bench: Bench, replica: int) -> None:
+    """And then it is gone."""
+    for _ in range(400):
+        bench.tick()
+        if bench[replica].is_dismissed():
+            break
+    assert bench[replica].is_dismissed()
+    bench.crash(replica)
 
 
 def test_what_it_issued_before_it_knew_is_handed_over_before_it_is_dismissed() -> None:
     bench, issued = removed_while_it_issues()
     bench.cut.clear()
-    for _ in range(400):
-        bench.tick()
-        if bench[LEAVES].is_dismissed():
-            break
-    assert bench[LEAVES].is_dismissed()
-    bench.crash(LEAVES)
+    until_dismissed(bench, LEAVES)
     bench.tick(100)
     for each in (0, 1):
         assert bench[each].is_committed(issued)
@@ -44,7 +59,7 @@ def test_it_is_not_dismissed_while_nobody_gets_it() -> None:
         bench.beat()
         for _ in range(len(bench.network)):
             sender, receiver, message = bench.network.popleft()
-            if not (sender == LEAVES and isinstance(message, Cast)):
+            if not (sender == LEAVES and isinstance(message, Pulled)):
                 bench.network.append((sender, receiver, message))
         bench.deliver()
     assert LEAVES in bench[LEAVES].configuration().former
@@ -53,3 +68,33 @@ def test_it_is_not_dismissed_while_nobody_gets_it() -> None:
     bench.tick(20)
     assert bench[LEAVES].is_dismissed()
     assert bench[0].has(issued)
+
+
+def test_it_is_not_dismissed_while_only_one_of_two_has_it() -> None:
+    bench, issued = removed_while_it_issues()
+    bench.cut = {(LEAVES, 1), (0, 1), (1, 0)}
+    bench.tick(100)
+    assert bench[0].has(issued)
+    assert not bench[1].has(issued)
+    assert not bench[LEAVES].is_dismissed()
+    bench.cut.clear()
+    until_dismissed(bench, LEAVES)
+
+
+def test_what_its_own_requests_come_after_is_handed_over_with_them() -> None:
+    """Two are cut off together; the one whose request the other's comes after never comes back."""
+    bench = Bench(5)
+    bench.tick(40)
+    bench.isolate(3, 4)
+    before = answered(bench, 4, "a")
+    bench.tick(5)
+    strong = bench.invoke(3, "put", "b", 1, strong=True)
+    after = answered(bench, 3, "c")
+    bench.crash(4)
+    remove(bench, 4)
+    remove(bench, 3)
+    bench.cut.clear()
+    until_dismissed(bench, 3)
+    bench.tick(100)
+    for each in (before, strong, after):
+        assert bench[0].is_committed(each)

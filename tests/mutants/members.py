@@ -1,6 +1,9 @@
-"""Deliberate faults in how members change; the seeds are those in which they do."""
+"""Deliberate faults in how members change; the seeds are those in which they do. That what one has
+issued is handed over to a majority, and not to one alone, and with all that it comes after, no seed
+has shown yet: tests turned by hand do (`tests/unit/schemes`).
+"""
 
-from creek.simulation.plan import CHANGE_AT, CHANGE_EVERY
+from creek.simulation.plan import CHANGE_AT, CHANGE_EVERY, UNHEARD_EVERY
 from tests.mutants.catalogue import (
     BROADCASTS,
     GOSSIP,
@@ -159,4 +162,46 @@ _MUTANTS: tuple[Mutant, ...] = (
     ),
 )
 
-MUTANTS = tuple(each._replace(step=CHANGE_EVERY, first=CHANGE_AT) for each in _MUTANTS)
+_HANDOVER: tuple[Mutant, ...] = (
+    Mutant(
+        "former_members_hand_over_nothing",
+        "what one issued before it knew that it was removed is taken from it",
+        400,
+        (
+            Edit(
+                BROADCASTS,
+                "return admission.problem_of_requests(requests, self.settings.ever)",
+                "return admission.FORMER",
+            ),
+        ),
+    ),
+    Mutant(
+        "dismissed_with_what_it_issued",
+        "who was removed is not dismissed before a majority has what it issued",
+        400,
+        (
+            Edit(
+                BROADCASTS,
+                "return has_told and self._handover.is_over(self._uncommitted(), self.settings)",
+                "return has_told",
+            ),
+        ),
+    ),
+    Mutant(
+        "removed_casts_once",
+        "who was removed casts what it issued until others have it",
+        400,
+        (
+            Edit(
+                BROADCASTS,
+                "self._handover.send(self._uncommitted(), self.settings)",
+                "pass",
+            ),
+        ),
+    ),
+)
+
+MUTANTS = (
+    *(each._replace(step=CHANGE_EVERY, first=CHANGE_AT) for each in _MUTANTS),
+    *(each._replace(step=UNHEARD_EVERY, first=CHANGE_AT) for each in _HANDOVER),
+)

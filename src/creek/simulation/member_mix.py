@@ -7,7 +7,7 @@ find the others.
 
 from random import Random
 
-from creek.simulation.faults import Add, Crash, Die, Fault, Remove, Restart
+from creek.simulation.faults import Add, Crash, Die, Fault, Heal, Partition, Remove, Restart
 
 
 def member_mix(
@@ -18,6 +18,20 @@ def member_mix(
     for at_us in sorted(random.randrange(duration_us) for _ in range(random.randint(1, 3))):
         random.choice((mix.add, mix.remove, mix.replace, mix.replace_the_dead))(at_us)
     return tuple(sorted((*faults, *mix.faults), key=lambda fault: fault.at_us))
+
+
+def unheard_removals(
+    random: Random, duration_us: int, faults: tuple[Fault, ...]
+) -> tuple[Fault, ...]:
+    """The faults, and who is removed does not hear of it for a while: it goes on issuing and
+    answering what is not heard of either, and has to hand that over when it does."""
+    cut_off: list[Fault] = []
+    for fault in faults:
+        if isinstance(fault, Remove):
+            apart_us = random.randint(fault.at_us // 2, fault.at_us)
+            heal_us = random.randint(fault.at_us, duration_us)
+            cut_off += [Partition(apart_us, ((fault.replica,),)), Heal(heal_us)]
+    return tuple(sorted((*faults, *cut_off), key=lambda fault: fault.at_us))
 
 
 class _Mix:

@@ -3,10 +3,10 @@
 Each aspect of a scenario is drawn from a generator of its own, so a new kind of fault does not
 change the clusters and workloads of old seeds. Every fourth seed is a play (`plays`), where there
 are players enough; all others have a random mix of faults. In every eighth seed, none of which is a
-play, the members change as well, where the scheme lets them; in every eighth disks are lost, and
-nobody dies. Runs are short and small on purpose:
-rare interleavings come from many seeds with small limits (windows, batches, checkpoints every few
-requests), not from long runs.
+play, the members change as well, where the scheme lets them; in every fourth of these, who is
+removed does not hear of it for a while. In every eighth disks are lost, and nobody dies. Runs are
+short and small on purpose: rare interleavings come from many seeds with small limits (windows,
+batches, checkpoints every few requests), not from long runs.
 """
 
 from random import Random
@@ -21,7 +21,7 @@ from creek.schemes import registry
 from creek.simulation.clock import DAY_US
 from creek.simulation.fault_mix import fault_mix
 from creek.simulation.faults import Crash, Die, Fault, LoseDisk
-from creek.simulation.member_mix import member_mix
+from creek.simulation.member_mix import member_mix, unheard_removals
 from creek.simulation.models import ClockModel, CpuModel, DiskModel, NetworkModel
 from creek.simulation.plays import PLAYERS_MIN, play
 from creek.simulation.scenario import Scenario
@@ -35,6 +35,7 @@ _OPERATIONS_MIN, _OPERATIONS_MAX = 20, 80
 
 PLAY_EVERY = 4
 CHANGE_EVERY, CHANGE_AT = 8, 7
+UNHEARD_EVERY = 4 * CHANGE_EVERY
 LOSE_EVERY, LOSE_AT = 8, 2
 
 
@@ -54,6 +55,8 @@ def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) ->
         mix += _deaths(derive(seed, "plan", "deaths"), replicas, duration_us)
     if seed % CHANGE_EVERY == CHANGE_AT and terms.contexts:
         mix = member_mix(derive(seed, "plan", "members"), replicas, duration_us, mix)
+        if seed % UNHEARD_EVERY == CHANGE_AT:
+            mix = unheard_removals(derive(seed, "plan", "unheard"), duration_us, mix)
     clients = _clients(load, replicas, duration_us)
     datatype = derive(seed, "plan", "datatype").choice(sorted(DATATYPES))
     settings = _settings(derive(seed, "plan", "settings"))

@@ -9,7 +9,7 @@ import pytest
 from creek.cli import member
 from creek.cli.app import main
 from creek.client import NotDone
-from creek.cluster import beginning
+from creek.cluster import beginning, link
 from creek.cluster.membership import ADD, REMOVE, change_asked
 from creek.cluster.ticket import make_folder, read_ticket, ticket_of, write_ticket
 from creek.errors import BadValue, StorageFault
@@ -78,6 +78,21 @@ def test_a_replica_that_does_not_come_back_is_replaced_by_command(tmp_path: Path
     tell(tmp_path, story)
 
 
+def test_what_one_answers_before_it_hears_that_it_was_removed_is_not_lost(tmp_path: Path) -> None:
+    async def story(cluster: Cluster) -> None:
+        load = await cluster.load(80, at=((2, 0), (2, 1)), weak_only=True)
+        await load.reaches(10)
+        cluster.links.divide([2])
+        admin = await cluster.client(0)
+        await admin.strong(REMOVE, 2)
+        await load.reaches(40)
+        assert (await cluster.processes.status(2))["is_member"]
+        cluster.links.mend()
+        assert await cluster.processes.exit_code(2) == 0
+
+    tell(tmp_path, story)
+
+
 def test_a_replica_that_was_away_when_it_was_removed_is_told_when_it_comes_back(
     tmp_path: Path,
 ) -> None:
@@ -92,6 +107,36 @@ def test_a_replica_that_was_away_when_it_was_removed_is_told_when_it_comes_back(
                     assert await processes.exit_code(1) == 0
                 assert processes.said(1).count("was removed from its cluster") == 2
                 await db.strong.put("lamp", 2)
+
+    run(story())
+
+
+def test_one_that_was_removed_is_dialled_while_it_talks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "PAUSE_MAX_S", 0.05)
+
+    async def story() -> None:
+        async with house(tmp_path) as cluster, cluster.client(0) as db:
+            ways = [cluster.servers[each].peers.links[2] for each in (0, 1)]
+            (port,) = {way._port for way in ways}
+            for way in ways:
+                way._port = 1  # where nobody listens
+                way.drop()
+            await db.strong(REMOVE, 2)
+            async with asyncio.timeout(PATIENCE_S):
+                for each in (0, 1):
+                    refused = cluster.servers[each].refused
+                    while 2 in cluster.servers[each].company.configuration.numbers:
+                        await asyncio.sleep(0.01)
+                    before = refused["could not reach a peer"]
+                    while refused["could not reach a peer"] < before + 3:
+                        await asyncio.sleep(0.01)
+                assert not cluster.servers[2].over.is_set()
+                for way in ways:
+                    way._port = port
+                await cluster.servers[2].over.wait()
+            assert cluster.servers[2].failure is None
 
     run(story())
 

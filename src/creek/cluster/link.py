@@ -49,8 +49,8 @@ class Link:
         """Where the one that is there says that others find it."""
 
     def retire(self) -> None:
-        """It is no member any more: when the connection ends, there is another one only if it comes
-        back, and does not know."""
+        """It is no member any more: when the connection ends, there is another one only while it
+        talks to us, or if it comes back, and does not know."""
         self._retired = True
 
     @property
@@ -106,7 +106,7 @@ class Link:
                 self._talker = talker
                 await talker.closed
                 self._talker = None
-            if self._retired:
+            if self._retired and not self._peers.hears(self._replica):
                 return
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause * (0.5 + self._random.random())):

@@ -136,6 +136,9 @@ class Peers:
         members = self.hello.members
         return [each for each, link in self.links.items() if link.is_up and each in members]
 
+    def hears(self, replica: int) -> bool:
+        return any(each.sender == replica for each in self.heard)
+
     def cut_off(self, replicas: Iterable[int]) -> None:
         """From these, until others are named; what is under way to them, and from them, is lost."""
         before = self.cut

@@ -18,9 +18,11 @@ import traceback
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
+from typing import TypeAlias
 
 from creek.cluster.wire import address_of
 from tests.cluster import faults_clock, faults_disk
+from tests.cluster.faults_members import Operator
 from tests.cluster.faults_story import Cluster, tell
 
 STEPS = (4, 12)
@@ -33,6 +35,9 @@ STARTING_S = (0.3, 3.0)
 FILES = 160
 CROWD = 400
 """Connections to a replica that may have so many files."""
+
+
+Act: TypeAlias = Callable[[Cluster], Awaitable[None]]
 
 
 class Chaos:
@@ -53,18 +58,36 @@ class Chaos:
             self.options += ("--no-io-uring",)
         if self._random.random() < 0.3:
             self.options += ("--execution", "threads")
+        self.changes = self._random.random() < 0.5
+        """Are the members changed?"""
+        self._operator: Operator | None = None
         self._frozen: set[int] = set()
         self._failing: set[int] = set()
         self.happened = [f"the clock of {each} is wrong" for each in self.programs]
         if self.options:
             self.happened.append(" ".join(self.options))
 
+    def __str__(self) -> str:
+        members = ", and others" if self.changes else ""
+        return f"{self.replicas} replicas{members}"
+
     async def story(self, cluster: Cluster) -> None:
         random, everyone = self._random, range(self.replicas)
+        self._operator = Operator(cluster, random, self._note)
         at = [random.sample(everyone, self.replicas) for _ in range(6)]
         steps = random.randint(*STEPS)
-        load = await cluster.load(OPERATIONS * steps, at=at)
-        acts: list[Callable[[Cluster], Awaitable[None]]] = [
+        load = await cluster.load(OPERATIONS * steps, at=at, more_at=self._operator.places)
+        for step in range(1, steps + 1):
+            await load.allow(OPERATIONS * step)
+            await asyncio.sleep(random.uniform(*PAUSE_S))
+            self._look_who_left(cluster)
+            await random.choice(self._acts())(cluster)
+        await self._mend_all(cluster)
+        if random.random() < 0.3:
+            await self._lose_disk(cluster)
+
+    def _acts(self) -> list[Act]:
+        always: list[Act] = [
             self._kill,
             self._kill_all,
             self._kill_all_again,
@@ -81,13 +104,14 @@ class Chaos:
             self._fail_disk_of_late,
             self._crowd,
         ]
-        for step in range(1, steps + 1):
-            await load.allow(OPERATIONS * step)
-            await asyncio.sleep(random.uniform(*PAUSE_S))
-            await random.choice(acts)(cluster)
-        await self._mend_all(cluster)
-        if random.random() < 0.3:
-            await self._lose_disk(cluster)
+        changes: list[Act] = [
+            self._add,
+            self._join,
+            self._remove,
+            self._remove_unheard,
+            self._replace,
+        ]
+        return [*always, *changes, *changes] if self.changes else always
 
     # --- what can happen ------------------------------------------------------------------------
 
@@ -123,7 +147,8 @@ class Chaos:
         asked = self._one(cluster)
         if asked is None:
             return
-        leader = (await cluster.processes.status(asked))["leader"]
+        said = await cluster.processes.status_if_it_stays(asked)
+        leader = said and said["leader"]
         if leader in set(cluster.processes.running) - self._frozen:
             self._note(f"kill the leader, {leader}")
             self._failing.discard(leader)
@@ -135,7 +160,9 @@ class Chaos:
             self._note(f"stop {asked}")
             code = await asyncio.to_thread(cluster.processes.stop, asked)
             # Interrupted before it could listen to that, it is just gone.
-            assert code in (0, -2, 130), f"{asked} stopped with {code}"
+            said = cluster.processes.said(asked)
+            is_just_gone = code in (-2, 130) or said.endswith("KeyboardInterrupt\n")
+            assert code == 0 or is_just_gone, f"{asked} stopped with {code}: {said[-2000:]}"
 
     async def _start(self, cluster: Cluster) -> None:
         for each in sorted(set(cluster.processes.all) - set(cluster.processes.running)):
@@ -157,12 +184,15 @@ class Chaos:
             self._frozen.clear()
 
     async def _divide(self, cluster: Cluster) -> None:
-        some = self._random.sample(cluster.processes.all, self._random.randint(1, 2))
+        everyone = cluster.processes.all
+        some = self._random.sample(everyone, min(self._random.randint(1, 2), len(everyone)))
         silently = self._random.random() < 0.5
         self._note(f"divide {some} from the rest{', silently' if silently else ''}")
         cluster.links.divide(some, silently)
 
     async def _cut(self, cluster: Cluster) -> None:
+        if len(cluster.processes.all) < 2:
+            return
         sender, receiver = self._random.sample(cluster.processes.all, 2)
         silently = self._random.random() < 0.5
         self._note(f"cut {sender} to {receiver}{', silently' if silently else ''}")
@@ -178,7 +208,9 @@ class Chaos:
             await self._refuse_writes(cluster, victim)
 
     async def _refuse_writes(self, cluster: Cluster, victim: int) -> None:
-        await cluster.processes.status(victim)  # one that still starts would give up
+        # One that still starts would give up.
+        if await cluster.processes.status_if_it_stays(victim) is None:
+            return
         self._note(f"the disk of {victim} fails")
         self._failing.add(victim)
         faults_disk.refuse_writes(cluster.processes.process_id(victim))
@@ -214,11 +246,48 @@ class Chaos:
             faults_disk.allow_writes(cluster.processes.process_id(each))
         self._failing.clear()
 
+    # --- members that change --------------------------------------------------------------------
+
+    def _look_who_left(self, cluster: Cluster) -> None:
+        gone = cluster.processes.dismissed(mute=self._failing)
+        if gone:
+            self._note(f"{', '.join(map(str, gone))} left")
+            self._failing.difference_update(gone)
+
+    async def _add(self, cluster: Cluster) -> None:
+        self.operator.add()
+
+    async def _join(self, cluster: Cluster) -> None:
+        self.operator.join()
+
+    async def _remove(self, cluster: Cluster) -> None:
+        self.operator.remove(self._random.choice(cluster.processes.all))
+
+    async def _remove_unheard(self, cluster: Cluster) -> None:
+        """One that does not hear of it, and goes on answering."""
+        victim = self._one(cluster)
+        if victim is not None:
+            self._note(f"divide {victim} from the rest")
+            cluster.links.divide([victim], silently=self._random.random() < 0.5)
+            self.operator.remove(victim)
+
+    async def _replace(self, cluster: Cluster) -> None:
+        self.operator.replace(self._random.choice(cluster.processes.all))
+
+    @property
+    def operator(self) -> Operator:
+        assert self._operator is not None
+        return self._operator
+
+    # --- in the end -----------------------------------------------------------------------------
+
     async def _mend_all(self, cluster: Cluster) -> None:
+        self._look_who_left(cluster)
         await self._thaw(cluster)
         await self._mend(cluster)
         await self._mend_disk(cluster)
         await self._start(cluster)
+        await self.operator.finish()
         await cluster.up()
 
     async def _lose_disk(self, cluster: Cluster) -> None:
@@ -226,6 +295,15 @@ class Chaos:
         await cluster.rest(may_fail=True)
         loser = self._random.choice(cluster.processes.all)
         others = sorted({*cluster.processes.all} - {loser})
+        if not self.operator.has_begun:
+            await self._come_back_with_nothing(cluster, loser, others)
+        elif len(others) > 1:
+            await self._be_replaced(cluster, loser, others)
+        await cluster.load(100, at=[others, others[::-1]])
+
+    async def _come_back_with_nothing(
+        self, cluster: Cluster, loser: int, others: list[int]
+    ) -> None:
         away = self._random.sample(others, self._random.choice((0, 1)))
         self._note(f"the disk of {loser} is lost{f', while {away[0]} is away' if away else ''}")
         cluster.processes.kill(loser, *away)
@@ -237,7 +315,15 @@ class Chaos:
             cluster.processes.kill(loser)
             cluster.processes.start(loser)
         cluster.processes.start(*away)
-        await cluster.load(100)
+
+    async def _be_replaced(self, cluster: Cluster, loser: int, others: list[int]) -> None:
+        """Where the members were changed, it does not come back."""
+        self._note(f"the disk of {loser} is lost, for good")
+        cluster.processes.lose(loser)
+        await cluster.until(lambda said: all(loser not in each["connected"] for each in said))
+        self.operator.replace(loser)
+        await self.operator.finish()
+        await cluster.up()
 
 
 def tell_one(seed: str, folder: Path) -> bool:
@@ -254,12 +340,12 @@ def tell_one(seed: str, folder: Path) -> bool:
             may_fail=True,
         )
     except Exception:  # noqa: BLE001 - whatever it is, it is told
-        print(f"story {seed} in {folder}: {chaos.replicas} replicas")
+        print(f"story {seed} in {folder}: {chaos}")
         print(*chaos.happened, sep="\n")
         traceback.print_exc()
         return False
     took = time.monotonic() - began
-    print(f"story {seed}: {took:5.1f} s, {chaos.replicas} replicas: {'; '.join(chaos.happened)}")
+    print(f"story {seed}: {took:5.1f} s, {chaos}: {'; '.join(chaos.happened)}")
     return True
 
 

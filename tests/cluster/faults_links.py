@@ -3,6 +3,9 @@
 A replica finds every other one at the end of a way of its own: what it sends comes through here.
 Since each replica sends only on connections that it dialled, a way that is cut stops just what is
 sent in that direction.
+
+One that is added later is found at one address by all others. That is a `Door`: who comes there
+says first who it is, and goes on by its own way.
 """
 
 import asyncio
@@ -10,9 +13,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 from itertools import permutations
 
-from creek.cluster.wire import address_of
+from creek.cluster.wire import address_of, framed, peer_hello
 
 PIECE = 64 * 1024
+LENGTH = 4
+"""Bytes of a frame that tell how long it is."""
 
 
 class Link:
@@ -29,11 +34,11 @@ class Link:
         self._refuses = False
 
     async def start(self) -> None:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self.accept, "127.0.0.1", 0)
 
     async def stop(self) -> None:
-        assert self._server is not None
-        self._server.close()
+        if self._server is not None:
+            self._server.close()
         self._hang_up()
         await asyncio.gather(*self._passing, return_exceptions=True)
 
@@ -57,7 +62,10 @@ class Link:
         for each in self._passing:
             each.cancel()
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def accept(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, said: bytes = b""
+    ) -> None:
+        """`said`: what was read already."""
         task = asyncio.current_task()
         assert task is not None
         self._passing.add(task)
@@ -66,16 +74,19 @@ class Link:
                 if not self._is_open.is_set():
                     await self._is_open.wait()
                 elif not self._refuses:
-                    await self._pass_on(reader, writer)
+                    await self._pass_on(reader, writer, said)
                     writer.close()  # what one side said last still arrives
                     return
             writer.transport.abort()
         finally:
             self._passing.discard(task)
 
-    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pass_on(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, said: bytes
+    ) -> None:
         """Until one of both ends."""
         onward, back = await asyncio.open_connection(self._host, self._port)
+        back.write(said)
         ways = [
             asyncio.ensure_future(self._pump(reader, back)),
             asyncio.ensure_future(self._pump(onward, writer)),
@@ -98,15 +109,55 @@ class Link:
             await sink.drain()
 
 
+class Door:
+    """Where all others find a replica."""
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        self._server: asyncio.Server | None = None
+        self._links: dict[int, Link] = {}
+
+    async def open(self) -> str:
+        """The address, which stays the same."""
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        return f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    async def stop(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        for link in self._links.values():
+            await link.stop()
+
+    def link(self, sender: int) -> Link:
+        return self._links.setdefault(sender, Link(self._target))
+
+    def mend(self) -> None:
+        for link in self._links.values():
+            link.mend()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            length = int.from_bytes(await reader.readexactly(LENGTH), "big")
+            said = await reader.readexactly(length)
+        except (OSError, asyncio.IncompleteReadError):
+            writer.transport.abort()
+            return
+        await self.link(peer_hello(said).replica).accept(reader, writer, framed(said))
+
+
 class Links:
-    """One from each replica to each other."""
+    """From each replica to each other, as far as they are known here."""
 
     def __init__(self, members: list[str]) -> None:
-        self._all = range(len(members))
+        self._first = range(len(members))
+        self._members = members
         self._links = {
             (sender, receiver): Link(members[receiver])
-            for sender, receiver in permutations(self._all, 2)
+            for sender, receiver in permutations(self._first, 2)
         }
+        self._doors: dict[int, Door] = {}
+        """Of those who came later."""
+        self._opened: list[Door] = []
 
     async def __aenter__(self) -> "Links":
         for link in self._links.values():
@@ -116,18 +167,38 @@ class Links:
     async def __aexit__(self, *_: object) -> None:
         for link in self._links.values():
             await link.stop()
+        for door in self._opened:
+            await door.stop()
 
     def way(self, sender: int, receiver: int) -> str:
+        """To one of the first."""
         return self._links[sender, receiver].address
+
+    async def open_door(self, listens: str) -> tuple[Door, str]:
+        """For one that may be added, and where others find it then."""
+        door = Door(listens)
+        self._opened.append(door)
+        return door, await door.open()
+
+    async def add(self, replica: int, door: Door) -> dict[int, str]:
+        """It was added; answers its ways to the first ones. The others have doors."""
+        self._doors[replica] = door
+        for receiver in self._first:
+            link = self._links[replica, receiver] = Link(self._members[receiver])
+            await link.start()
+        return {receiver: self.way(replica, receiver) for receiver in self._first}
 
     def cut(self, sender: int, receiver: int, silently: bool = False) -> None:
         """In this direction only."""
-        self._links[sender, receiver].cut(silently)
+        if receiver in self._doors:
+            self._doors[receiver].link(sender).cut(silently)
+        elif (sender, receiver) in self._links:
+            self._links[sender, receiver].cut(silently)
 
     def divide(self, some: Iterable[int], silently: bool = False) -> None:
         """These from all others, in both directions."""
         inside = set(some)
-        for sender, receiver in self._links:
+        for sender, receiver in permutations((*self._first, *self._doors), 2):
             if (sender in inside) != (receiver in inside):
                 self.cut(sender, receiver, silently)
 
@@ -135,3 +206,5 @@ class Links:
         """Everything."""
         for link in self._links.values():
             link.mend()
+        for door in self._opened:
+            door.mend()

@@ -98,11 +98,14 @@ class Cluster:
 
     # --- in the end -----------------------------------------------------------------------------
 
-    async def rest(self, may_fail: bool = False) -> None:
-        """Until the loads have ended, and the replicas have nothing more to do."""
+    async def loads_end(self) -> None:
         for load in self.loads:
             async with asyncio.timeout(BOUND_S):
                 await load.ends()
+
+    async def rest(self, may_fail: bool = False) -> None:
+        """Until the loads have ended, and the replicas have nothing more to do."""
+        await self.loads_end()
         await self.until(is_settled)
         async with self.processes.client() as db:
             kept = dict(await db.strong.scan(""))

@@ -2,18 +2,34 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from creek.client import Database, connect
+from creek.client import Database, NotDone, connect
 from creek.load.ports import free_port
 from tests.cluster.house import PATIENCE_S, is_settled
 
 CREEK = ("-m", "creek")
+REMOVED = "was removed from its cluster"
+
+
+class Place(NamedTuple):
+    """Where a replica runs, or can."""
+
+    listens: str
+    """For other replicas."""
+    clients: str
+    data: Path
+
+    @property
+    def output(self) -> Path:
+        return self.data.with_suffix(".out")
 
 
 class Processes:
@@ -38,14 +54,21 @@ class Processes:
     ) -> None:
         self.folder = folder
         self._options = options
-        self._members = members or [f"127.0.0.1:{free_port()}" for _ in range(replicas)]
-        self._clients = [f"127.0.0.1:{free_port()}" for _ in range(replicas)]
-        self._way = way or (lambda _, receiver: self._members[receiver])
+        self._places: dict[int, Place] = {}
+        """Of all that there ever were, by number."""
+        self._left: set[int] = set()
+        """Those of them that do not come back."""
+        for replica in range(replicas):
+            listens = members[replica] if members else None
+            self._places[replica] = self.place(str(replica), listens)
+        self._first = {each: place.listens for each, place in self._places.items()}
+        self._way = way or (lambda _, receiver: self._first[receiver])
         self._programs = programs or {}
         self._configs = configs or {}
         self._authority = None if trusted is None else str(trusted)
         self._environment = {**os.environ, **(environment or {})}
         self._running: dict[int, subprocess.Popen[bytes]] = {}
+        self._nameless: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> "Processes":
         self.start(*self.all)
@@ -53,10 +76,14 @@ class Processes:
 
     def __exit__(self, *_: object) -> None:
         self.kill(*self._running)
+        for process in self._nameless:
+            process.kill()
+            process.wait()
 
     @property
     def all(self) -> tuple[int, ...]:
-        return tuple(range(len(self._members)))
+        """Those that run, or come back."""
+        return tuple(sorted(self._places.keys() - self._left))
 
     @property
     def running(self) -> tuple[int, ...]:
@@ -64,45 +91,91 @@ class Processes:
 
     def start(self, *replicas: int) -> None:
         for replica in replicas:
+            if replica not in self._first:
+                self.start_joined(replica)
+                continue
             command = [sys.executable, *self._programs.get(replica, CREEK), "serve"]
             command += ["--replica", str(replica)]
             if replica in self._configs:
                 command += ["--config", str(self._configs[replica])]
-            for number, address in enumerate(self._members):
+            for number, address in self._first.items():
                 found = address if number == replica else self._way(replica, number)
                 command += ["--member", f"{number}={found}"]
-            command += ["--clients", self._clients[replica], *self._options]
+            command += ["--clients", self._places[replica].clients, *self._options]
             command += ["--data", str(self.data(replica))]
             self._run(replica, command)
 
     def _run(self, replica: int, command: list[str]) -> None:
-        with self._output(replica).open("ab") as output:
-            self._running[replica] = subprocess.Popen(
-                command, stdout=output, stderr=output, env=self._environment
-            )
+        self._running[replica] = self._begun(command, self._places[replica])
+
+    def _begun(self, command: list[str], place: Place) -> subprocess.Popen[bytes]:
+        with place.output.open("ab") as output:
+            return subprocess.Popen(command, stdout=output, stderr=output, env=self._environment)
 
     def join(self, at: int) -> int:
         """Start a new replica, which asks the one `at` to be added; answers its number."""
         replica = self.new()
-        self.start_joined(replica, "--join", self._clients[at])
+        self.start_joined(replica, "--join", self._places[at].clients)
         return replica
 
     def new(self) -> int:
         """One more, that is not started; answers its number."""
-        self._members.append(f"127.0.0.1:{free_port()}")
-        self._clients.append(f"127.0.0.1:{free_port()}")
-        return len(self._members) - 1
+        replica = max(self._places) + 1
+        self._places[replica] = self.place(str(replica))
+        return replica
+
+    def place(self, name: str, listens: str | None = None) -> Place:
+        """For one more, whose number is not known yet."""
+        listens = listens or f"127.0.0.1:{free_port()}"
+        return Place(listens, f"127.0.0.1:{free_port()}", self.folder / name)
+
+    def start_nameless(self, place: Place, *options: str) -> subprocess.Popen[bytes]:
+        """One that is to join, and whose number is not known yet."""
+        process = self._begun(self._joined(place, *options), place)
+        self._nameless.append(process)
+        return process
+
+    def take_in(
+        self, replica: int, place: Place, process: subprocess.Popen[bytes] | None = None
+    ) -> None:
+        """One that was added, and is started, unless it runs there already."""
+        self._places[replica] = place
+        if process is None:
+            self.start_joined(replica)
+        else:
+            self._running[replica] = process
 
     def where(self, replica: int) -> tuple[str, str]:
         """Where other replicas find it, and where clients do."""
-        return self._members[replica], self._clients[replica]
+        return self._places[replica].listens, self._places[replica].clients
 
     def start_joined(self, replica: int, *options: str) -> None:
         """One that was added finds the others by what is in its folder."""
+        self._run(replica, self._joined(self._places[replica], *options))
+
+    def _joined(self, place: Place, *options: str) -> list[str]:
         command = [sys.executable, *CREEK, "serve", *options]
-        command += ["--listen", self._members[replica], "--data", str(self.data(replica))]
-        command += ["--clients", self._clients[replica], *self._options]
-        self._run(replica, command)
+        command += ["--listen", place.listens, "--data", str(place.data)]
+        return [*command, "--clients", place.clients, *self._options]
+
+    def dismissed(self, mute: Iterable[int] = ()) -> tuple[int, ...]:
+        """Those that have ended by themselves since they were last asked for: they were removed,
+        and do not come back. `mute`: those that could not write that."""
+        ended = {each: process.poll() for each, process in self._running.items()}
+        gone = tuple(each for each, code in ended.items() if code is not None)
+        for each in gone:
+            said = self.said(each)
+            assert ended[each] == 0, f"{each} ended with {ended[each]}: {said[-2000:]}"
+            assert REMOVED in said or each in mute, f"{each} ended: {said[-2000:]}"
+            del self._running[each]
+        self._left.update(gone)
+        return gone
+
+    def lose(self, replica: int) -> None:
+        """Kill it, with all that it has: it does not come back."""
+        self.kill(replica)
+        self._left.add(replica)
+        shutil.rmtree(self.data(replica))
 
     def kill(self, *replicas: int) -> None:
         """Without a warning, all at once."""
@@ -139,14 +212,11 @@ class Processes:
         return self._running[replica].pid
 
     def data(self, replica: int) -> Path:
-        return self.folder / str(replica)
+        return self._places[replica].data
 
     def said(self, replica: int) -> str:
         """What it has printed, in all its lives."""
-        return self._output(replica).read_text()
-
-    def _output(self, replica: int) -> Path:
-        return self.folder / f"{replica}.out"
+        return self._places[replica].output.read_text()
 
     async def until_settled(self) -> None:
         """Until nothing is tentative anywhere, and everywhere is committed as much."""
@@ -162,7 +232,22 @@ class Processes:
         async with self.client(replica) as db:
             return await db.status()
 
-    def client(self, *replicas: int, **more: Any) -> Database:
-        addresses = [self._clients[each] for each in replicas or self.all]
+    async def status_if_it_stays(self, replica: int) -> dict[str, Any] | None:
+        """None, if it ends instead."""
+        process = self._running[replica]
+        async with asyncio.timeout(PATIENCE_S):
+            while process.poll() is None:
+                asked = asyncio.ensure_future(self.status(replica))
+                while not asked.done() and process.poll() is None:
+                    await asyncio.wait({asked}, timeout=0.05)
+                if not asked.cancel():
+                    with suppress(NotDone):  # it hangs up when it is about to end
+                        return asked.result()
+        return None
+
+    def client(self, *replicas: int, more_at: Iterable[Place] = (), **more: Any) -> Database:
+        """`more_at`: where there may be others in time."""
+        addresses = [self._places[each].clients for each in replicas or self.all]
+        addresses += [place.clients for place in more_at]
         usual = {"timeout": PATIENCE_S, "patience": PATIENCE_S, "authority": self._authority}
         return connect(addresses, **{**usual, **more})

@@ -111,6 +111,25 @@ def test_a_replica_that_was_away_when_it_was_removed_is_told_when_it_comes_back(
     run(story())
 
 
+def test_one_that_was_removed_is_heard_by_those_who_came_after_it(tmp_path: Path) -> None:
+    """Without these there is no majority that it could leave to the others."""
+
+    async def story() -> None:
+        with Processes(tmp_path, 3) as processes:
+            async with processes.client(0) as db:
+                await db.strong.put("lamp", 3)
+                processes.kill(2)
+                await db.strong(REMOVE, 2)
+                for _ in range(2):
+                    new = processes.join(0)
+                    async with processes.client(new) as there:
+                        await there.strong.put("lamp", new)
+                processes.start(2)
+                assert await processes.exit_code(2) == 0
+
+    run(story())
+
+
 def test_one_that_was_removed_is_dialled_while_it_talks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,11 +38,7 @@ class Company:
         configuration = replica.configuration()
         if configuration.epoch != self.configuration.epoch:
             self.configuration = configuration
-            server.peers.reconfigure(
-                configuration.epoch,
-                dict(configuration.members),
-                configuration.next_number - 1,
-            )
+            server.peers.reconfigure(configuration)
             server.digests.reconfigure(configuration.numbers)
             members = ", ".join(map(str, configuration.numbers))
             server.events.info("members.changed", f"members are {members}", members=members)

@@ -26,6 +26,7 @@ from creek.cluster.wire import (
     common_version,
 )
 from creek.protocol.drafts import Brought, Intake
+from creek.protocol.members import Configuration
 
 STRANGERS_MAX: Final = 8
 """Who are dialled because they have dialled here; others are heard all the same."""
@@ -55,6 +56,7 @@ class Peers:
         self._secured = secured
         self._started = False
         self._latest = max((*addresses, hello.replica))
+        """The greatest number that any member ever had."""
         self.links = {
             replica: Link(self, replica, *address, secured)
             for replica, address in addresses.items()
@@ -67,6 +69,8 @@ class Peers:
         """The same for browsers."""
         self.cut: frozenset[int] = frozenset()
         """To whom there is no connection, because a trial wants to see what becomes of it."""
+        self._former: tuple[int, ...] = ()
+        """Those who were removed."""
         self._twin = ""
         """The last one that was told of."""
         self.sent_bytes = 0
@@ -77,11 +81,14 @@ class Peers:
         for link in self.links.values():
             link.start()
 
-    def reconfigure(self, epoch: int, members: dict[int, str], latest: int) -> None:
-        """The members are others: dial those who came, and those who left no more. `latest`: the
-        greatest number that any of them ever had."""
-        self.hello = msgspec.structs.replace(self.hello, epoch=epoch, members=tuple(members))
-        self._latest = max(self._latest, latest)
+    def reconfigure(self, configuration: Configuration) -> None:
+        """The members are others: dial those who came, and those who left no more."""
+        members = dict(configuration.members)
+        self.hello = msgspec.structs.replace(
+            self.hello, epoch=configuration.epoch, members=tuple(members)
+        )
+        self._latest = max(self._latest, configuration.next_number - 1)
+        self._former = configuration.former
         for replica, address in members.items():
             if replica != self.hello.replica:
                 self._know(replica, address)
@@ -95,9 +102,16 @@ class Peers:
         """One that may be talked to has dialled here."""
         if hello.replica > self._latest and hello.at and len(self._strangers()) < STRANGERS_MAX:
             self._know(hello.replica, hello.at)
+        elif hello.replica in self._former and hello.at:
+            self._know(hello.replica, hello.at)  # it left before we came
+            self.links[hello.replica].retire()
         if hello.replica in self.links:
             self.note(hello)
             self.links[hello.replica].hurry()
+
+    def _may_be_one(self, replica: int) -> bool:
+        """Was it ever a member, or may it be one that we have not heard of?"""
+        return replica in self.links or replica in self._former or replica > self._latest
 
     def _strangers(self) -> list[int]:
         """Who dialled here, and is perhaps a member by now."""
@@ -172,7 +186,7 @@ class Peers:
             what = f"it replicates '{hello.datatype}', not '{ours.datatype}'"
             return Problem("datatype", what)
         differ = hello.epoch == ours.epoch and hello.members != ours.members
-        if differ or (hello.replica not in self.links and hello.replica <= self._latest):
+        if differ or not self._may_be_one(hello.replica):
             what = f"it is replica {hello.replica} of {hello.members}, not one of {ours.members}"
             return Problem("members", what)
         return None

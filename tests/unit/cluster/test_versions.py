@@ -10,6 +10,7 @@ from creek.cluster.tasks import Tasks
 from creek.execution.arrivals import Arrivals
 from creek.execution.base import Nothing
 from creek.protocol.dots import Dot, Dots
+from creek.protocol.members import Configuration
 from creek.protocol.messages import Ballot, Cast, Heartbeat, Progress, Summary, Vote
 from creek.protocol.request import Operation, Request
 
@@ -92,5 +93,5 @@ def test_of_those_who_say_that_they_came_later_only_a_few_are_dialled() -> None:
 
     assert len(peers.links) == 1 + STRANGERS_MAX
     assert len(peers.clients) == 1 + STRANGERS_MAX
-    peers.reconfigure(8, {0: "a:1", 1: "b:1", 99: "c:1"}, 99)
+    peers.reconfigure(Configuration(8, ((0, "a:1"), (1, "b:1"), (99, "c:1"))))
     assert 99 in peers.links

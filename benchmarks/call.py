@@ -144,7 +144,6 @@ class Node:
             KV,
             invoke=self.traffic.invoke,
             has=self.replica.has,
-            sees=self.replica.is_seen,
             alone=self.replica.answers_alone,
             refusal=lambda strong, alone: None,
             change_members=_broke,

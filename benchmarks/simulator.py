@@ -63,9 +63,16 @@ class Recorded:
     def recover(self, records: Iterable[Record]) -> None:
         raise NotImplementedError("nothing crashes in this scenario")
 
-    def invoke(self, operation: Operation, strong: bool, session: int, now: int) -> Dot:
+    def invoke(
+        self,
+        operation: Operation,
+        strong: bool,
+        session: int,
+        now: int,
+        after: tuple[Dot, ...] = (),
+    ) -> Dot:
         self._note(Input.INVOKE, operation, strong, session, now)
-        return self._replica.invoke(operation, strong, session, now)
+        return self._replica.invoke(operation, strong, session, now, after)
 
     def intake(self) -> Intake:
         raise NotImplementedError("nobody is behind in this scenario")

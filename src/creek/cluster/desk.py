@@ -5,7 +5,6 @@ one that was issued is answered, tentatively, stably, finally, as answers come. 
 under way is bounded.
 """
 
-import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
 UNDER_WAY_MAX: Final = 65_536
 """Calls of all clients that wait for an answer."""
-LOOK_S: Final = 0.002
-"""Between two looks whether a request that a call comes after is executed."""
 AFTER_MAX: Final = 64
 """Requests that a call may come after."""
 INTERNAL: Final = "creek."
@@ -66,9 +63,8 @@ class Desk:
         replica: int,
         datatype: DataType,
         *,
-        invoke: Callable[[Operation, bool, int], Dot],
+        invoke: Callable[[Operation, bool, int, tuple[Dot, ...]], Dot],
         has: Callable[[Dot], bool],
-        sees: Callable[[Dot], bool],
         alone: Callable[[Operation, bool], bool],
         refusal: Callable[[bool, bool], tuple[str, str] | None],
         change_members: Callable[[str, tuple[Any, ...]], Operation],
@@ -77,17 +73,15 @@ class Desk:
         copies: Copies,
         tokens: Tokens,
     ) -> None:
-        """`has(id)`: has the request arrived? `sees(id)`: does whoever is issued now rest on it?
-        `alone(operation, strong)`: is it answered without records and messages?
-        `refusal(strong, alone)`: why nothing can be done now, as (reason, message), or None.
-        `change_members(name, arguments)`: the operation that such a call stands for, or `BadValue`
-        with the reason."""
+        """`has(id)`: has the request arrived? `alone(operation, strong)`: is it answered without
+        records and messages? `refusal(strong, alone)`: why nothing can be done now, as (reason,
+        message), or None. `change_members(name, arguments)`: the operation that such a call stands
+        for, or `BadValue` with the reason."""
         self.cluster = cluster
         self.replica = replica
         self.datatype = datatype
         self.invoke = invoke
         self._has = has
-        self._sees = sees
         self.alone = alone
         self.refusal = refusal
         self._change_members = change_members
@@ -100,8 +94,6 @@ class Desk:
         self.under_way = 0
         """Calls that wait for an answer."""
         self.waiting: WaitingRoom[tuple[Caller, int]] = WaitingRoom(_again, _too_late)
-        self._unexecuted: set[Dot] = set()
-        """Of what they wait for, what has arrived: nothing tells when it is executed."""
         self._sessions = 0
         self.opening: Dot | None = None
         """What all calls wait for, as if it were a request."""
@@ -131,7 +123,7 @@ class Desk:
             return
         missing = self.opening
         if missing is None and call.after:
-            missing = next((dot for dot in call.after if not self._sees(dot)), None)
+            missing = next((dot for dot in call.after if not self._has(dot)), None)
         alone = missing is None and self.alone(operation, call.strong)
         refusal = self.refusal(call.strong, alone)
         if refusal is None and self.under_way >= UNDER_WAY_MAX:
@@ -143,7 +135,8 @@ class Desk:
             self._wait(caller, call, missing)
             return
         try:
-            id = self.invoke(operation, call.strong, caller.session(call.session))
+            session = caller.session(call.session)
+            id = self.invoke(operation, call.strong, session, call.after)
         except UsageError as error:
             # Of members it knows best; and it may have been removed in this very turn.
             reason = "bad_arguments" if operation.name == MEMBERS else "stopping"
@@ -158,19 +151,6 @@ class Desk:
             caller.refuse(call, "busy", f"{what}: try again later")
         else:
             self.waiting.enter((caller, call.number), missing, call.wait_ms)
-            if self._has(missing) and missing not in self._unexecuted:
-                self._unexecuted.add(missing)
-                self._look_soon(missing)
-
-    def _look_soon(self, missing: Dot) -> None:
-        asyncio.get_running_loop().call_later(LOOK_S, self._look_for, missing)
-
-    def _look_for(self, missing: Dot) -> None:
-        if self.waiting.is_missing(missing) and not self._sees(missing):
-            self._look_soon(missing)
-        else:
-            self._unexecuted.discard(missing)
-            self.waiting.arrived(missing)
 
     def why_too_late(self, missing: Dot) -> str:
         if missing == self.opening:

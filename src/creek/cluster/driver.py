@@ -129,10 +129,12 @@ class Driver:
         self._step(self.replica.recover, records)
         self.carry_out()
 
-    def invoke(self, operation: Operation, strong: bool, session: int) -> Dot:
+    def invoke(
+        self, operation: Operation, strong: bool, session: int, after: tuple[Dot, ...] = ()
+    ) -> Dot:
         recorder = self._recorder
         at_us = 0 if recorder is None else steady_us()
-        id = self._step(self.replica.invoke, operation, strong, session, now_us())
+        id = self._step(self.replica.invoke, operation, strong, session, now_us(), after)
         self._issued = self._issued or id.event > 0
         if recorder is not None:
             recorder.invoked(at_us, id, operation, strong, session)

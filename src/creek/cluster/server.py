@@ -258,7 +258,6 @@ class Server:
             self._datatype,
             invoke=self.traffic.invoke,
             has=replica.has,
-            sees=replica.is_seen,
             alone=replica.answers_alone,
             refusal=self.acceptance.refusal,
             change_members=self.company.change_asked,

@@ -27,10 +27,12 @@ class Traffic:
         self.own: dict[Dot, Future[Any]] = {}
         """Calls of the replica itself, not of a client."""
 
-    def invoke(self, operation: Operation, strong: bool, session: int) -> Dot:
+    def invoke(
+        self, operation: Operation, strong: bool, session: int, after: tuple[Dot, ...]
+    ) -> Dot:
         assert self.driver is not None
         at = time.perf_counter()
-        id = self.driver.invoke(operation, strong, session)
+        id = self.driver.invoke(operation, strong, session, after)
         self._latencies.invoked(id, strong, at)
         if self.onlooker is not None:
             self.onlooker.invoked(id)

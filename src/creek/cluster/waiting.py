@@ -37,10 +37,6 @@ class WaitingRoom(Generic[_Call]):
     def missing(self) -> tuple[Dot, ...]:
         return tuple(self._by_missing)
 
-    def is_missing(self, id: Dot) -> bool:
-        """Does a call wait for it?"""
-        return id in self._by_missing
-
     def enter(self, call: _Call, missing: Dot, wait_ms: int) -> None:
         wait_s = min(wait_ms / 1000 or WAIT_S_MAX, WAIT_S_MAX)
         timer = asyncio.get_running_loop().call_later(wait_s, self._expire, call)

@@ -59,6 +59,7 @@ class Entry:
     __slots__ = (
         "adds",
         "after",
+        "follows",
         "hidden",
         "initial",
         "jumped",
@@ -83,6 +84,8 @@ class Entry:
         self.phase = Phase.WAITING
         self.after: Entry | None = None
         """The request before it in its session: it must be seen."""
+        self.follows: tuple[Entry, ...] = ()
+        """Requests of others that must be seen as well."""
         self.jumped = False
         """Did it move before others since it was last started?"""
         self.losses = 0

@@ -37,7 +37,16 @@ class Replica(Protocol):
     def recover(self, records: Iterable[Record]) -> None:
         """Take up where the durable `records` left off. At most once, before any other input."""
 
-    def invoke(self, operation: Operation, strong: bool, session: int, now: int) -> Dot: ...
+    def invoke(
+        self,
+        operation: Operation,
+        strong: bool,
+        session: int,
+        now: int,
+        after: tuple[Dot, ...] = (),
+    ) -> Dot:
+        """`after`: requests that have arrived here. A tentative answer rests on them, as on what
+        the session did before."""
 
     def answers_alone(self, operation: Operation, strong: bool) -> bool:
         """Does it need neither records nor messages to be answered?"""

@@ -5,8 +5,8 @@ came late, or a commit that changed the order, made it wrong (`versioned`). A we
 only reads is executed at the end of the order, here alone, and leaves no trace.
 
 Rules for answers: a tentative one leaves when nothing that it rests on was withdrawn and may come
-back otherwise, and likewise for everything that its session did before it; a stable one when
-everything before it that may write is executed and committed.
+back otherwise, and likewise for everything that its session did before it, or that it was asked to
+come after; a stable one when everything before it that may write is executed and committed.
 """
 
 from collections.abc import Iterator
@@ -54,6 +54,7 @@ class CreekReplica(VersionedReplica):
         super().__init__(index, settings, datatype)
         self._last_of_session: dict[int, Entry] = {}
         self._invoking: int | None = None
+        self._following: tuple[Dot, ...] = ()
         self._local: dict[Dot, Entry] = {}
         """Operations that only read, and are not answered yet."""
         self._local_number = 0
@@ -79,10 +80,17 @@ class CreekReplica(VersionedReplica):
 
     # --- inputs -------------------------------------------------------------------------------
 
-    def invoke(self, operation: Operation, strong: bool, session: int, now: int) -> Dot:
+    def invoke(
+        self,
+        operation: Operation,
+        strong: bool,
+        session: int,
+        now: int,
+        after: tuple[Dot, ...] = (),
+    ) -> Dot:
         if self.answers_alone(operation, strong):
-            return self._invoke_locally(operation, session, now)
-        self._invoking = session
+            return self._invoke_locally(operation, session, now, after)
+        self._invoking, self._following = session, after
         return super().invoke(operation, strong, session, now)
 
     def tick(self, now: int) -> None:
@@ -113,13 +121,15 @@ class CreekReplica(VersionedReplica):
         super().completed(task, execution, now)
         self._merge_old()
 
-    def _invoke_locally(self, operation: Operation, session: int, now: int) -> Dot:
+    def _invoke_locally(
+        self, operation: Operation, session: int, now: int, after: tuple[Dot, ...]
+    ) -> Dot:
         """Section 4.4: no other replica hears of it."""
         self._local_number += 1
         id = Dot(self.index, -self._local_number)
         request = Request(self._broadcasts.clock.peek(now), id, operation, strong=False)
         self._answers.expect(id, session, strong=False)
-        self._local[id] = self._local_entry(request, session)
+        self._local[id] = self._local_entry(request, session, after)
         self._proceed()
         return id
 
@@ -143,10 +153,14 @@ class CreekReplica(VersionedReplica):
         else:
             self._scheduler.add(entry)
 
-    def _local_entry(self, request: Request, session: int | None) -> Entry:
+    def _local_entry(
+        self, request: Request, session: int | None, follows: tuple[Dot, ...]
+    ) -> Entry:
         assert session is not None
         entry = Entry(request, local_position(-request.id.event), session)
         entry.after = self._last_of_session.get(session)
+        if follows:
+            self._follow(entry, follows)
         self._scheduler.add(entry)
         return entry
 
@@ -154,17 +168,25 @@ class CreekReplica(VersionedReplica):
 
     def _inserted(self, request: Request) -> None:
         session, self._invoking = self._invoking, None
-        self._insert(request, session)
+        follows, self._following = self._following, ()
+        self._insert(request, session, follows)
 
-    def _insert(self, request: Request, session: int | None) -> None:
+    def _insert(self, request: Request, session: int | None, follows: tuple[Dot, ...]) -> None:
         entry = Entry(request, tentative_position(request), session)
         self._entries[request.id] = entry
+        if follows:
+            self._follow(entry, follows)
         if session is not None:
             entry.after = self._last_of_session.get(session)
             self._last_of_session[session] = entry
             self._to_execute[session] = self._to_execute.get(session, 0) + 1
             self._unexecuted.add(entry)
         self._scheduler.add(entry)
+
+    def _follow(self, entry: Entry, ids: tuple[Dot, ...]) -> None:
+        """What is not here any more is settled."""
+        found = [self._entries.get(id) for id in ids]
+        entry.follows = tuple([each for each in found if each is not None])
 
     def _committed(self, moved: list[Request]) -> None:
         """Who comes before all that stays tentative keeps its place among the others: only its
@@ -307,16 +329,25 @@ class CreekReplica(VersionedReplica):
         """What has to be executed again before it may be answered."""
         assert entry.session is not None
         blocker = self._store.rests_on(reads)
+        for each in entry.follows:
+            if blocker is None:
+                blocker = self._blocks(each, entry)
         if self._store.is_sure(TAIL) and not self._to_execute.get(entry.session):
             return blocker
         before = entry.after
         while blocker is None and before is not None and before.phase is not Phase.SETTLED:
-            if before.position < entry.position:
-                if not before.is_executed:
-                    return before
-                blocker = self._store.rests_on((before.stretch or before).reads)
+            blocker = self._blocks(before, entry)
             before = before.after
         return blocker
+
+    def _blocks(self, before: Entry, entry: Entry) -> Entry | None:
+        """The same, for the sake of one that it comes after, unless the order has it the other way
+        round by now."""
+        if before.position > entry.position:
+            return None
+        if not before.is_executed:
+            return before
+        return self._store.rests_on((before.stretch or before).reads)
 
     def _note_executed(self, entry: Entry) -> None:
         if entry.session is not None:
@@ -344,7 +375,7 @@ class CreekReplica(VersionedReplica):
         entry = self._entries[request.id]
         if entry.session is not None and self._last_of_session.get(entry.session) is entry:
             del self._last_of_session[entry.session]
-        entry.after = None
+        entry.after, entry.follows = None, ()
         if entry.phase is Phase.MERGED:
             return self._settle_in_stretch(entry)
         return super().settle_request(request)
@@ -386,9 +417,13 @@ class CreekReplica(VersionedReplica):
         self._last_of_session.clear()
         for request in self._order.tentative():
             entry = before.get(request.id)
-            self._insert(request, entry.session if entry is not None else None)
+            if entry is None:
+                self._insert(request, None, ())
+            else:
+                self._insert(request, entry.session, _ids_of(entry.follows))
         for id, entry in self._local.items():
-            self._local[id] = self._local_entry(entry.request, entry.session)
+            follows = _ids_of(entry.follows)
+            self._local[id] = self._local_entry(entry.request, entry.session, follows)
 
     # --- for those who look on ----------------------------------------------------------------
 
@@ -397,3 +432,7 @@ class CreekReplica(VersionedReplica):
 
     def idle(self) -> bool:
         return super().idle() and not self._held
+
+
+def _ids_of(entries: tuple[Entry, ...]) -> tuple[Dot, ...]:
+    return tuple([each.request.id for each in entries])

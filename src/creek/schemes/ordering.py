@@ -97,8 +97,15 @@ class OrderingReplica(Executing):
         self._broadcasts.recover(records)
         self._proceed()
 
-    def invoke(self, operation: Operation, strong: bool, session: int, now: int) -> Dot:
-        """Line 15."""
+    def invoke(
+        self,
+        operation: Operation,
+        strong: bool,
+        session: int,
+        now: int,
+        after: tuple[Dot, ...] = (),
+    ) -> Dot:
+        """Line 15. What is executed in the order of its place comes `after` all that is here."""
         if not self._broadcasts.is_member or operation.name == MEMBERS:
             self._check_may_ask(operation, strong)
         request = self._issue(operation, strong or self.orders_everything, now)

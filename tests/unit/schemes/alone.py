@@ -39,11 +39,18 @@ class Alone:
 
     # --- inputs -------------------------------------------------------------------------------
 
-    def invoke(self, name: str, *arguments: Any, strong: bool = False, session: int = 0) -> Dot:
+    def invoke(
+        self,
+        name: str,
+        *arguments: Any,
+        strong: bool = False,
+        session: int = 0,
+        after: tuple[Dot, ...] = (),
+    ) -> Dot:
         """Without running anything yet. The clock goes on by 10 with each."""
         self.now += 10
         operation = self.datatype.call(name, *arguments)
-        id = self.replica.invoke(operation, strong, session, self.now)
+        id = self.replica.invoke(operation, strong, session, self.now, after)
         self.take()
         return id
 

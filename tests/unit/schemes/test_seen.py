@@ -1,8 +1,35 @@
 """What is here, and executed after what comes behind it, is not seen by that."""
 
-from creek.protocol.dots import Dot
+from typing import Any
+
+import creek
+from creek.protocol.dots import Dot, Dots
 from creek.protocol.effects import Kind
+from creek.protocol.messages import Checkpoint, Snapshot
 from tests.unit.schemes.alone import Alone
+
+NOTES = creek.DataType("notes")
+
+
+@NOTES.operation
+def put(tx: creek.Transaction, key: str, value: int) -> None:
+    tx.put(key, value)
+
+
+@NOTES.operation
+def copy(tx: creek.Transaction, source: str, to: str) -> None:
+    tx.put(to, ("copied", tx.get(source)))
+
+
+@NOTES.operation(readonly=True)
+def get(tx: creek.Transaction, key: str) -> Any:
+    return tx.get(key)
+
+
+@NOTES.operation
+def note(tx: creek.Transaction, key: str, to: str) -> Any:
+    tx.put(to, 1)
+    return tx.get(key)
 
 
 def test_where_several_are_executed_at_once_it_is_seen_when_all_before_it_are_executed() -> None:
@@ -44,3 +71,51 @@ def test_the_last_that_was_issued_is_known_in_the_next_life() -> None:
     again = Alone()
     again.replica.recover(alone.journal)
     assert again.replica.last_issued() == last
+
+
+def after_another(alone: Alone) -> tuple[Dot, Dot, Dot]:
+    """A request of another replica, which is executed; and what comes after it and is not: an
+    operation that only reads, and another one."""
+    alone.hear(5, "put", "y", 7, origin=2)
+    known = alone.hear(10, "copy", "y", "x", origin=1)
+    alone.work()
+    reading = alone.invoke("get", "x", session=5, after=(known,))
+    writing = alone.invoke("note", "x", "z", session=6, after=(known,))
+    return known, reading, writing
+
+
+def test_what_comes_after_a_request_is_answered_when_that_is_executed_again() -> None:
+    alone = Alone(NOTES, parallelism=4)
+    known, reading, writing = after_another(alone)
+    alone.commit(known)  # before what it has read
+    alone.step(reading)
+    alone.step(writing)
+    assert alone.answers_to(reading) == alone.answers_to(writing) == []
+    alone.work()
+    copied = [(Kind.TENTATIVE, ("copied", None))]
+    assert alone.answers_to(reading) == alone.answers_to(writing) == copied
+
+
+def test_what_comes_after_a_request_does_so_also_when_all_is_executed_anew() -> None:
+    alone = Alone(NOTES, parallelism=8)
+    _, reading, writing = after_another(alone)
+    alone.tasks.clear()
+    checkpoint = Checkpoint(1, 1, Dots({2: (1, 2)}), 5, state=(("y", 8),), outcomes=())
+    alone.replica.receive(Snapshot(checkpoint), 1, alone.now)
+    alone.take()
+    alone.step(reading)
+    alone.step(writing)
+    assert alone.answers_to(reading) == alone.answers_to(writing) == []
+    alone.work()
+    copied = [(Kind.TENTATIVE, ("copied", 8))]
+    assert alone.answers_to(reading) == alone.answers_to(writing) == copied
+
+
+def test_what_was_settled_before_is_not_waited_for() -> None:
+    alone = Alone(NOTES, parallelism=4)
+    known = alone.hear(10, "put", "x", 1)
+    alone.commit(known)
+    alone.work()
+    reading = alone.invoke("get", "x", after=(known,))
+    alone.work()
+    assert alone.answers_to(reading) == [(Kind.TENTATIVE, 1)]

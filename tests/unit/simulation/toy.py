@@ -49,7 +49,14 @@ class ToyReplica:
             assert isinstance(record, Received)
             self._take_in(record.request)
 
-    def invoke(self, operation: Operation, strong: bool, session: int, now: int) -> Dot:
+    def invoke(
+        self,
+        operation: Operation,
+        strong: bool,
+        session: int,
+        now: int,
+        after: tuple[Dot, ...] = (),
+    ) -> Dot:
         request = Request(
             now, Dot(self.index, self._received.last(self.index) + 1), operation, strong
         )

@@ -1,10 +1,13 @@
 """Reading committed state over HTTP."""
 
 import asyncio
+import errno
 import json
 from pathlib import Path
 
+from tests.cluster.house import PATIENCE_S
 from tests.http.served import run, served
+from tests.unit.cluster.faulty import FaultyCalls, SlowCalls
 
 
 def test_committed_state_is_read_in_pages(tmp_path: Path) -> None:
@@ -47,6 +50,45 @@ def test_state_is_read_beside_operations_that_run_in_a_thread(tmp_path: Path) ->
                     page = (await http.get("/state?limit=3")).body
                     assert len(page["items"]) <= 3
             assert len((await http.get("/state")).body["items"]) == 30
+
+    run(story())
+
+
+def test_what_is_not_on_disk_is_not_told_as_committed(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with served(tmp_path, datatype="kv") as http:
+            server = http.cluster.servers[0]
+            calls = server.journal._writer._calls = SlowCalls()
+            path = "/operations/put?consistency=strong"
+            put = asyncio.create_task(http.post(path, {"key": "a", "value": 1}))
+            async with asyncio.timeout(PATIENCE_S):
+                while not server.driver.replica.committed_length():
+                    await asyncio.sleep(0.01)
+            state = asyncio.create_task(http.get("/state"))
+            told, _ = await asyncio.wait([put, state], timeout=0.5)
+            calls.allowed.release(1000)
+            assert not told
+            assert [each["value"] for each in (await state).body["items"]] == [1]
+            assert (await put).status == 200
+
+    run(story())
+
+
+def test_where_the_disk_fails_the_state_is_refused(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with served(tmp_path, datatype="kv") as http:
+            await http.post("/operations/put?consistency=strong", {"key": "a", "value": 1})
+            journal = http.cluster.servers[0].journal
+            calls = journal._writer._calls = FaultyCalls()
+            calls.errors["fdatasync"] = errno.EIO
+            put = asyncio.create_task(http.post("/operations/put", {"key": "a", "value": 2}))
+            async with asyncio.timeout(PATIENCE_S):
+                while journal.failed is None:
+                    await asyncio.sleep(0.01)
+            assert (await http.get("/state")).problem == "disk"
+            calls.errors.clear()
+            assert (await put).status == 200
+            assert (await http.get("/state")).status == 200
 
     run(story())
 

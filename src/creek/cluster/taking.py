@@ -33,7 +33,7 @@ async def take(
     state = Gated(registers, driver.executor.gate)
     requests: tuple[Request, ...] = ()
     try:
-        await _until_durable(journal)
+        await until_durable(journal)
         if operations:
             requests = await asyncio.to_thread(_told, Path(config.data), checkpoint)
     except BaseException:
@@ -57,14 +57,15 @@ async def take(
     return Taken(head, state, requests)
 
 
-async def _until_durable(journal: Journal) -> None:
-    """What is not may come to nothing. A disk that has failed is not waited for: perhaps that is
-    why somebody wants a copy."""
+async def until_durable(journal: Journal) -> bool:
+    """Is all that the journal has been given? What is not may come to nothing. A disk that has
+    failed is not waited for: perhaps that is why somebody wants a copy."""
     journal.hurry()
     end, tries = journal.end, int(PATIENCE_S / LOOK_S)
     while journal.durable < end and journal.failed is None and tries:
         tries -= 1
         await asyncio.sleep(LOOK_S)
+    return journal.durable >= end
 
 
 def _told(folder: Path, checkpoint: Checkpoint) -> tuple[Request, ...]:

@@ -235,6 +235,10 @@ class Paths:
                     break
                 items.append({"key": to_json(key), "value": to_json(value)})
                 size += len(msgspec.json.encode(items[-1]))
+        if not await self._behind.is_durable():
+            raise Problem(
+                "disk", "what was committed last does not get to the disk of this replica"
+            )
         after = msgspec.json.encode(items[-1]["key"]).decode() if more else None
         return _json({"at": at, **held, "items": items, "next": after})
 

@@ -53,4 +53,8 @@ class Behind(Protocol):
         """As `creek.schemes.contract.Replica` has it, without what is not the data type's. To be
         closed: meanwhile nothing is executed."""
 
+    async def is_durable(self) -> bool:
+        """Is what was committed so far on disk? If not, it is waited for, but not for long: what is
+        not may come to nothing."""
+
     def metrics(self) -> str: ...

@@ -282,7 +282,7 @@ def _looking(limits: Limits) -> dict[str, Any]:
             "get_state",
             "Committed registers, in the order of their keys.",
             {_JSON: {"schema": _STATE}},
-            *("state_to_come", "state_gone"),
+            *("state_to_come", "state_gone", "disk"),
             parameters=_reading(limits),
         ),
         "/status": _get("get_status", "How this replica is.", _object()),

@@ -8,6 +8,7 @@ from creek.cluster.desk import Desk
 from creek.cluster.exposition import families, lag
 from creek.cluster.metrics import text_of
 from creek.cluster.server import Server
+from creek.cluster.taking import until_durable
 from creek.cluster.wire import Answer, Call, Issued, Refused, address_of
 from creek.execution.keys import LAST_PLACE, Place
 from creek.gateway.behind import Asked, Items, Said
@@ -69,6 +70,10 @@ class LiveReplica:
         if start < stop:
             with driver.executor.gate:
                 yield from driver.replica.committed_items(length, start, stop)
+
+    async def is_durable(self) -> bool:
+        self._server.driver.carry_out()  # so that the journal has all that led to it
+        return await until_durable(self._server.journal)
 
     def metrics(self) -> str:
         return text_of(families(self._server))

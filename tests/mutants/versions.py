@@ -370,13 +370,13 @@ MUTANTS: tuple[Mutant, ...] = (
             "if after is not None and not after.is_executed and after.position < entry.position:",
             "if False:",
         ),
-        Edit(CREEK, "                if not before.is_executed:\n", "                if False:\n"),
+        Edit(CREEK, "        if not before.is_executed:\n", "        if False:\n"),
     ),
     _mutant(
         "session_overtaken_by_itself",
         "an answer waits for what its session did before to be executed again",
         300,
-        Edit(CREEK, "                if not before.is_executed:\n", "                if False:\n"),
+        Edit(CREEK, "        if not before.is_executed:\n", "        if False:\n"),
     ),
     _mutant(
         "held_answer_of_a_withdrawn_execution",

@@ -1,6 +1,7 @@
 """A client whose replica goes away: its session goes on, and what it is told stays true."""
 
 import asyncio
+import shutil
 import socket
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -402,3 +403,22 @@ def test_who_asks_how_it_is_while_no_replica_is_at_hand_waits_for_the_next_one()
             await db.status()
 
     asyncio.run(story())
+
+
+def test_a_client_goes_past_a_replica_that_takes_no_part_yet(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with house(tmp_path) as cluster:
+            await cluster.stop(0, 2)
+            shutil.rmtree(tmp_path / "0")
+            await cluster.start(0)  # it waits for replica 2
+            async with cluster.client(0, 1) as db:
+                await db.weak.put("lamp", 3)
+                assert db.replica == 1
+            async with cluster.client(0) as alone:
+                with pytest.raises(NotDone, match="does not take part: its folder was empty"):
+                    await alone.weak.within(0.5).get("lamp")
+                await cluster.start(2)
+                await alone.strong.put("lamp", 4)
+                assert await alone.weak.get("lamp") == 4
+
+    run(story())

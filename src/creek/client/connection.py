@@ -241,6 +241,7 @@ class Database(Chooses):
         if before is not None and before.cluster != welcome.cluster:
             exchange.forget_seen()  # restored from a backup
         exchange.line, exchange.replica = line, welcome.replica
+        exchange.waits = bool(welcome.waits)
         self.welcome = welcome
         self._operations = dict(welcome.operations)
         return line

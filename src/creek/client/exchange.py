@@ -57,6 +57,8 @@ class Exchange:
         """To the one that is at hand."""
         self.replica: int | None = None
         """That one, or the one that was last."""
+        self.waits = False
+        """Does it take no part yet, as far as is known?"""
         self._number = 0
         self._calls: dict[int, Call] = {}
         """To which more may be said."""
@@ -120,7 +122,7 @@ class Exchange:
         message = call.message
         seen = self._seen.get(message.session, self._seen_by_any)
         if not seen or (len(seen) == 1 and self.replica in seen):
-            if not message.after:
+            if not message.after and not self.waits:
                 return message
             seen = {}
         elsewhere = [Dot(each, event) for each, event in seen.items() if each != self.replica]
@@ -227,6 +229,7 @@ class Exchange:
 
     def _answered(self, call: Call, answer: wire.Answer) -> None:
         was_answered = call.is_answered
+        self.waits = False
         call.answered(answer)
         if call.is_over:
             del self._calls[answer.number]

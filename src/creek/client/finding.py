@@ -38,33 +38,57 @@ class Finder:
         heard: Callable[[wire.ToClient], None],
         refused: float | None = None,
     ) -> tuple[Line, wire.Welcome]:
-        """The next one that answers. Raises `NotDone` if none does, and `UsageError` if one does
-        and will not have us. `refused`: for how long they are looked for, if nobody is at any of
-        the addresses for certain."""
+        """The next one that answers; one that takes no part yet, only if no other does. Raises
+        `NotDone` if none does, and `UsageError` if one does and will not have us. `refused`: for
+        how long they are looked for, if nobody is at any of the addresses for certain."""
         loop = asyncio.get_running_loop()
         begun = loop.time()
-        each_s = min(self._patience, max(SILENT_S, self._patience / len(self.addresses)))
-        why = "no address was given"
         while True:
-            denied: UsageError | None = None
-            patience = min(self._patience, refused or self._patience)
+            errors: list[tuple[str, Exception]] = []
+            found = await self._first_of_all(hello, heard, errors)
+            if found is not None:
+                return found
+            for _, error in errors:
+                if isinstance(error, UsageError):
+                    raise error
+            patience = self._patience
+            if all(is_nobody_there(error) for _, error in errors):
+                patience = min(patience, refused or patience)
+            if loop.time() >= begun + patience:
+                at, last = errors[-1]
+                why = f"{at}: {reason_of(last)}, for {patience:g} s"
+                raise NotDone("unreachable", f"no replica can be reached; the last was {why}")
+            await asyncio.sleep(PAUSE_S)
+
+    async def _first_of_all(
+        self,
+        hello: wire.Hello,
+        heard: Callable[[wire.ToClient], None],
+        errors: list[tuple[str, Exception]],
+    ) -> tuple[Line, wire.Welcome] | None:
+        """Each is asked once, and why it will not do is noted."""
+        each_s = min(self._patience, max(SILENT_S, self._patience / len(self.addresses)))
+        waiting: tuple[Line, wire.Welcome] | None = None
+        try:
             for _ in self.addresses:
-                address = self.addresses[self._at % len(self.addresses)]
+                host, port = address = self.addresses[self._at % len(self.addresses)]
                 self._at += 1
                 try:
-                    return await dial(address, hello, heard, self._secured, each_s)
-                except UsageError as error:
-                    denied = error
-                except (OSError, TimeoutError, MalformedMessage) as error:
-                    why = f"{address[0]}:{address[1]}: {reason_of(error)}"
-                    if not is_nobody_there(error):
-                        patience = self._patience
-            if denied is not None:
-                raise denied
-            if loop.time() >= begun + patience:
-                message = f"no replica can be reached; the last was {why}, for {patience:g} s"
-                raise NotDone("unreachable", message)
-            await asyncio.sleep(PAUSE_S)
+                    line, welcome = await dial(address, hello, heard, self._secured, each_s)
+                except (UsageError, OSError, TimeoutError, MalformedMessage) as error:
+                    errors.append((f"{host}:{port}", error))
+                    continue
+                if not welcome.waits:
+                    return line, welcome
+                if waiting is None:
+                    waiting = line, welcome
+                else:
+                    line.close()
+            chosen, waiting = waiting, None
+            return chosen
+        finally:
+            if waiting is not None:
+                waiting[0].close()
 
 
 def trusting(authority: str | None) -> ssl.SSLContext | None:

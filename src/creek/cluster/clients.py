@@ -162,7 +162,8 @@ class Connection:
             self._frames.most = CLIENT_FRAME_MAX
             names = desk.datatype.operations
             operations = tuple((name, desk.datatype.is_readonly(name)) for name in names)
-            self._say(Welcome(version, desk.cluster, desk.replica, desk.datatype.name, operations))
+            name, waits = desk.datatype.name, desk.why_closed()
+            self._say(Welcome(version, desk.cluster, desk.replica, name, operations, waits))
 
     def _call(self, call: Call) -> None:
         if len(self._calls) >= CALLS_KEPT:

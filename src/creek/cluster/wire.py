@@ -169,6 +169,8 @@ class Welcome(msgspec.Struct, frozen=True, array_like=True, tag=20):
     datatype: str
     operations: tuple[tuple[str, bool], ...]
     """Names, and whether they only read."""
+    waits: str = ""
+    """Why it takes no part yet: until then, calls wait."""
 
 
 class Issued(msgspec.Struct, frozen=True, array_like=True, tag=21):

@@ -163,15 +163,6 @@ def _in_pieces(items: tuple[object, ...]) -> Iterator[bytes]:
         yield _encode(some)[_head_bytes(len(some)) :]
 
 
-def drawn(draft: Image | Snapshot, registers: Registers, most: int = ITEMS_MAX) -> bytes:
-    """The whole, encoded, with all of its registers: so many at a time."""
-    held, deleted = Array(), Array()
-    while (found := registers.take(most)) is not None:
-        held.extend(found[0])
-        deleted.extend(found[1])
-    return b"".join(encoded(draft, held, deleted))
-
-
 def _short(length: int) -> bytes:
     return bytes((_SHORT + length,))
 

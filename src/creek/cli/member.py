@@ -10,7 +10,7 @@ import click
 
 from creek.cli.call import addresses_option, authority_option, connected, token_option, why
 from creek.cli.exits import FINE, ILLEGAL
-from creek.cli.output import show_json
+from creek.cli.output import program, show_json
 from creek.cli.words import counted
 from creek.client import Database, NotDone, OperationFailed, Unknown
 from creek.client.errors import CallFailed
@@ -133,10 +133,15 @@ def replace(replica: int, address: str, data: Path, as_json: bool, **where: Any)
             raise NotDone("bad_arguments", message)
         if replica in (status["replica"], *status["connected"]):
             new = await added(db, address, data)
-            with _halfway(f"replica {new['added']} was added, and replica {replica} stays"):
+            number = new["added"]
+            done = f"replica {number} was added, and replica {replica} stays"
+            rest = f"start replica {number}, then: {program()} member remove {replica}"
+            with _halfway(done, rest):
                 return {**new, **await _removed(db, replica)}
         old = await _removed(db, replica)
-        with _halfway(f"replica {replica} was removed, and none is in its place"):
+        done = f"replica {replica} was removed, and none is in its place"
+        rest = f"when that is mended: {program()} member add {address} --data {data}"
+        with _halfway(done, rest):
             return {**old, **await added(db, address, data)}
 
     return _do(ask, as_json, **where)
@@ -147,11 +152,11 @@ class _Halfway(CreekError):
 
 
 @contextmanager
-def _halfway(done: str) -> Iterator[None]:
+def _halfway(done: str, rest: str) -> Iterator[None]:
     try:
         yield
     except CallFailed as error:
-        raise _Halfway(f"{done}; do the rest when it can be done: {error}") from error
+        raise _Halfway(f"{done}: {error}. To do the rest, {rest}") from error
 
 
 async def added(db: Database, address: str, data: Path) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 One cluster after the other has things happen to it that are drawn from the seed and the number of
 the story; each is mended in the end, and judged like any other story (`faults_story`). What a seed
-draws is always the same; when it meets which message is not, since processes are real.
+draws is always the same; when it meets which message is not, since processes are real. In half of
+the stories the members are changed, too (`faults_members`): there, what is drawn later depends on
+who has come and gone by then.
 
 Exits with 1 at the first story that ends badly. Its folder stays, with all that replicas wrote.
 """

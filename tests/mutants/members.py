@@ -1,6 +1,6 @@
 """Deliberate faults in how members change; the seeds are those in which they do. That what one has
-issued is handed over to a majority, and not to one alone, and with all that it comes after, no seed
-has shown yet: tests turned by hand do (`tests/unit/schemes`).
+issued is handed over to a majority, and not to one alone, no seed has shown yet: a test turned by
+hand does (`tests/unit/schemes`).
 """
 
 from creek.simulation.plan import CHANGE_AT, CHANGE_EVERY, UNHEARD_EVERY
@@ -184,6 +184,21 @@ _HANDOVER: tuple[Mutant, ...] = (
                 BROADCASTS,
                 "return has_told and self._handover.is_over(self._uncommitted(), self.settings)",
                 "return has_told",
+            ),
+        ),
+    ),
+    Mutant(
+        "hands_over_its_own_alone",
+        "what one issued is handed over with all that it comes after",
+        12800,
+        (
+            Edit(
+                BROADCASTS,
+                "            if not self._application.is_committed(request.id):\n"
+                "                yield request\n",
+                "            own = request.id.replica == self.index\n"
+                "            if own and not self._application.is_committed(request.id):\n"
+                "                yield request\n",
             ),
         ),
     ),

@@ -11,27 +11,19 @@ from creek.simulation.faults import Add, Crash, Die, Fault, Heal, Partition, Rem
 
 
 def member_mix(
-    random: Random, replicas: int, duration_us: int, faults: tuple[Fault, ...]
+    random: Random,
+    replicas: int,
+    duration_us: int,
+    faults: tuple[Fault, ...],
+    unheard: bool = False,
 ) -> tuple[Fault, ...]:
-    """The faults, and changes of members among them."""
+    """The faults, and changes of members among them. `unheard`: who is removed does not hear of it
+    for a while. It goes on issuing and answering, and has to hand that over when it hears."""
     mix = _Mix(random, replicas, duration_us, faults)
+    mix.unheard = unheard
     for at_us in sorted(random.randrange(duration_us) for _ in range(random.randint(1, 3))):
         random.choice((mix.add, mix.remove, mix.replace, mix.replace_the_dead))(at_us)
     return tuple(sorted((*faults, *mix.faults), key=lambda fault: fault.at_us))
-
-
-def unheard_removals(
-    random: Random, duration_us: int, faults: tuple[Fault, ...]
-) -> tuple[Fault, ...]:
-    """The faults, and who is removed does not hear of it for a while: it goes on issuing and
-    answering what is not heard of either, and has to hand that over when it does."""
-    cut_off: list[Fault] = []
-    for fault in faults:
-        if isinstance(fault, Remove):
-            apart_us = random.randint(fault.at_us // 2, fault.at_us)
-            heal_us = random.randint(fault.at_us, duration_us)
-            cut_off += [Partition(apart_us, ((fault.replica,),)), Heal(heal_us)]
-    return tuple(sorted((*faults, *cut_off), key=lambda fault: fault.at_us))
 
 
 class _Mix:
@@ -44,6 +36,7 @@ class _Mix:
         self.members = set(range(replicas))
         self.dead = {fault.replica for fault in faults if isinstance(fault, Die)}
         self.next = replicas
+        self.unheard = False
         self.faults: list[Fault] = []
 
     def add(self, at_us: int) -> None:
@@ -81,6 +74,25 @@ class _Mix:
         if self._is_alive(left) and (self.first & left) - self.dead:
             self.faults.append(Remove(at_us, gone))
             self.members = left
+            if self.unheard:
+                self._cut_off(at_us, gone)
+
+    def _cut_off(self, at_us: int, gone: int) -> None:
+        apart_us = self.random.randint(at_us // 2, at_us)
+        heal_us = self.random.randint(at_us, self.duration_us)
+        apart = [gone, *self._company(gone)]
+        for lost in apart[1:]:
+            self.dead.add(lost)
+            self.faults.append(Die(self.random.randint(at_us, heal_us), lost))
+        self.faults += [Partition(apart_us, (tuple(apart),)), Heal(heal_us)]
+
+    def _company(self, gone: int) -> list[int]:
+        """Sometimes one that stays a member is cut off with it, and dies: what it had issued is
+        left to the one that is removed, whose own requests come after it."""
+        others = sorted((self.first & self.members) - {gone})
+        if self.dead or len(others) < 4 or self.random.random() < 0.2:
+            return []
+        return [self.random.choice(others)]
 
     def _is_alive(self, members: set[int]) -> bool:
         return 2 * len(members - self.dead) > len(members)

@@ -21,7 +21,7 @@ from creek.schemes import registry
 from creek.simulation.clock import DAY_US
 from creek.simulation.fault_mix import fault_mix
 from creek.simulation.faults import Crash, Die, Fault, LoseDisk
-from creek.simulation.member_mix import member_mix, unheard_removals
+from creek.simulation.member_mix import member_mix
 from creek.simulation.models import ClockModel, CpuModel, DiskModel, NetworkModel
 from creek.simulation.plays import PLAYERS_MIN, play
 from creek.simulation.scenario import Scenario
@@ -54,9 +54,8 @@ def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) ->
     else:
         mix += _deaths(derive(seed, "plan", "deaths"), replicas, duration_us)
     if seed % CHANGE_EVERY == CHANGE_AT and terms.contexts:
-        mix = member_mix(derive(seed, "plan", "members"), replicas, duration_us, mix)
-        if seed % UNHEARD_EVERY == CHANGE_AT:
-            mix = unheard_removals(derive(seed, "plan", "unheard"), duration_us, mix)
+        unheard = seed % UNHEARD_EVERY == CHANGE_AT
+        mix = member_mix(derive(seed, "plan", "members"), replicas, duration_us, mix, unheard)
     clients = _clients(load, replicas, duration_us)
     datatype = derive(seed, "plan", "datatype").choice(sorted(DATATYPES))
     settings = _settings(derive(seed, "plan", "settings"))

@@ -218,6 +218,12 @@ class Processes:
         """What it has printed, in all its lives."""
         return self._places[replica].output.read_text()
 
+    async def until_all_take_part(self) -> None:
+        """One that begins waits for all others, and would wait for one that is killed before."""
+        async with asyncio.timeout(PATIENCE_S):
+            while any(each["waits_for"] is not None for each in await self.statuses()):
+                await asyncio.sleep(0.02)
+
     async def until_settled(self) -> None:
         """Until nothing is tentative anywhere, and everywhere is committed as much."""
         async with asyncio.timeout(PATIENCE_S):

@@ -100,6 +100,7 @@ def test_a_replica_that_was_away_when_it_was_removed_is_told_when_it_comes_back(
         with Processes(tmp_path, 3) as processes:
             async with processes.client(0) as db:
                 await db.strong.put("lamp", 3)
+                await processes.until_all_take_part()
                 processes.kill(1)
                 await db.strong(REMOVE, 1)
                 for _ in range(2):  # the second time it knows
@@ -118,6 +119,7 @@ def test_one_that_was_removed_is_heard_by_those_who_came_after_it(tmp_path: Path
         with Processes(tmp_path, 3) as processes:
             async with processes.client(0) as db:
                 await db.strong.put("lamp", 3)
+                await processes.until_all_take_part()
                 processes.kill(2)
                 await db.strong(REMOVE, 2)
                 for _ in range(2):

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 MODULES: Final = (
+    "cluster/blocks",
     "cluster/bounds",
     "cluster/calls",
     "cluster/clients",

@@ -87,16 +87,24 @@ class Ring:
         """Begin to write, when nothing else is being written; `written` is called with how many
         bytes are on disk, or the negative number of an error. Until then the file stays open: Linux
         looks it up by its number when it gets to it. Raises OSError if it cannot begin."""
+        address = ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value
+        assert address is not None
+        self._data = data
+        self.write_from(file, address, len(data), offset, written)
+
+    def write_from(
+        self, file: int, address: int, size: int, offset: int, written: Callable[[int], None]
+    ) -> None:
+        """The same, of memory that stays where it is and as it is."""
         shared, asked, count = self._shared, self._asked, self._count
         assert shared is not None
         assert asked is not None
         assert self._written is None
-        address = ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value
         place = _SQE.size * (count % self._entries)
-        how = (_WRITE, _ASYNC, 0, file, offset, address, len(data), os.RWF_DSYNC, 0)
+        how = (_WRITE, _ASYNC, 0, file, offset, address, size, os.RWF_DSYNC, 0)
         _SQE.pack_into(asked, place, *how)
         _NUMBER.pack_into(shared, self._tail_at, (count + 1) % _MODULO)
-        self._data, self._written = data, written
+        self._written = written
         try:
             if self._call(_ENTER, self._file, 1, 0, 0, None, 0) != 1:
                 raise BlockingIOError(errno.EAGAIN, "it was not taken")

@@ -1,7 +1,8 @@
 """The system calls of a live replica's journal: timed, and as few as the system allows.
 
-Where the system can, it writes without a thread (`ring`). Else what is written is synced by the
-same call: so the thread that does it waits for the others of its process once, not twice.
+Where the system can, it writes without a thread (`ring`), and straight to the disk (`blocks`). Else
+what is written is synced by the same call: so the thread that does it waits for the others of its
+process once, not twice.
 """
 
 import errno
@@ -11,6 +12,7 @@ from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from typing import Final
 
+from creek.cluster.blocks import Blocks
 from creek.cluster.calls import Calls
 from creek.cluster.ring import Ring, open_ring
 from creek.cluster.timing import Histogram
@@ -25,7 +27,16 @@ class TimedCalls(Calls):
     """`fsync` is told how long each write took. `may_begin`: is the ring to be tried? `log` is told
     if it is given up."""
 
-    __slots__ = ("_at_once", "_begun", "_log", "_may_begin", "_ring", "_written", "fsync")
+    __slots__ = (
+        "_at_once",
+        "_begun",
+        "_blocks",
+        "_log",
+        "_may_begin",
+        "_ring",
+        "_written",
+        "fsync",
+    )
 
     def __init__(
         self,
@@ -38,6 +49,7 @@ class TimedCalls(Calls):
         self._at_once = hasattr(os, "RWF_DSYNC")
         self._may_begin = may_begin
         self._ring: Ring | None = None
+        self._blocks = Blocks()
         self._begun = 0.0
         self._written: Callable[[int], None] | None = None
 
@@ -53,6 +65,11 @@ class TimedCalls(Calls):
         ring, self._ring = self._ring, None
         if ring is not None:
             ring.close()
+        self._blocks.close()
+
+    def close(self, file: int) -> None:
+        self._blocks.leave(file)
+        super().close(file)
 
     def begin_through(
         self, file: int, data: bytes, offset: int, written: Callable[[int], None]
@@ -62,7 +79,8 @@ class TimedCalls(Calls):
             return False
         self._begun, self._written = time.perf_counter(), written
         try:
-            ring.write(file, data, offset, self._done)
+            if not self._blocks.write(ring, file, data, offset, self._done):
+                ring.write(file, data, offset, self._done)
         except OSError as error:
             self._give_up(error.errno or 0)
             return False

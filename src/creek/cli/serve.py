@@ -24,8 +24,12 @@ from creek.execution.garbage import Samples, seldom_collecting
 if TYPE_CHECKING:
     from creek.gateway import Gateway
 
-SAMPLE_S: Final = 0.5
+GARBAGE_S: Final = 0.5
 """Between two looks for garbage."""
+SAMPLE_S: Final = 0.005
+"""How much is looked at, of one that is busy."""
+FEW: Final = 50
+"""Operations, between two looks: after more of them it is busy."""
 
 
 @click.command(short_help="Run one replica of a live cluster.")
@@ -214,10 +218,15 @@ async def _serve(
 
 
 async def _look_for_garbage(server: Server) -> None:
+    driver = server.driver
     with Samples.taken() as garbage:
         while True:
-            garbage.beat(server.driver.replica.tentative_length())
-            await asyncio.sleep(SAMPLE_S)
+            executed = driver.executions
+            await asyncio.sleep(GARBAGE_S)
+            if driver.executions > executed + FEW:
+                garbage.set_aside()
+                await asyncio.sleep(SAMPLE_S)
+            garbage.look(driver.replica.tentative_length())
 
 
 def _parent(server: Server, loop: asyncio.AbstractEventLoop) -> Parent:

@@ -10,11 +10,9 @@ from contextlib import contextmanager
 from typing import Final
 
 THRESHOLDS: Final = (100_000, 20, 100)
-SAMPLE: Final = 5_000
-"""Objects: to look at them takes a few milliseconds."""
 THOROUGH: Final = (50_000, 10, 100)
 """Of a live replica that makes garbage."""
-THOROUGH_BEATS: Final = 120
+THOROUGH_LOOKS: Final = 120
 """For how long it looks at everything after it has found some."""
 OF_A_CALL: Final = 60
 """Objects, while it is under way: somewhat more than it takes."""
@@ -32,47 +30,50 @@ class Samples:
 
     A replica's own code makes no garbage that refers to itself, and to look for some among all that
     it makes and keeps took a tenth of its time, and held it up for 100 ms at once. But operations
-    are arbitrary code, and so is what speaks HTTP. So with each beat the first few objects that are
-    made after it are looked at, and no others: they are set aside, and freed like all when nobody
-    refers to them. Once garbage is found, everything is looked at for a while.
+    are arbitrary code, and so is what speaks HTTP. So from time to time what was made in the last
+    few milliseconds is looked at, or, where little is made, all of it. The rest is set aside, and
+    is freed like all when nobody refers to it. Once garbage is found, everything is looked at for a
+    while.
     """
 
     def __init__(self) -> None:
         self._thorough = 0
-        """Beats for which everything is looked at."""
+        """Looks for which everything is looked at."""
 
     @classmethod
     @contextmanager
     def taken(cls) -> "Iterator[Samples]":
-        """`beat` is to be called all along."""
         samples = cls()
         gc.collect(0)  # of a beginning nothing follows for what comes after it
         with _restored():
+            gc.disable()
             gc.callbacks.append(samples._looked)
             try:
                 yield samples
             finally:
                 gc.callbacks.remove(samples._looked)
 
-    def beat(self, under_way: int) -> None:
-        """With so many calls under way."""
+    def set_aside(self) -> None:
+        """What was made until now is not looked at."""
+        if not self._thorough:
+            gc.freeze()
+
+    def look(self, under_way: int) -> None:
+        """At what was made since something was set aside, with so many calls under way."""
         if self._thorough:
             self._thorough -= 1
             _collect_beyond(under_way)
             return
-        gc.set_threshold(SAMPLE, *THOROUGH[1:])
-        if gc.isenabled():
-            gc.collect(0)  # there were fewer
-        if not self._thorough:
-            gc.freeze()
-            gc.enable()
+        gc.disable()
+        gc.collect(0)
+        self.set_aside()
 
     def _looked(self, phase: str, found: dict[str, int]) -> None:
-        if phase == "stop":
-            if found["collected"]:
-                self._thorough = THOROUGH_BEATS
+        if phase == "stop" and found["collected"]:
             if not self._thorough:
-                gc.disable()
+                gc.set_threshold(*THOROUGH)
+                gc.enable()
+            self._thorough = THOROUGH_LOOKS
 
 
 def _collect_beyond(under_way: int) -> None:

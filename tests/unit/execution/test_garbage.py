@@ -7,9 +7,8 @@ import pytest
 
 from creek.execution.garbage import (
     OF_A_CALL,
-    SAMPLE,
     THOROUGH,
-    THOROUGH_BEATS,
+    THOROUGH_LOOKS,
     Samples,
     seldom_collecting,
 )
@@ -36,59 +35,59 @@ def looked() -> Iterator[list[int]]:
     gc.unfreeze()
 
 
-def test_of_much_that_is_kept_only_a_sample_is_looked_at(looked: list[int]) -> None:
+def test_what_is_made_is_looked_at_when_that_is_asked_for(looked: list[int]) -> None:
     with Samples.taken() as samples:
-        samples.beat(0)
         looked.clear()
-        kept = [[each] for each in range(20 * SAMPLE)]
-        assert len(looked) == 1
-        samples.beat(0)
-        kept += [[each] for each in range(20 * SAMPLE)]
-        assert looked == [0, 0]
-        assert gc.get_freeze_count() > len(kept) // 2, "the others are set aside"
+        kept = [[each] for each in range(3 * THOROUGH[0])]
+        assert not looked
+        samples.look(0)
+        assert looked == [0]
+        assert gc.get_freeze_count() > len(kept), "and never again"
 
 
-def test_the_little_that_an_idle_replica_makes_is_looked_at_too(looked: list[int]) -> None:
+def test_what_was_set_aside_is_not_looked_at(looked: list[int]) -> None:
     with Samples.taken() as samples:
-        samples.beat(0)
         looked.clear()
         Knot()
-        samples.beat(0)
-        assert looked[0] >= 1
+        samples.set_aside()
+        samples.look(0)
+        assert looked == [0]
+        Knot()
+        samples.look(0)
+        assert looked[1] >= 1
 
 
 def test_once_garbage_is_found_everything_is_looked_at(looked: list[int]) -> None:
     with Samples.taken() as samples:
-        samples.beat(0)
-        knots = 0
-        while knots < 20 * THOROUGH[0]:
+        Knot()
+        samples.look(0)
+        looked.clear()
+        for _ in range(5 * THOROUGH[0]):
             Knot()
-            knots += 1
-            if knots % SAMPLE == 0:
-                samples.beat(0)
-        assert sum(looked) > 0.8 * knots
-        for _ in range(2 * THOROUGH_BEATS + 2):
-            samples.beat(0)
+        assert sum(looked) > 3 * THOROUGH[0], "whoever asks for it or not"
+        samples.set_aside()
+        Knot()
+        gc.collect(0)
+        assert looked[-1] >= 1, "nothing is set aside"
+        for _ in range(THOROUGH_LOOKS + 1):
+            samples.look(0)
         looked.clear()
         kept = [[each] for each in range(3 * THOROUGH[0])]
-        assert len(looked) == 1, f"there was none for a while: a sample will do of {len(kept)}"
+        assert not looked, f"there was none for a while: nobody looked at {len(kept)}"
 
 
 def test_what_is_under_way_is_not_looked_at_over_and_over() -> None:
     with Samples.taken() as samples:
-        samples.beat(0)
-        knots = [Knot() for _ in range(10)]
-        knots.clear()
-        samples.beat(0)  # finds them
-        samples.beat(0)
+        Knot()
+        samples.look(0)
         assert gc.get_threshold() == THOROUGH
         many = 10 * THOROUGH[0] // OF_A_CALL
-        samples.beat(many)
+        samples.look(many)
         assert gc.get_threshold() == (OF_A_CALL * many, *THOROUGH[1:])
-        samples.beat(0)
+        samples.look(0)
         assert THOROUGH[0] < gc.get_threshold()[0] < OF_A_CALL * many, "calls come in waves"
         for _ in range(100):
-            samples.beat(0)
+            samples.look(0)
         assert gc.get_threshold() == THOROUGH
     gc.unfreeze()
 
@@ -101,7 +100,7 @@ def test_afterwards_it_is_as_before() -> None:
             assert gc.get_threshold() != before
         callbacks = list(gc.callbacks)
         with Samples.taken() as samples:
-            samples.beat(0)
+            samples.look(0)
         assert (gc.isenabled(), gc.get_threshold(), gc.callbacks) == (enabled, before, callbacks)
     gc.enable()
     gc.unfreeze()

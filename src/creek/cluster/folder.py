@@ -1,5 +1,4 @@
-"""The folder of a journal: made so that it stays, and had by one process at a time. What else lies
-in it."""
+"""The folder of a journal: made so that it stays, and had by one process at a time."""
 
 import fcntl
 import os
@@ -7,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from creek.cluster.calls import SYSTEM, Calls
+from creek.cluster.calls import Calls
 from creek.errors import DirectoryInUse
 
 LOCK: Final = "lock"
@@ -55,19 +54,3 @@ class Folder:
         # Only for the message above: a replica must be able to start on a disk that is full.
         with suppress(OSError):
             os.pwrite(file, f"{os.getpid():<19}\n".encode(), 0)
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """For good: a file gets its name when it is whole. Raises OSError, and then nothing is left."""
-    aside = path.with_name(f"{path.name}.new")
-    try:
-        with aside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
-        SYSTEM.sync_directory(path.parent)
-    except OSError:
-        with suppress(OSError):
-            aside.unlink()
-        raise

@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
-from creek.cluster.folder import write_whole
-from creek.errors import StorageFault, UsageError
+from creek.cluster.notes import read_note, write_note
+from creek.errors import UsageError
 
 _FILE: Final = "owner.json"
 
@@ -28,16 +28,8 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
 
 def refuse_foreign(folder: Path, owner: Owner) -> None:
     """Unless it is this one's, or nobody's yet."""
-    path = folder / _FILE
-    try:
-        before = msgspec.json.decode(path.read_bytes(), type=Owner)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise StorageFault(f"cannot read {path}: {error.strerror}") from error
-    except msgspec.DecodeError as error:
-        raise StorageFault(f"cannot read {path}: {error}") from error
-    if before != owner:
+    before = read_note(folder / _FILE, Owner)
+    if before is not None and before != owner:
         raise UsageError(
             f"{folder} is the folder of {before.described()}, and this is {owner.described()}: "
             "name its own one, or an empty one, to get from the others what they know"
@@ -49,4 +41,4 @@ def sign(folder: Path, owner: Owner) -> None:
     path = folder / _FILE
     if not path.exists():
         with suppress(OSError):
-            write_whole(path, msgspec.json.format(msgspec.json.encode(owner)))
+            write_note(path, owner)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from creek.cluster.folder import write_whole
+from creek.cluster.notes import read_note, write_note
 from creek.errors import StorageFault, UsageError
 from creek.protocol.members import Configuration, Member
 
@@ -53,21 +53,13 @@ def write_ticket(ticket: Ticket, folder: Path) -> None:
     """Into the folder of its journal."""
     path = folder / _FILE
     try:
-        write_whole(path, msgspec.json.format(msgspec.json.encode(ticket)))
+        write_note(path, ticket)
     except OSError as error:
         raise StorageFault(f"cannot write {path}: {error.strerror}") from error
 
 
 def read_ticket(folder: Path) -> Ticket | None:
-    path = folder / _FILE
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Ticket)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise StorageFault(f"cannot read {path}: {error.strerror}") from error
-    except msgspec.DecodeError as error:
-        raise StorageFault(f"cannot read {path}: {error}") from error
+    return read_note(folder / _FILE, Ticket)
 
 
 def make_folder(folder: Path) -> None:

@@ -36,7 +36,7 @@ def test_on_a_full_disk_one_signs_later(tmp_path: Path, monkeypatch: pytest.Monk
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(owners, "write_whole", full)
+        patch.setattr(owners, "write_note", full)
         sign(tmp_path, OWNER)
     assert not list(tmp_path.iterdir())
     sign(tmp_path, OWNER)

@@ -8,14 +8,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from benchmarks.beside import CLIENTS, KEYS, VALUE_BYTES, Silent
+from benchmarks.beside import SMALL_PUTS, Silent
 from benchmarks.result import Result
 from benchmarks.scale import Scale
 from creek.client import NotDone, connect
 from creek.load.local import LocalCluster
 from creek.load.loops import Plan, drive
 from creek.load.meter import Meter
-from creek.load.streams import kv_stream
 
 FALL_BAR = 0.2
 ANSWER_S = 20.0
@@ -52,13 +51,12 @@ async def measured(cluster: LocalCluster, scale: Scale, tell: Tell) -> Result:
         mark("caught up")
         meter.end_ns = 0
 
-    stream = kv_stream(keys=KEYS, value_bytes=VALUE_BYTES, reads=0.0, strong=0.5, seed=9)
     plan = Plan(
         cluster.addresses[:2],
-        stream,
+        SMALL_PUTS.stream(0.5, 9),
         warm_up_s=scale.live_s / 5,
         duration_s=10_000.0,
-        clients=CLIENTS,
+        clients=SMALL_PUTS.clients,
         during=break_and_mend,
     )
     await drive(plan)

@@ -22,7 +22,8 @@ from creek.cluster.ring import Ring
 BLOCK: Final = 4096
 """Disks have smaller ones, or just such."""
 MEMORY_BYTES: Final = 272 * 1024
-"""More is not written so. A journal has its ring write this much, and little more, at most."""
+"""More is not written so. It is somewhat more than the largest group that a journal has its ring
+write, without the zeros that some bring along."""
 
 _DIRECT: Final[int] = getattr(os, "O_DIRECT", 0)
 _CANNOT: Final = (errno.EINVAL, errno.EOPNOTSUPP)

@@ -19,8 +19,7 @@ def member_mix(
 ) -> tuple[Fault, ...]:
     """The faults, and changes of members among them. `unheard`: who is removed does not hear of it
     for a while. It goes on issuing and answering, and has to hand that over when it hears."""
-    mix = _Mix(random, replicas, duration_us, faults)
-    mix.unheard = unheard
+    mix = _Mix(random, replicas, duration_us, faults, unheard)
     for at_us in sorted(random.randrange(duration_us) for _ in range(random.randint(1, 3))):
         random.choice((mix.add, mix.remove, mix.replace, mix.replace_the_dead))(at_us)
     return tuple(sorted((*faults, *mix.faults), key=lambda fault: fault.at_us))
@@ -28,15 +27,20 @@ def member_mix(
 
 class _Mix:
     def __init__(
-        self, random: Random, replicas: int, duration_us: int, faults: tuple[Fault, ...]
+        self,
+        random: Random,
+        replicas: int,
+        duration_us: int,
+        faults: tuple[Fault, ...],
+        unheard: bool,
     ) -> None:
         self.random = random
         self.duration_us = duration_us
+        self.unheard = unheard
         self.first = set(range(replicas))
         self.members = set(range(replicas))
         self.dead = {fault.replica for fault in faults if isinstance(fault, Die)}
         self.next = replicas
-        self.unheard = False
         self.faults: list[Fault] = []
 
     def add(self, at_us: int) -> None:

@@ -10,13 +10,14 @@
     ('hello, ann, for the 1. time', 'hello, ann, for the 2. time')
 
 Rules: an operation is a deterministic function of its transaction and its arguments; whatever it
-raises is its answer, with its writes dropped, and reads the same in every process; one that takes
-more steps than its data type allows is stopped, and that is its answer. `call` refuses
-what could not work before it is sent; `run` turns the same faults into answers, for by then they
-come from elsewhere and every replica must digest them alike. Must not know which replica it is on,
-nor which store it runs against.
+raises is its answer, with its writes dropped, and reads the same in every process, but for Ctrl-C,
+which is not its own; one that takes more steps than its data type allows is stopped, and that is
+its answer. `call` refuses what could not work before it is sent; `run` turns the same faults into
+answers, for by then they come from elsewhere and every replica must digest them alike. Must not
+know which replica it is on, nor which store it runs against.
 """
 
+import dis
 import inspect
 import re
 import sys
@@ -39,6 +40,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 ERROR_LENGTH_MAX = 1000
 RECURSION_MAX = 1000
 """How deep an operation may recurse, wherever the replica stands itself when it runs it."""
+_RAISE = bytes([dis.opmap["RAISE_VARARGS"]])
 _MEMORY_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
@@ -152,9 +154,9 @@ class DataType:
             if not is_row(value):
                 refuse_uncarriable(value, f"the answer of '{name}'")
             outcome = Outcome(value)
-        except KeyboardInterrupt:
-            raise  # the person at this machine, not the operation
-        except BaseException as error:  # noqa: BLE001 - whatever it raises is its answer
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt) and not _is_raised(error):
+                raise  # the person at this machine, not the operation
             outcome = Outcome(error=error_text(error))
         finally:
             sys.setrecursionlimit(recursion_limit)
@@ -272,6 +274,17 @@ def error_text(error: BaseException) -> str:
     message = _MEMORY_ADDRESS.sub("", message)
     message = message.encode(errors="backslashreplace").decode()
     return (f"{kind}: {message}" if message else kind)[:ERROR_LENGTH_MAX]
+
+
+def _is_raised(error: BaseException) -> bool:
+    """Was there a `raise` where it began? Ctrl-C comes between two steps of whatever is run, and is
+    never seen at that one."""
+    traceback = error.__traceback__
+    assert traceback is not None, "it was caught"
+    while traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    at = traceback.tb_lasti
+    return traceback.tb_frame.f_code.co_code[at : at + 1] == _RAISE
 
 
 def _noop(tx: Transaction) -> None:

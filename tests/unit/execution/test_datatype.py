@@ -1,3 +1,4 @@
+import signal
 from typing import Any
 
 import pytest
@@ -169,7 +170,9 @@ def test_an_operation_cannot_change_the_request_it_serves() -> None:
     assert operation.arguments == ({"a": 1},)
 
 
-@pytest.mark.parametrize("error", [MemoryError("all"), SystemExit(1), GeneratorExit()])
+@pytest.mark.parametrize(
+    "error", [MemoryError("all"), SystemExit(1), GeneratorExit(), KeyboardInterrupt("mine")]
+)
 def test_whatever_an_operation_raises_is_its_answer_and_kills_nobody(error: BaseException) -> None:
     poison = DataType("poison")
 
@@ -182,15 +185,21 @@ def test_whatever_an_operation_raises_is_its_answer_and_kills_nobody(error: Base
     assert outcome.error.startswith(type(error).__name__)
 
 
-def test_the_person_at_the_keyboard_can_still_interrupt() -> None:
+@pytest.mark.parametrize("hands_on", [False, True])
+def test_the_person_at_the_keyboard_can_still_interrupt(hands_on: bool) -> None:
     patient = DataType("patient")
 
     @patient.operation
-    def wait(tx: Transaction) -> None:
-        raise KeyboardInterrupt
+    def wait(tx: Transaction, hands_on: bool) -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except BaseException as error:
+            if hands_on:
+                raise error
+            raise
 
     with pytest.raises(KeyboardInterrupt):
-        patient.run(request(patient.call("wait")), patient.sequential())
+        patient.run(request(patient.call("wait", hands_on)), patient.sequential())
 
 
 def test_how_deep_an_operation_may_recurse_does_not_depend_on_who_runs_it() -> None:

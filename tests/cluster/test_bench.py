@@ -96,10 +96,13 @@ def test_only_what_falls_between_warm_up_and_end_counts() -> None:
     assert meter.errors == {"busy": 1}
 
 
-def test_percentiles_are_those_of_the_answers() -> None:
+def test_percentiles_are_by_nearest_rank_as_those_of_simulations() -> None:
     found = latency([each * 1_000_000 for each in range(1, 101)])
     assert found is not None
-    assert (found.answers, found.p50, found.p95, found.p99, found.max) == (100, 51, 96, 100, 100)
+    assert (found.answers, found.p50, found.p95, found.p99, found.max) == (100, 50, 95, 99, 100)
+    few = latency([1_000_000, 2_000_000, 3_000_000])
+    assert few is not None
+    assert (few.p50, few.p95, few.p99) == (2, 3, 3)
     assert latency([]) is None
 
 

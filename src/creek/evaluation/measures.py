@@ -17,6 +17,7 @@ import msgspec
 from creek.checkers import Verdict, rows
 from creek.cluster.once import called
 from creek.history import Dot, OperationRecord
+from creek.history.percentiles import percentile
 from creek.protocol.values import same
 from creek.simulation.cluster import Run
 from creek.simulation.recorder import Speculation
@@ -196,21 +197,17 @@ def measure(
 
 
 def latency(durations_us: Iterable[int]) -> Latency | None:
-    """Mean and percentiles by nearest rank; None without a single duration."""
+    """None without a single duration."""
     ordered = sorted(durations_us)
     if not ordered:
         return None
     return Latency(
         answers=len(ordered),
         mean=sum(ordered) / len(ordered) / 1000,
-        p50=_percentile(ordered, 50) / 1000,
-        p95=_percentile(ordered, 95) / 1000,
-        p99=_percentile(ordered, 99) / 1000,
+        p50=percentile(ordered, 50) / 1000,
+        p95=percentile(ordered, 95) / 1000,
+        p99=percentile(ordered, 99) / 1000,
     )
-
-
-def _percentile(ordered: Sequence[int], percent: int) -> int:
-    return ordered[max(0, -(-percent * len(ordered) // 100) - 1)]
 
 
 def _done_us(record: OperationRecord) -> int | None:

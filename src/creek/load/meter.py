@@ -11,6 +11,8 @@ from typing import Final
 
 import msgspec
 
+from creek.history.percentiles import percentile
+
 KINDS: Final = ("weak tentative", "weak final", "strong tentative", "strong stable")
 WEAK_TENTATIVE, WEAK_FINAL, STRONG_TENTATIVE, STRONG_STABLE = range(4)
 
@@ -75,12 +77,8 @@ def latency(nanoseconds: Sequence[int]) -> Latency | None:
     return Latency(
         answers=len(ordered),
         mean=sum(ordered) / len(ordered) / 1e6,
-        p50=_at(ordered, 0.5),
-        p95=_at(ordered, 0.95),
-        p99=_at(ordered, 0.99),
+        p50=percentile(ordered, 50) / 1e6,
+        p95=percentile(ordered, 95) / 1e6,
+        p99=percentile(ordered, 99) / 1e6,
         max=ordered[-1] / 1e6,
     )
-
-
-def _at(ordered: Sequence[int], share: float) -> float:
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] / 1e6

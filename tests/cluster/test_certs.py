@@ -384,6 +384,32 @@ def test_the_command_adds_to_a_set_and_renews_it(
     assert "authority-key.pem: No such file" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.0.0.2"])
+def test_who_is_asked_for_on_this_machine_is_so_by_all_of_its_names(
+    host: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "trial"
+    assert main(["certs", str(folder), "--hosts", host]) == 0
+    assert main(["certs", str(folder), "--more", host]) == 0
+    assert main(["certs", str(folder), "--renew"]) == 0
+    for replica in range(2):
+        pair = read_pair(folder / f"replica-{replica}.pem", folder / f"replica-{replica}-key.pem")
+        names = [str(each.value) for each in _names(pair)[1]]
+        assert sorted(names) == sorted({host, "127.0.0.1", "localhost", "::1"})
+
+
+def test_a_client_finds_a_replica_of_this_machine_by_another_name(
+    papers: Papers, tmp_path: Path
+) -> None:
+    async def story() -> None:
+        async with house(tmp_path, replicas=1, security=papers.good()) as cluster:
+            at = cluster.addresses(0)[0].replace("127.0.0.1", "localhost")
+            async with creek.connect(at, authority=trust(papers), timeout=PATIENCE_S) as db:
+                assert await db.weak.put("a", 1) is None
+
+    run(story())
+
+
 def _names(pair: Pair) -> Any:
     found = pair.certificate.extensions.get_extension_for_class(SubjectAlternativeName)
     return pair.certificate.subject, found.value

@@ -14,8 +14,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from creek.cluster.config import is_loopback
 from creek.errors import UsageError
 
+LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 EARLIER: Final = timedelta(hours=1)
 """So much before now a certificate is valid already: clocks differ."""
 
@@ -71,7 +73,8 @@ def new_authority(name: str, days: int) -> Pair:
 def issue(
     authority: Pair, name: str, hosts: Iterable[str], days: int, since: datetime | None = None
 ) -> Pair:
-    """A certificate for whoever is found at these hosts."""
+    """A certificate for whoever is found at these hosts; if one is this machine, by all of its
+    names."""
     key = ec.generate_private_key(ec.SECP256R1())
     since = since or datetime.now(UTC) - EARLIER
     builder = _builder(name, _name(authority.certificate), key, since, days)
@@ -79,7 +82,7 @@ def issue(
         (x509.BasicConstraints(ca=False, path_length=None), True),
         (_usage(signs=False), True),
         (x509.ExtendedKeyUsage(_BOTH_SIDES), False),
-        (x509.SubjectAlternativeName([_name_of(host) for host in hosts]), False),
+        (x509.SubjectAlternativeName([_name_of(host) for host in _all_names(hosts)]), False),
         (
             x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()),
             False,
@@ -113,6 +116,14 @@ def _name(certificate: x509.Certificate) -> str:
 
 def _common(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _all_names(hosts: Iterable[str]) -> Iterable[str]:
+    """Who is found at this machine by one of its names is so by all of them."""
+    names = list(hosts)
+    if any(map(is_loopback, names)):
+        names += LOOPBACK
+    return dict.fromkeys(names)
 
 
 def _name_of(host: str) -> x509.GeneralName:

@@ -5,11 +5,12 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import creek
-from creek import NotDone, OperationFailed, UsageError
+from creek import BadValue, NotDone, OperationFailed, UsageError
 from tests.cluster.house import House
 
 
@@ -60,6 +61,26 @@ def test_who_forgets_to_choose_is_told(cluster: House) -> None:
         assert not hasattr(db, "_nothing")
         with pytest.raises(AttributeError, match=r"as db\.weak\.put\(…\) or db\.strong\.put\(…\)"):
             getattr(db, "put")("a", 1)  # noqa: B009
+        session: Any = db.session()
+        with pytest.raises(AttributeError, match=r"as session\.weak\.put\(…\)"):
+            session.put("a", 1)
+
+
+def test_names_that_are_no_operation_are_told_what_there_is(cluster: House) -> None:
+    kv = "operations are .*get, .*put"
+    with creek.connect(cluster.addresses()) as db:
+        begin: Any = db.weak.begin
+        with pytest.raises(AttributeError, match="'put' has no 'final': it is an operation"):
+            begin.put.final  # noqa: B018
+        with pytest.raises(
+            AttributeError, match=f"'begin' has no 'put': it is no operation; .*{kv}"
+        ):
+            begin.begin.put("a", 1)
+        with pytest.raises(BadValue, match=f"comes first, and there is none: {kv}"):
+            begin()
+        with pytest.raises(BadValue, match=r"called as db\.weak\('after', …\)"):
+            db.weak.after("lamp")
+        assert db.weak("get", "lamp") is None
 
 
 def test_many_threads_share_a_connection(cluster: House) -> None:

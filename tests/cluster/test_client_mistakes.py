@@ -31,6 +31,42 @@ def test_arguments_by_name_are_told_to_be_given_in_order(tmp_path: Path) -> None
     run(story())
 
 
+def test_names_that_are_no_operation_are_told_what_there_is(tmp_path: Path) -> None:
+    kv = "operations are .*get, .*put"
+
+    async def story() -> None:
+        async with house(tmp_path, replicas=1) as cluster, cluster.client() as db:
+            begin: Any = db.weak.begin
+            with pytest.raises(AttributeError, match=rf"'begin' has no 'put': .*asyncio.*{kv}"):
+                begin.put("a", 1)
+            got: Any = db.weak.gett
+            with pytest.raises(AttributeError, match=rf"'gett' has no 'final': .* no .*{kv}"):
+                got.final  # noqa: B018
+            put: Any = db.strong.put
+            with pytest.raises(AttributeError, match=r"it is an operation, .* as put\(…\)"):
+                put.stable  # noqa: B018
+            with pytest.raises(UsageError, match=r"'put' was not called: .* as put\(…\)"):
+                await put
+            caller: Any = db.weak.within(2)
+            with pytest.raises(UsageError, match=f"nothing is called yet: {kv}"):
+                await caller
+            with pytest.raises(BadValue, match=f"comes first, and there is none: {kv}"):
+                db.weak()
+            with pytest.raises(BadValue, match=f"comes first, not 5: {kv}"):
+                db.weak(5, "a")  # type: ignore[arg-type]
+            with pytest.raises(BadValue, match=r"called as db\.weak\('after', …\)"):
+                db.weak.after("lamp")
+            with pytest.raises(BadValue, match=r"called as db\.weak\('within', …\)"):
+                db.weak.within("lamp")  # type: ignore[arg-type]
+            session: Any = db.session()
+            with pytest.raises(AttributeError, match=r"as session\.weak\.put\(…\)"):
+                session.put("a", 1)
+            assert not hasattr(put, "__wrapped__")
+            assert not hasattr(put, "_is_coroutine")
+
+    run(story())
+
+
 def test_connections_and_calls_show_what_they_are(tmp_path: Path) -> None:
     async def story() -> None:
         async with house(tmp_path, replicas=1) as cluster, cluster.client() as db:

@@ -67,6 +67,9 @@ class Blocking(Chooses):
         """The one that one is connected to, or was last."""
         return self._database.replica
 
+    def known_operations(self) -> tuple[str, ...]:
+        return self._database.known_operations()
+
     def call(self, how: How, name: str, /, *arguments: Any, **named: Any) -> Any:
         async def answer() -> Any:
             return await self._database.ask(how, name, *arguments, **named)
@@ -101,17 +104,19 @@ class BlockingCaller(Caller[Any]):
     not wait, and gives the call."""
 
     def __init__(self, blocking: Blocking, how: How) -> None:
-        super().__init__(blocking.call, how)
+        super().__init__(blocking.call, how, blocking.known_operations)
         self._blocking = blocking
 
     @property
     def begin(self) -> "Caller[BlockingCall]":
         """The same calls, begun and not waited for."""
-        return Caller(self._blocking.begin, self._how)
+        return Caller(self._blocking.begin, self._how, self._known)
 
 
-class BlockingSession:
+class BlockingSession(Chooses):
     """What `db.session()` gives: one user's calls, where one connection serves many."""
+
+    _is_called = "session"
 
     def __init__(self, blocking: Blocking, number: int) -> None:
         self._blocking = blocking

@@ -60,8 +60,8 @@ class Database(Chooses):
         self._is_open = False
         self.welcome: wire.Welcome | None = None
         self._operations: dict[str, bool] = {}
-        self._weak = Caller(self.ask, How(strong=False))
-        self._strong = Caller(self.ask, How(strong=True))
+        self._weak = Caller(self.ask, How(strong=False), self.known_operations)
+        self._strong = Caller(self.ask, How(strong=True), self.known_operations)
 
     def __repr__(self) -> str:
         at = ", ".join(f"{host}:{port}" for host, port in self._finder.addresses)
@@ -110,7 +110,7 @@ class Database(Chooses):
 
     def session(self) -> Session[Call]:
         """Others than this one need not see what it did; it sees all that it did itself."""
-        return Session(self.ask, self.new_session())
+        return Session(self.ask, self.new_session(), self.known_operations)
 
     async def status(self) -> dict[str, Any]:
         """Of the replica that one is connected to."""
@@ -132,6 +132,10 @@ class Database(Chooses):
     def new_session(self) -> int:
         self._sessions += 1
         return self._sessions
+
+    def known_operations(self) -> tuple[str, ...]:
+        """By the data type that one has, or else by what the replica has told."""
+        return tuple(self._operations) if self._datatype is None else self._datatype.operations
 
     def ask(self, how: How, name: str, /, *arguments: Any, **named: Any) -> Call:
         if not self._is_open:
@@ -179,7 +183,7 @@ class Database(Chooses):
         assert self.welcome is not None
         if message.operation not in self._operations:
             what = f"operation of {self.welcome.datatype}"
-            raise UnknownName(what, message.operation, tuple(self._operations))
+            raise UnknownName(what, message.operation, self.known_operations())
         if is_row(message.arguments):
             return  # as almost always
         for position, argument in enumerate(message.arguments, 1):

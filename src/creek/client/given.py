@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from creek.client.errors import NotDone
@@ -32,9 +32,30 @@ def seconds(what: str, given: Any) -> float:
     return given
 
 
+def named(name: Any, known: Callable[[], Sequence[str]]) -> str:
+    """The operation that is called, which may be any text: a replica knows whether it is there."""
+    if isinstance(name, str) and name:
+        return name
+    what = f"not {name!r}" if name != "" else "and there is none"
+    raise BadValue(f"the name of an operation comes first, {what}: {told(known())}")
+
+
+def told(known: Sequence[str]) -> str:
+    """Which operations there are."""
+    return f"operations are {', '.join(known) or 'known once it is connected'}"
+
+
 def issued(call: Any) -> Dot:
     """The identifier of a call, which may be given in its place: as it is, as the pair of numbers
     that JSON makes of it, or as a text such as '0.17'."""
+    id = earlier(call)
+    if id is None:
+        raise BadValue("a call can only come after one that was issued: wait for its answer first")
+    return id
+
+
+def earlier(call: Any) -> Dot | None:
+    """The same; None of a call that was not issued yet."""
     match call:
         case Dot():
             return call
@@ -42,19 +63,17 @@ def issued(call: Any) -> Dot:
             return Dot(replica, event)
         case str() if (found := _DOT.fullmatch(call)) is not None:
             return Dot(int(found[1]), int(found[2]))
-        case _:
-            return _id_of(call)
+    if hasattr(call, "id") and (call.id is None or isinstance(call.id, Dot)):
+        id: Dot | None = call.id
+        return id
+    what = f"{type(call).__name__} {call!r}"
+    taken = f"'after' takes calls, or what their 'id' is: not {what}"
+    raise BadValue(f"{taken}; {by_its_name('after')}")
 
 
-def _id_of(call: Any) -> Dot:
-    try:
-        id = call.id
-    except AttributeError:
-        what = f"{type(call).__name__} {call!r}"
-        raise BadValue(f"'after' takes calls, or what their 'id' is: not {what}") from None
-    if not isinstance(id, Dot):
-        raise BadValue("a call can only come after one that was issued: wait for its answer first")
-    return id
+def by_its_name(name: str) -> str:
+    """Some operation may be called as something is here."""
+    return f"an operation of that name is called as db.weak('{name}', …)"
 
 
 def by_name(operation: str, named: dict[str, Any]) -> NotDone:

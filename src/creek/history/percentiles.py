@@ -1,4 +1,4 @@
-"""What a percentile is, wherever one is told: by nearest rank, so one of the values that there were.
+"""What a percentile is, wherever one is told: by nearest rank, so one of the values that were.
 
 The pipeline counts the same in columns (`creek.pipeline.measure`).
 """

@@ -158,4 +158,4 @@ class Link:
         if problem.text != self._told:
             self._told = problem.text
             where = f"replica {self._replica} at {self._host}:{self._port}"
-            self._peers.log(f"cannot talk to {where}: {problem.text}")
+            self._peers.log(self._replica, f"cannot talk to {where}: {problem.text}")

@@ -1,6 +1,8 @@
 """What a replica tells the person, or the program, that looks after it.
 
 Each line is an event: a name that stays the same from version to version, a sentence, and fields.
+What comes and goes, such as a connection, may do so any number of times: of that only so much is
+told in a minute, then how it is, and how many events were left out.
 
     2026-05-01 08:00:00.123 info    replica 0: replica 2 leads now (leader.changed leader=2)
     {"at":"2026-05-01T08:00:00.123Z","level":"info","event":"leader.changed",
@@ -9,8 +11,10 @@ Each line is an event: a name that stays the same from version to version, a sen
 
 import logging
 import sys
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Final, TextIO
+from typing import Any, Final, NamedTuple, TextIO
 
 import msgspec
 
@@ -21,6 +25,11 @@ REPLICA_REMOVED: Final = "replica.removed"
 """The event of a replica that is no member any more."""
 REPLICA_STOPPING: Final = "replica.stopping"
 """The event that a replica ends with, whatever the reason is."""
+COMES_AND_GOES: Final = frozenset(("disk", "leader", "majority", "peer"))
+"""The first words of events of which any number may come, each of them for each peer."""
+TOLD_MAX: Final = 10
+"""Of these, in so many seconds; the last one, and how many others were left out, after them."""
+TOLD_S: Final = 60.0
 _FIELDS: Final = "creek_fields"
 _EVENT: Final = "creek_event"
 
@@ -28,22 +37,84 @@ _EVENT: Final = "creek_event"
 class EventLog:
     """Of one replica. `fields` must be what JSON can carry."""
 
-    def __init__(self, replica: int) -> None:
+    def __init__(self, replica: int, now_s: Callable[[], float] = time.monotonic) -> None:
         self._logger = logging.getLogger(LOGGER)
         self._replica = replica
+        self._now_s = now_s
+        self._told: dict[tuple[str, Any], _Told] = {}
 
     def info(self, event: str, message: str, **fields: Any) -> None:
-        self._tell(logging.INFO, event, message, fields)
+        self._note(_Event(logging.INFO, event, message, fields))
 
     def warning(self, event: str, message: str, **fields: Any) -> None:
-        self._tell(logging.WARNING, event, message, fields)
+        self._note(_Event(logging.WARNING, event, message, fields))
 
     def error(self, event: str, message: str, **fields: Any) -> None:
-        self._tell(logging.ERROR, event, message, fields)
+        self._note(_Event(logging.ERROR, event, message, fields))
 
-    def _tell(self, level: int, event: str, message: str, fields: dict[str, Any]) -> None:
-        more = {_EVENT: event, _FIELDS: {"replica": self._replica, **fields}}
-        self._logger.log(level, "%s", message, extra=more)
+    def tell_held(self, *, at_once: bool = False) -> None:
+        """What was held back for long enough: to be called from time to time."""
+        now_s = self._now_s()
+        for told in self._told.values():
+            if at_once or now_s >= told.since_s + TOLD_S:
+                last, left_out = told.begin_again(now_s)
+                if last is not None:
+                    self._tell(_with_others(last, left_out))
+
+    def _note(self, event: "_Event") -> None:
+        topic = event.name.partition(".")[0]
+        if event.name == REPLICA_STOPPING:
+            self.tell_held(at_once=True)
+        elif topic in COMES_AND_GOES:
+            self.tell_held()
+            about = topic, event.fields.get("peer")
+            if not self._told.setdefault(about, _Told(self._now_s())).may_tell(event):
+                return
+        self._tell(event)
+
+    def _tell(self, event: "_Event") -> None:
+        more = {_EVENT: event.name, _FIELDS: {"replica": self._replica, **event.fields}}
+        self._logger.log(event.level, "%s", event.message, extra=more)
+
+
+class _Event(NamedTuple):
+    level: int
+    name: str
+    message: str
+    fields: dict[str, Any]
+
+
+class _Told:
+    """What of one matter was told lately, and what was not."""
+
+    __slots__ = ("count", "held", "last", "since_s")
+
+    def __init__(self, since_s: float) -> None:
+        self.since_s = since_s
+        self.count = 0
+        self.held = 0
+        self.last: _Event | None = None
+
+    def may_tell(self, event: _Event) -> bool:
+        if self.count < TOLD_MAX:
+            self.count += 1
+            return True
+        self.held += 1
+        self.last = event
+        return False
+
+    def begin_again(self, now_s: float) -> tuple[_Event | None, int]:
+        """The last that was held back, which is to be told now, and how many there were before."""
+        last, left_out = self.last, self.held - 1
+        self.since_s, self.count, self.held, self.last = now_s, int(last is not None), 0, None
+        return last, left_out
+
+
+def _with_others(event: _Event, left_out: int) -> _Event:
+    if not left_out:
+        return event
+    message = f"{event.message}; {left_out} such events before it were left out"
+    return event._replace(message=message, fields={**event.fields, "left_out": left_out})
 
 
 class _Formatter(logging.Formatter):

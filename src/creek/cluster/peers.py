@@ -45,7 +45,7 @@ class Peers:
         count: Callable[[str], None],
         spawn: Spawn,
         secured: ssl.SSLContext | None = None,
-        log: Callable[[str], None] = lambda line: None,
+        log: Callable[[int, str], None] = lambda replica, line: None,
     ) -> None:
         self.hello = hello
         self.log = log
@@ -203,5 +203,5 @@ class Peers:
         )
         if what != self._twin:
             self._twin = what
-            self.log(what)
+            self.log(hello.replica, what)
         return Problem("another replica with the same number", what)

@@ -355,8 +355,8 @@ class Server:
     def _log_journal(self, line: str) -> None:
         self.events.warning("journal.noticed", line)
 
-    def _log_peer(self, line: str) -> None:
-        self.events.warning("peer.refused", line)
+    def _log_peer(self, peer: int, line: str) -> None:
+        self.events.warning("peer.refused", line, peer=peer)
 
     def _log_recording(self, line: str) -> None:
         self.events.error("recording.failed", line)

@@ -37,6 +37,7 @@ class Watch:
         self._look_for_peers(set(connected))
         self._look_for_refusals(Counter(refused))
         self._look_for_majority(configuration)
+        self._log.tell_held()
 
     def _look_for_leader(self, leader: int | None) -> None:
         if leader == self._leader:

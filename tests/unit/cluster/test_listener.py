@@ -64,7 +64,7 @@ class Heard:
             lambda: self.arrivals,
             self.counted.append,
             Tasks(lambda error: None).spawn,
-            log=self.told.append,
+            log=lambda _, line: self.told.append(line),
         )
         self.wire = Wire()
         self.listener = Listener(self.peers, parts_s=0.0)

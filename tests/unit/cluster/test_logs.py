@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from creek.cluster import logs
-from creek.cluster.logs import EventLog
+from creek.cluster.logs import TOLD_MAX, EventLog
 from creek.cluster.watch import ALONE_LOOKS, PAUSE_LOOKS, Watch
 from creek.protocol.members import Configuration
 
@@ -96,6 +96,55 @@ def test_a_change_is_told_once() -> None:
     assert names(stream) == ["leader.changed", "peer.connected", "peer.connected"]
     watch.look(None, [0], {}, MEMBERS)
     assert names(stream) == ["leader.lost", "peer.lost"]
+
+
+class Clock:
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def test_what_comes_and_goes_is_told_so_often_and_then_how_it_is() -> None:
+    _, stream = told("json")
+    clock = Clock()
+    events = EventLog(3, clock)
+    watch = Watch(events, 3)
+    for look in range(1000):
+        clock.now_s += 0.25
+        watch.look(1, [0, 1] if look % 2 else [0], {}, MEMBERS)
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert lines[0]["event"] == "leader.changed"
+    of_zero = [each for each in lines if each.get("peer") == 0]
+    assert [each["event"] for each in of_zero] == ["peer.connected"], "the other link does not flap"
+    of_one = [each for each in lines if each.get("peer") == 1]
+    assert len(of_one) == 4 * TOLD_MAX + 10
+    summed_up = [each for each in of_one if "left_out" in each]
+    assert len(summed_up) == 4
+    assert "such events before it were left out" in summed_up[0]["message"]
+    left_out = sum(each["left_out"] for each in summed_up)
+
+    stream.truncate(0)
+    stream.seek(0)
+    for _ in range(300):  # all is quiet
+        clock.now_s += 0.25
+        watch.look(1, [0, 1], {}, MEMBERS)
+    (last,) = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert (last["event"], last["peer"]) == ("peer.connected", 1), "how it is now"
+    assert len(of_one) + 1 + left_out + last["left_out"] == 999, "nothing is lost"
+
+
+def test_a_replica_that_stops_tells_what_it_held_back() -> None:
+    _, stream = told("json")
+    events = EventLog(3, Clock())
+    for number in range(TOLD_MAX + 7):
+        events.warning("peer.refused", f"cannot talk: {number}", peer=2)
+        events.warning("journal.noticed", "is not bounded")
+    events.info(logs.REPLICA_STOPPING, "is being stopped")
+    found = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [each["event"] for each in found[-2:]] == ["peer.refused", "replica.stopping"]
+    assert (found[-2]["left_out"], found[-2]["message"][:16]) == (6, "cannot talk: 16;")
+    assert sum(each["event"] == "journal.noticed" for each in found) == TOLD_MAX + 7
 
 
 def test_many_refusals_are_few_events() -> None:

@@ -15,10 +15,12 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
+import time
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 MODULES: Final = (
     "cluster/blocks",
@@ -151,6 +153,10 @@ BUILD: Final = ROOT / "build"
 COMPILED: Final = BUILD / "compiled"
 UNFINISHED: Final = BUILD / "compiling"
 STAMP: Final = "sources.txt"
+COUNT_S: Final = 1.0
+"""Between two counts of seconds on a terminal."""
+LINE_S: Final = 30.0
+"""Between two lines elsewhere."""
 
 _OPENS: Final = """\
 import mypy_extensions
@@ -176,21 +182,19 @@ def main() -> int:
     if (COMPILED / STAMP).is_file() and (COMPILED / STAMP).read_text() == stamp:
         copy_sources(COMPILED / "creek")  # what is not compiled may have changed
         return 0
-    print(f"Compiling {len(MODULES)} modules, which takes about a minute ...", file=sys.stderr)
+    print(f"Compiling {len(MODULES)} modules, which takes some minutes ...", file=sys.stderr)
     shutil.rmtree(UNFINISHED, ignore_errors=True)
     copy_sources(UNFINISHED / "creek")
     for module in MODULES:
         open_classes(UNFINISHED / "creek" / f"{module}.py")
-    done = subprocess.run(
+    code, said = run_aloud(
         [sys.executable, "-c", _SETUP, *(f"creek/{module}.py" for module in MODULES)],
-        cwd=UNFINISHED,
-        env={**os.environ, "MYPYPATH": "."},
-        capture_output=True,
-        text=True,
-        check=False,
+        UNFINISHED,
+        {**os.environ, "MYPYPATH": "."},
+        sys.stderr,
     )
-    if done.returncode != 0:
-        print(done.stdout + done.stderr, file=sys.stderr)
+    if code != 0:
+        print(said, file=sys.stderr)
         print("mypyc could not compile Creek: see above.", file=sys.stderr)
         return 1
     shutil.rmtree(UNFINISHED / "build")
@@ -199,6 +203,41 @@ def main() -> int:
     shutil.rmtree(COMPILED, ignore_errors=True)
     UNFINISHED.rename(COMPILED)
     return 0
+
+
+def run_aloud(
+    command: list[str], folder: Path, environment: dict[str, str], stream: TextIO
+) -> tuple[int, str]:
+    """Its exit code and what it said. Meanwhile the stream tells that it goes on: a terminal by
+    seconds that are counted, anything else by a line once in a while."""
+    begun, counts = time.monotonic(), stream.isatty()
+    beat_s = COUNT_S if counts else LINE_S
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said,
+        subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=said, stderr=subprocess.STDOUT
+        ) as process,
+    ):
+        try:
+            while True:
+                try:
+                    process.wait(beat_s)
+                    break
+                except subprocess.TimeoutExpired:
+                    so_far = f"  {time.monotonic() - begun:.0f} s so far"
+                    print(
+                        f"\r{so_far}" if counts else so_far, end="" if counts else "\n", file=stream
+                    )
+                    stream.flush()
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            if counts:
+                print("\r\033[K", end="", file=stream, flush=True)
+        print(f"  {time.monotonic() - begun:.0f} s in all", file=stream)
+        said.seek(0)
+        return process.returncode, said.read()
 
 
 def missing_tool() -> str | None:

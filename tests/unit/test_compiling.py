@@ -1,12 +1,16 @@
 """What is compiled can be: told from the sources, without compiling."""
 
 import ast
+import io
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tools.compile import MODULES, OPEN, SOURCE, copy_sources, open_classes
+from tools import compile as compiling
+from tools.compile import MODULES, OPEN, SOURCE, copy_sources, open_classes, run_aloud
 
 
 def classes(module: str) -> Iterator[ast.ClassDef]:
@@ -58,3 +62,25 @@ def test_a_copy_follows_the_sources_and_keeps_what_was_compiled(tmp_path: Path) 
     assert not gone.exists()
     assert (tmp_path / "errors.py").read_bytes() == (SOURCE / "errors.py").read_bytes()
     assert (tmp_path / "pipeline" / "grids").is_dir()
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("stream", [Terminal(), io.StringIO()])
+def test_who_waits_sees_that_it_goes_on(
+    stream: io.StringIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beat = "COUNT_S" if stream.isatty() else "LINE_S"
+    monkeypatch.setattr(compiling, beat, 0.05)
+    waits = "import time; time.sleep(0.5); print('a complaint'); raise SystemExit(3)"
+
+    done = run_aloud([sys.executable, "-c", waits], tmp_path, dict(os.environ), stream)
+
+    assert done == (3, "a complaint\n")
+    shown = stream.getvalue()
+    assert shown.count("s so far") > 1
+    assert shown.count("\n") == (1 if stream.isatty() else shown.count("so far") + 1)
+    assert shown.endswith("s in all\n")

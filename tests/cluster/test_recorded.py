@@ -3,13 +3,14 @@
 import asyncio
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from creek.cli.app import main
 from creek.cluster.membership import REMOVE
 from creek.errors import UsageError
 from creek.history import History, gather
-from creek.history.recording import LENGTH, SUFFIX
+from creek.history.recording import LENGTH, READABLE, RECORDING_VERSION, SUFFIX, Started
 from creek.pipeline import tables
 from tests.cluster.faults_story import judge
 from tests.cluster.house import PATIENCE_S, house
@@ -116,6 +117,26 @@ def test_a_replica_that_was_removed_is_told_to_have_left(tmp_path: Path) -> None
     assert [log.replica for log in history.logs if log.dismissed] == [2]
     assert {final.replica for final in history.finals} == {0, 1}
     judge(history)
+
+
+def test_a_recording_of_a_later_release_is_refused_for_its_version(tmp_path: Path) -> None:
+    whole = record(tmp_path)
+    for path in (tmp_path / "recorded").iterdir():
+        as_version(path, min(READABLE))
+    assert gather(tmp_path / "recorded") == whole
+    path = tmp_path / "recorded" / f"1-0{SUFFIX}"
+    as_version(path, RECORDING_VERSION + 1, more=b"\x92\x63\x00")  # a frame that nobody knows
+    with pytest.raises(UsageError, match=f"version {RECORDING_VERSION + 1}; this Creek reads"):
+        gather(tmp_path / "recorded")
+
+
+def as_version(path: Path, version: int, more: bytes = b"") -> None:
+    body = path.read_bytes()
+    end = LENGTH.size + LENGTH.unpack_from(body)[0]
+    started = msgspec.msgpack.decode(body[LENGTH.size : end], type=Started)
+    first = msgspec.msgpack.encode(msgspec.structs.replace(started, version=version))
+    following = LENGTH.pack(len(more)) + more if more else b""
+    path.write_bytes(LENGTH.pack(len(first)) + first + following + body[end:])
 
 
 def test_a_folder_without_recordings_is_refused_with_what_to_do(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import msgspec
 
 from creek.errors import UsageError
 from creek.history.recording import (
-    RECORDING_VERSION,
+    READABLE,
     Answered,
     Dismissed,
     Ended,
@@ -87,10 +87,9 @@ class _Incarnation:
         started = next(told)
         if not isinstance(started, Started):
             raise UsageError(f"{path} does not begin as a recording does: leave it out")
-        if started.version != RECORDING_VERSION:
-            raise UsageError(
-                f"{path} is in version {started.version}; this Creek reads {RECORDING_VERSION}"
-            )
+        if started.version not in READABLE:
+            versions = " and ".join(map(str, READABLE))
+            raise UsageError(f"{path} is in version {started.version}; this Creek reads {versions}")
         self.path = path
         self.started = started
         self.offset_us = 0

@@ -27,7 +27,9 @@ from creek.errors import StorageFault, UsageError
 from creek.history.records import Dot, Key, Kind, Observed, Operation, Outcome, Terms
 from creek.history.stored import Stored
 
-RECORDING_VERSION: Final = 2
+RECORDING_VERSION: Final = 3
+READABLE: Final = (2, RECORDING_VERSION)
+"""Nobody was `Dismissed` in the second one; else it is the same."""
 SUFFIX: Final = ".recording"
 LENGTH: Final = struct.Struct(">I")
 

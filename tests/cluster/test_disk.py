@@ -12,7 +12,7 @@ from creek.client.calls import Call
 from creek.cluster import acceptance
 from creek.cluster.groups import Done
 from creek.cluster.server import Server
-from creek.errors import DiskFull
+from creek.errors import DiskFull, StorageFault
 from tests.cluster.house import PATIENCE_S, House, house
 from tests.unit.cluster.faulty import FaultyCalls, SlowCalls
 
@@ -41,6 +41,37 @@ def test_a_replica_that_lost_its_disk_catches_up_and_takes_part(tmp_path: Path) 
             await cluster.stop(0)  # without its vote nothing could be decided
             async with cluster.client(1) as db:
                 assert await db.strong.get("third") == "is back"
+
+    run(story())
+
+
+def test_a_replica_whose_disk_has_lost_what_others_have_of_it_stops(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with house(tmp_path, checkpoint_every=16) as cluster:
+            async with cluster.client(2) as third:
+                await third.strong.put("a", 1)
+            await cluster.until_settled()
+            await cluster.stop(2)
+            shutil.copytree(tmp_path / "2", tmp_path / "older")
+            await cluster.start(2)
+            await cluster.until_connected()
+            async with cluster.client(2) as third:
+                await third.weak.put("a", 2)
+            await cluster.until_settled()
+            await cluster.stop(2)
+            shutil.move(tmp_path / "2", tmp_path / "newer")
+            shutil.move(tmp_path / "older", tmp_path / "2")
+            await cluster.start(2)
+            server = cluster.servers[2]
+            await asyncio.wait_for(server.over.wait(), PATIENCE_S)
+            assert isinstance(server.failure, StorageFault)
+            assert f"move {tmp_path / '2'} away" in str(server.failure)
+            await cluster.stop(2)
+            shutil.rmtree(tmp_path / "2")
+            await cluster.start(2)
+            await cluster.until_connected()
+            async with cluster.client(2) as third:
+                assert await third.strong.increment("a") == 3
 
     run(story())
 

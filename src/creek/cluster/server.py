@@ -55,7 +55,9 @@ from creek.cluster.upkeep import (
 from creek.cluster.watch import Watch
 from creek.cluster.watchdog import Watchdog
 from creek.cluster.wire import WIRE_OLDEST, WIRE_VERSION, Heard, PeerHello, Told, address_of
+from creek.errors import StorageFault
 from creek.execution.datatype import DataType
+from creek.protocol.admission import NOT_OURS
 from creek.protocol.dots import Dot
 from creek.protocol.drafts import Brought
 from creek.protocol.request import Operation
@@ -388,12 +390,27 @@ class Server:
             now = loop.time()
             self.acceptance.beat(now - last)
             last = now
+            self._look_for_loss()
             if self.acceptance.disk_keeps_up():
                 self.driver.tick()
             self.journal.hurry()
             self.company.look()
             due = max(due + beat, loop.time())
             await asyncio.sleep(due - loop.time())
+
+    def _look_for_loss(self) -> None:
+        """No request leaves before it is on disk: whoever tells of one that is not there tells that
+        the disk has lost it. Then what was promised with it is lost as well."""
+        if NOT_OURS in self.driver.replica.refused:
+            folder = self.config.data
+            self.fail(
+                StorageFault(
+                    f"others have requests of this replica that {folder} does not hold: what "
+                    "counted as safe is lost, or an older copy took its place. Nothing more is "
+                    f"promised from there: move {folder} away and start this replica as one that "
+                    "lost its disk"
+                )
+            )
 
     async def _watch(self) -> None:
         watch = Watch(self.events, self.config.replica)

@@ -1,7 +1,8 @@
+import pytest
 from msgspec.structs import replace
 
 from creek.checkers.answers import check
-from creek.history import Dot, Kind, Outcome, Terms
+from creek.history import Dot, Kind, OperationRecord, Outcome, Terms
 from tests.checkers.story import (
     STABLE_ONLY,
     Story,
@@ -47,6 +48,36 @@ def test_a_tentative_answer_after_the_stable_one_is_caught() -> None:
     story.settle()
     story.answer(strong, Kind.TENTATIVE)
     refuses(check, story.history(), "answered again after its stable answer")
+
+
+def test_a_strong_operation_that_ends_with_a_final_answer_is_caught() -> None:
+    story = Story()
+    strong = story.strong(0, "append", 1)
+    story.answer(strong)
+    story.settle()
+
+    def weakly(record: OperationRecord) -> OperationRecord:
+        told, stable = record.answers
+        return replace(record, answers=(told, replace(stable, kind=Kind.FINAL)))
+
+    history = with_operation(story.history(), strong, weakly)
+    refuses(check, history, f"strong {strong} got the final answer of a weak one")
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_only_a_final_answer_may_claim_a_change(at: int) -> None:
+    story = Story()
+    strong = story.strong(0, "append", 1)
+    story.answer(strong)
+    story.settle()
+
+    def claiming(record: OperationRecord) -> OperationRecord:
+        answers = list(record.answers)
+        answers[at] = replace(answers[at], changed=True)
+        return replace(record, answers=tuple(answers))
+
+    history = with_operation(story.history(), strong, claiming)
+    refuses(check, history, f"an answer to {strong} that is not final claims a change")
 
 
 def test_an_answer_before_the_invocation_is_caught() -> None:

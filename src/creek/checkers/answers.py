@@ -2,7 +2,8 @@
 
 Lines 65-74 and 55-57: a weak operation gets one response and, later, word of how it ended; a strong
 one gets tentative responses, "one for each time the operation is (re)executed", then one stable
-response, and nothing after it. A stable or final one comes only once the request is on committed.
+response, and nothing after it. A stable or final one comes only once the request is on committed,
+and only a final one, which is for weak operations, says that it differs from what was told.
 Where nothing crashed, everybody is answered; one whose operation was kept from the order of all,
 because it only reads, is not told how it ended. Where the terms of a run exclude tentative answers,
 weak and strong operations alike get one answer, and it is stable.
@@ -40,6 +41,10 @@ def _discipline(record: OperationRecord, tentative: bool) -> Illegal | None:
         return _illegal(f"weak {record.id} was answered more than once", record)
     if record.strong and any(each.kind is Kind.STABLE for each in answers[:-1]):
         return _illegal(f"strong {record.id} was answered again after its stable answer", record)
+    if record.strong and Kind.FINAL in kinds:
+        return _illegal(f"strong {record.id} got the final answer of a weak one", record)
+    if any(each.changed and each.kind is not Kind.FINAL for each in answers):
+        return _illegal(f"an answer to {record.id} that is not final claims a change", record)
     times = [record.invoked_us, *(each.at_us for each in answers)]
     if any(later < earlier for earlier, later in pairwise(times)):
         return _illegal(f"the answers to {record.id} go back in time", record)

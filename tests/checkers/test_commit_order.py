@@ -48,6 +48,13 @@ def test_a_weak_request_that_the_strong_one_does_not_know_is_caught() -> None:
     refuses(check, history, f"{other} was committed by {strong}, not knowing it")
 
 
+def test_a_weak_request_that_no_strong_one_commits_is_caught() -> None:
+    story, one, two, strong = _cast()
+    other = story.weak(2, "append", 4)
+    history = _committed(story, one, two, strong, other).history()
+    refuses(check, history, f"{other} was committed, but by no strong request after it")
+
+
 def test_strong_requests_in_another_order_than_delivered_are_caught() -> None:
     story = Story()
     one, two = story.strong(0, "append", 1), story.strong(1, "append", 2)

@@ -34,6 +34,10 @@ def check(run: Run) -> Verdict:
         else:
             extension.append(cast)
         before.add(dot)
+    if extension:
+        weak = extension[0]
+        message = f"{weak.request.id} was committed, but by no strong request after it"
+        return _illegal(message, weak)
     return _strong(run, strong) or Ok(NAME)
 
 

@@ -257,14 +257,39 @@ def test_a_leader_that_takes_up_nothing_is_found() -> None:
     refuses(check, history(story), "no majority of promises of ballot 2@1 allows the batch")
 
 
-def test_a_vote_against_a_decision_is_found_even_if_promises_would_allow_it() -> None:
+@pytest.mark.parametrize(("first", "decided"), [(2, 1), (0, 2)])
+def test_promises_allow_nothing_in_instances_that_they_do_not_tell_of(
+    first: int, decided: int
+) -> None:
+    """They were asked for later ones, or say that it is decided."""
     story, one, other = contested()
     voted(story, BALLOT, (one,), 0, 1)
     told(story, 2, LATER)
-    story.log(1, Promised(LATER, 2, 1, ()))  # it was asked for too little
-    voted(story, LATER, (other,), 1)
+    story.log(1, Promised(LATER, first, decided, ()))
+    voted(story, LATER, (other,), 2)
 
-    refuses(check, history(story), "for another batch than was decided in ballot 1@0")
+    refuses(check, history(story), "no majority of promises of ballot 2@1 allows the batch")
+
+
+def test_a_promise_that_tells_of_a_vote_never_cast_is_found() -> None:
+    story, one, _ = contested()
+    voted(story, BALLOT, (one,), 1)
+    told(story, 0, LATER, AcceptedValue(1, BALLOT, (one,)))
+
+    words = "2@1 tells of a vote in ballot 1@0 of instance 1, which was never cast"
+    refuses(check, history(story), words)
+
+
+def test_who_lost_its_disk_tells_of_what_others_told_it() -> None:
+    story, one, other = contested()
+    voted(story, BALLOT, (one,), 1)
+    story.crash(0)
+    story.restart(0)
+    told(story, 0, LATER, AcceptedValue(1, BALLOT, (one,)))
+    accepts(check, with_a_lost_disk(story, 0))
+
+    told(story, 0, LAST, AcceptedValue(1, BALLOT, (other,)))
+    refuses(check, with_a_lost_disk(story, 0), "which was never cast")
 
 
 def test_a_delivery_before_a_majority_voted_is_found() -> None:

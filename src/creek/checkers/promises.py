@@ -7,10 +7,11 @@ orders, which takes several accidents in a row. Here each single step is held ag
 that exclude it:
 
 - no acceptor promises or votes below a ballot that it has promised;
-- a promise tells of the last vote in every instance from which on it was asked;
+- a promise tells of the last vote in every instance from which on it was asked, and of no other;
 - in one ballot, one batch is voted for in an instance; only once a majority promised the ballot;
-  and it is one that the promises of some majority allow: the batch of the highest ballot among
-  them, or any if they tell of none;
+  and it is one that the promises of some majority allow, which were asked for that instance and do
+  not say that it is decided: the batch of the highest ballot among them, or any if they tell of
+  none;
 - what a majority voted for in one ballot is what everybody votes for in later ones;
 - nothing is said to be decided, or delivered, before a majority voted for it in one ballot.
 
@@ -18,8 +19,9 @@ A majority is one of those who have a vote; nobody else promises or votes. Where
 changed, the round of a ballot tells whose it is.
 
 Who lost its disk has forgotten its votes, and need not tell of them: what they may have helped to
-decide others voted for as well, and to that everybody is held. Its promises it keeps all the same,
-but for those of ballots of its own that nobody else promised: nothing can have come of them.
+decide others voted for as well, and to that everybody is held. It tells of what they told it, as if
+it had voted for that. Its promises it keeps all the same, but for those of ballots of its own that
+nobody else promised: nothing can have come of them.
 
 Only what others could learn of counts: a promise that nobody heard binds nobody. A vote cast in
 vain may have reached the disk all the same, and be found there to decide, or be told of.
@@ -61,6 +63,8 @@ class _Promise(NamedTuple):
     log: ReplicaLog
     logged: LoggedEvent
     accepted: dict[int, AcceptedValue]
+    first: int
+    """It tells of instances from here on."""
 
 
 class _Decision(NamedTuple):
@@ -83,7 +87,10 @@ def check(run: Run) -> Verdict:
 
 
 def _kept(run: Run) -> Illegal | None:
-    acceptors = {voter: _Acceptor() for voters in run.electorates for voter in voters}
+    votes = {
+        logged.event for log in run.logs for logged in log.events if isinstance(logged.event, Voted)
+    }
+    acceptors = {voter: _Acceptor(votes) for voters in run.electorates for voter in voters}
     heard_us: dict[Ballot, int] = {}
     """When the first one other than its owner promised a ballot."""
     for log, logged in run.events():
@@ -113,19 +120,26 @@ def _kept(run: Run) -> Illegal | None:
 class _Acceptor:
     """One replica, over all of its incarnations."""
 
-    def __init__(self) -> None:
+    def __init__(self, all_votes: set[Voted]) -> None:
         self.promises: list[tuple[Ballot, Witness]] = []
         """Each above the one before."""
         self.incarnation = 0
         self.anew: dict[int, int] = {}
         """The incarnations that began with an empty disk, and when."""
+        self.is_anew = False
+        """Has it lost its disk?"""
         self.votes: dict[int, _Vote] = {}
+        """The last one in each instance that is on its disk."""
+        self.ever: set[Voted] = set()
         self.vain: set[Voted] = set()
+        self.all_votes = all_votes
+        """Those of everybody."""
 
     def look_at(self, log: ReplicaLog, heard_us: dict[Ballot, int]) -> None:
         """Has it lost its disk since it was last heard of?"""
         for incarnation, at_us in self.anew.items():
             if self.incarnation < incarnation <= log.incarnation:
+                self.is_anew = True
                 self.votes.clear()
                 self.promises = [
                     (ballot, witness)
@@ -149,14 +163,14 @@ class _Acceptor:
             self.promises.append((event.ballot, now))
         if isinstance(event, Voted):
             self.votes[event.instance] = _Vote(log, logged, event)
+            self.ever.add(event)
             return None
         return self._told(event, now)
 
     def _told(self, promise: Promised, now: Witness) -> Illegal | None:
         told = {each.instance: each for each in promise.accepted}
-        first = max(promise.first, promise.decided)
         for instance, voted in self.votes.items():
-            if instance < first:
+            if instance < _first(promise):
                 continue
             value, vote = told.get(instance), voted.vote
             if value is None or not self._is_last(value, vote):
@@ -165,10 +179,21 @@ class _Acceptor:
                     f"the vote in ballot {vote.ballot} of instance {instance}"
                 )
                 return Illegal(NAME, message, (voted.witness, now))
+        for value in promise.accepted:
+            if not self._has_voted(value):
+                message = (
+                    f"the promise of ballot {promise.ballot} tells of a vote in ballot "
+                    f"{value.ballot} of instance {value.instance}, which was never cast"
+                )
+                return Illegal(NAME, message, (now,))
         return None
 
+    def _has_voted(self, told: AcceptedValue) -> bool:
+        vote = _vote_for(told)
+        return vote in self.ever or vote in self.vain or (self.is_anew and vote in self.all_votes)
+
     def _is_last(self, told: AcceptedValue, known: Voted) -> bool:
-        vote = Voted(told.ballot, told.instance, told.batch)
+        vote = _vote_for(told)
         return vote == known or (told.ballot > known.ballot and vote in self.vain)
 
 
@@ -187,9 +212,9 @@ class _Paxos:
         delivered = False
         for log, logged in run.events():
             match logged.event:
-                case Promised(ballot=ballot, accepted=accepted):
+                case Promised(ballot=ballot, accepted=accepted) as promised:
                     told = {each.instance: each for each in accepted}
-                    promise = _Promise(log, logged, told)
+                    promise = _Promise(log, logged, told, _first(promised))
                     self.promises.setdefault(ballot, {}).setdefault(log.replica, promise)
                 case Voted(ballot=ballot, instance=instance) as vote:
                     ballots = self.votes.setdefault(instance, {})
@@ -247,7 +272,11 @@ class _Paxos:
 
     def _safe(self, ballot: Ballot, vote: _Vote) -> Illegal | None:
         instance = vote.vote.instance
-        promises = self._promises_before(ballot, vote.logged.at_us)
+        promises = [
+            each
+            for each in self._promises_before(ballot, vote.logged.at_us)
+            if each.first <= instance
+        ]
         told = [value for each in promises if (value := each.accepted.get(instance))]
         if len(promises) - len(told) >= self._majority(ballot):
             return None
@@ -307,6 +336,15 @@ class _Paxos:
                 case _:
                     pass
         return None
+
+
+def _first(promise: Promised) -> int:
+    """The first instance that a promise tells of: what is decided below, it need not tell."""
+    return max(promise.first, promise.decided)
+
+
+def _vote_for(value: AcceptedValue) -> Voted:
+    return Voted(value.ballot, value.instance, value.batch)
 
 
 def _electorate(run: Run, ballot: Ballot) -> tuple[int, ...]:

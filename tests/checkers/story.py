@@ -57,6 +57,8 @@ class _Replica:
         self.started_us = started_us
         self.crashed_us: int | None = None
         self.events: list[LoggedEvent] = []
+        self.in_vain = 0
+        """The last ones of them, which nobody could learn of."""
         self.known: list[Dot] = []
         self.context = DotSet()
         self.committed: list[Dot] = []
@@ -142,8 +144,12 @@ class Story:
         self._at(replica).crashed_us = self._tick()
 
     def restart(self, replica: int, lost: int = 0, checkpoint: int = 0) -> None:
-        """Recover everything but the last `lost` requests; `checkpoint` instances are summed up."""
+        """Recover everything but the last `lost` requests; `checkpoint` instances are summed up.
+        Unless it did anything after them, these were in vain."""
         old = self._at(replica)
+        gone = old.known[len(old.known) - lost :]
+        while old.in_vain < len(gone) and _brought(old.events[-1 - old.in_vain]) in gone:
+            old.in_vain += 1
         new = _Replica(old.incarnation + 1, self._tick())
         self.incarnations[replica].append(new)
         self.standing_still = True
@@ -228,6 +234,7 @@ class Story:
                     started_us=each.started_us,
                     crashed_us=each.crashed_us,
                     events=tuple(each.events),
+                    known=len(each.events) - each.in_vain,
                 )
                 for replica, incarnations in enumerate(self.incarnations)
                 for each in incarnations
@@ -315,6 +322,17 @@ class Story:
         machine = named(self.datatype).sequential()
         outcomes = {each: machine.apply(self.requests[each]) for each in order}
         return outcomes[dot]
+
+
+def _brought(logged: LoggedEvent) -> Dot | None:
+    """The request that was new with it."""
+    match logged.event:
+        case Cast(request=request):
+            return request.id
+        case RbDelivered(id=dot):
+            return dot
+        case _:
+            return None
 
 
 def two_delivered() -> tuple[Story, Dot, Dot]:

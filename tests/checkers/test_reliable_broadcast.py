@@ -3,12 +3,14 @@ from msgspec.structs import replace
 
 from creek.checkers.reliable_broadcast import check
 from creek.history import (
+    Ballot,
     Cast,
     Committed,
     Dot,
     Installed,
     Operation,
     OperationRecord,
+    Promised,
     RbDelivered,
     Request,
 )
@@ -230,6 +232,24 @@ def test_a_replica_that_forgets_its_own_answered_request_is_caught() -> None:
     story.crash(0)
     story.restart(0, lost=1)
     refuses(check, story.history(), f"replica 0 ends without its own {dot}")
+
+
+@pytest.mark.parametrize("replica", [0, 1])
+def test_a_restart_that_forgets_what_was_delivered_is_caught_though_it_comes_again(
+    replica: int,
+) -> None:
+    """Where it was cast, or another one: who said more afterwards had it on disk."""
+    story = Story()
+    dot = story.weak(0, "append", 1)
+    story.gossip(dot)
+    story.log(replica, Promised(Ballot(1, 2), 0, 0, ()))
+    story.crash(replica)
+    story.restart(replica, lost=1)
+    story.gossip(dot)
+    refuses(check, story.history(), f"replica {replica} restarted without {dot}")
+
+    lost = [replace(log, anew=log.incarnation == 1) for log in story.history().logs]
+    accepts(check, replace(story.history(), logs=tuple(lost)))
 
 
 def test_a_request_that_does_not_reach_everybody_is_caught_at_the_end() -> None:

@@ -6,14 +6,15 @@ was previously RB-cast, and (3) agreement: if a correct replica RB-delivers some
 eventually all replicas RB-deliver m."
 
 A replica RB-delivers its own request by casting it (line 24), and what a checkpoint covers by
-installing it. Since an identifier stands for one message, casting another request under it is a
-violation, unless the first was lost in a crash before anybody but its own replica saw it.
+installing it. What others could know to be delivered is delivered for ever: a replica that restarts
+finds it on its disk. Since an identifier stands for one message, casting another request under it
+is a violation, unless the first was lost in a crash before anybody but its own replica saw it.
 """
 
 from itertools import pairwise
 
 from creek.checkers._ids import Ids
-from creek.checkers.run import CastAt, Run
+from creek.checkers.run import CastAt, Run, learn
 from creek.checkers.verdict import Illegal, Ok, Verdict, Witness, saw_answer, saw_event, saw_final
 from creek.history import (
     Cast,
@@ -33,7 +34,7 @@ def check(run: Run) -> Verdict:
     for log in run.logs:
         if problem := _integrity(run, log):
             return problem
-    return _reused(run) or _validity(run) or _agreement(run) or Ok(NAME)
+    return _reused(run) or _recovered(run) or _validity(run) or _agreement(run) or Ok(NAME)
 
 
 def _integrity(run: Run, log: ReplicaLog) -> Illegal | None:
@@ -148,6 +149,22 @@ def _answered_twice(run: Run) -> Illegal | None:
                 message = f"event number reused: two operations were answered as {record.id}"
                 seen = (saw_answer(each, each.answers[0]) for each in (other, record))
                 return Illegal(NAME, message, tuple(seen))
+    return None
+
+
+def _recovered(run: Run) -> Illegal | None:
+    for old, new in pairwise(run.logs):
+        if old.replica == new.replica and not new.anew:
+            had, found = Ids(), Ids()
+            for logged in old.known_events:
+                learn(had, logged.event)
+            for logged in new.events:
+                if logged.at_us == new.started_us:
+                    learn(found, logged.event)
+            missing = found.first_missing(had)
+            if missing is not None:
+                message = f"replica {new.replica} restarted without {missing}"
+                return Illegal(NAME, message, _told(old, old.known_events[-1], missing)[:1])
     return None
 
 

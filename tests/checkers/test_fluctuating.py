@@ -4,10 +4,23 @@ from msgspec.structs import replace
 
 from creek.checkers import Run, Unknown
 from creek.checkers.fluctuating import check
-from creek.history import Answer, Dot, History, Kind, Observed, OperationRecord, Outcome, Terms
+from creek.history import (
+    Answer,
+    Committed,
+    Dot,
+    History,
+    Installed,
+    Kind,
+    Observed,
+    OperationRecord,
+    Outcome,
+    Terms,
+)
+from creek.protocol.dots import DotSet
 from tests.checkers.story import Story, accepts, everyday, random_story, refuses, with_operation
 
 SEQUENTIAL = Terms(sequential=True)
+ANSWERED = (Answer(10**6, Kind.TENTATIVE, Outcome(1)),)
 
 
 def first_answer(history: History, dot: Dot, **changes: object) -> History:
@@ -94,6 +107,109 @@ def test_more_than_was_ever_committed_is_found() -> None:
     refuses(check, wrong, f"{one} was answered on more than was ever committed")
 
 
+def test_a_settled_prefix_that_is_not_committed_there_yet_is_found() -> None:
+    story = Story()
+    strong = story.strong(1, "append", "b", session=1)
+    early = story.weak(0, "append", "a")
+    story.answer(early)
+    story.settle()
+    assert story.incarnations[0][-1].committed.index(strong) == 0
+    wrong = first_answer(
+        story.history(), early, outcome=Outcome(2), changed=False, observed=Observed(1, ())
+    )
+
+    refuses(check, wrong, f"{early} was answered on 1 settled requests, when 0 were committed")
+
+
+def test_a_request_that_was_not_delivered_there_is_found() -> None:
+    story = Story()
+    elsewhere = story.weak(1, "append", "b", session=1)
+    here = story.weak(0, "append", "a")
+    story.answer(here)
+    wrong = first_answer(
+        story.history(), here, outcome=Outcome(2), observed=Observed(0, (elsewhere,))
+    )
+
+    refuses(check, wrong, f"{here} was answered on {elsewhere}, which was not there yet")
+
+
+def three_of_all() -> tuple[Story, list[Dot]]:
+    """Two weak requests that replica 2 has heard of, and then reads."""
+    story = Story()
+    appended = [story.weak(each, "append", each, session=each) for each in (0, 1)]
+    for dot in appended:
+        story.gossip(dot)
+    read = story.weak(2, "get_all", session=2)
+    story.answer(read)
+    return story, [*appended, read]
+
+
+def test_tentative_requests_against_their_timestamps_are_found() -> None:
+    story, (one, two, read) = three_of_all()
+    accepts(check, story.history())
+    wrong = first_answer(
+        story.history(), read, outcome=Outcome((1, 0)), observed=Observed(0, (two, one))
+    )
+
+    refuses(check, wrong, f"{one} stands behind {two} in an answer to {read}")
+
+
+def test_a_request_that_comes_after_the_operation_itself_is_found() -> None:
+    story, (one, two, _) = three_of_all()
+    history = first_answer(
+        with_operation(story.history(), one, lambda each: replace(each, answers=ANSWERED)),
+        one,
+        outcome=Outcome(2),
+        observed=Observed(0, (two,)),
+    )
+
+    refuses(check, history, f"{one} stands behind {two} in an answer to {one}")
+
+
+def test_committed_requests_stand_in_their_order_whatever_their_timestamps() -> None:
+    """And before those that are tentative: 1.1 is committed, 0.1 is not, and is older."""
+    story = Story()
+    late = story.weak(0, "append", "late", session=1)
+    strong = story.strong(1, "append", "s", session=2)
+    for dot in (strong, late):
+        story.gossip(dot)
+    story.order(strong)
+    story.deliver()
+    read = story.weak(2, "get_all", session=3)
+    story.answer(read)
+    accepts(check, story.history())
+    assert story.history().operations[-1].answers[0].outcome == Outcome(("s", "late"))
+    story.settle()
+    accepts(check, story.history())
+
+    turned = Observed(0, (late, strong))
+    by_time = first_answer(story.history(), read, outcome=Outcome(("late", "s")), observed=turned)
+    accepts(check, by_time)  # as it may have been before the strong one was committed
+    noop = story.incarnations[2][-1].committed[-1]
+    assert story.incarnations[2][-1].committed == [strong, late, read, noop]
+
+
+def test_committed_requests_out_of_their_order_are_found() -> None:
+    story = Story()
+    one, two = story.strong(0, "append", 1, session=1), story.strong(1, "append", 2, session=2)
+    third = story.weak(2, "append", 3, session=3)
+    for dot in (one, two, third):
+        story.gossip(dot)
+    story.order(two, one)
+    story.deliver()
+    read = story.weak(2, "get_all", session=4)
+    story.answer(read)
+    accepts(check, story.history(quiescent=False))
+    assert story.incarnations[2][-1].committed == [two, one]
+
+    for ids in ((third, two, one), (two, third, one)):
+        values = tuple(story.requests[dot].operation.arguments[0] for dot in ids)
+        wrong = first_answer(
+            story.history(), read, outcome=Outcome(values), observed=Observed(0, ids)
+        )
+        refuses(check, wrong, f"in an answer to {read}, neither by place nor by timestamp")
+
+
 def test_an_answer_from_a_checkpoint_is_the_final_one() -> None:
     story, _, other = two_appends()
     story.settle()
@@ -104,6 +220,40 @@ def test_an_answer_from_a_checkpoint_is_the_final_one() -> None:
 
     accepts(check, right)
     refuses(check, wrong, f"{other} was answered 9 from a checkpoint, but committed gives")
+
+
+def test_every_answer_from_a_checkpoint_is_held_to_that() -> None:
+    story, _, _ = two_appends()
+    strong = story.strong(2, "append", "c", session=2)
+    story.answer(strong)
+    story.settle()
+    index = story.incarnations[2][-1].committed.index(strong)
+
+    def told(first: int, second: int) -> History:
+        bare = tuple(replace(ANSWERED[0], outcome=Outcome(each)) for each in (first, second))
+        return with_operation(story.history(), strong, lambda each: replace(each, answers=bare))
+
+    accepts(check, told(index + 1, index + 1))
+    refuses(check, told(9, index + 1), f"{strong} was answered 9 from a checkpoint")
+    refuses(check, told(index + 1, 9), f"{strong} was answered 9 from a checkpoint")
+
+
+def test_an_answer_from_a_checkpoint_of_what_is_not_committed_is_found() -> None:
+    story, _, other = two_appends()
+    wrong = first_answer(story.history(), other, observed=None)
+
+    refuses(check, wrong, f"{other} was answered from a checkpoint, but is not committed")
+
+
+def test_an_answer_from_a_checkpoint_that_no_log_tells_the_beginning_of_is_unknown() -> None:
+    story = Story(1)
+    strong = story.strong(0, "append", 1)
+    story.log(0, Installed(1, 1, DotSet([Dot(1, 1)]).freeze()))
+    story.log(0, Committed(strong, 1))
+    story.answer(story.weak(0, "append", 2))
+    history = with_operation(story.history(), strong, lambda each: replace(each, answers=ANSWERED))
+
+    assert isinstance(check(Run(history)), Unknown)
 
 
 def test_an_operation_that_only_its_replica_knows_of_is_held_to_the_same() -> None:

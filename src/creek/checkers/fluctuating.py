@@ -5,7 +5,10 @@ each answer is the outcome of executing, one after another, some of the operatio
 then. Where a run recorded these serializations, each answer is held against its own:
 
 - it is what the sequential execution of exactly those requests, in that order, gives;
-- they were cast by then, and each is there once; its beginning is a prefix of committed;
+- they were delivered where it was answered, and each is there once; what it takes for settled had
+  been committed there;
+- they stand, with the operation itself behind them, as on "committed · tentative": first some that
+  are committed, in that order, then others in the order of their timestamps;
 - a session sees what it did: among them is every updating operation that it invoked earlier at the
   same incarnation of the replica, if it is weak, or was already stable when this one was invoked (a
   strong one that is not yet stable may come later, whatever its client was told).
@@ -38,7 +41,10 @@ from creek.datatypes import DataType
 from creek.history import (
     Answer,
     Cast,
+    Committed,
     Dot,
+    Event,
+    Installed,
     Key,
     Kind,
     Observed,
@@ -99,9 +105,12 @@ def _replayed(run: Run, datatype: DataType, told: list[_Told]) -> Verdict | None
             if request is None:
                 return Unknown(NAME, f"no log tells what is committed at index {len(outcomes)}")
             outcomes.append(settled.apply(request))
-        if problem := _valid(run, each) or _answer(run, datatype, each, settled.state):
+        problem = (
+            _valid(run, each) or _in_order(run, each) or _answer(run, datatype, each, settled.state)
+        )
+        if problem is not None:
             return problem
-    return _from_checkpoints(run, datatype)
+    return _there(run, told) or _from_checkpoints(run, datatype)
 
 
 def _committed(run: Run, index: int) -> Request | None:
@@ -120,6 +129,66 @@ def _valid(run: Run, told: _Told) -> Illegal | None:
             return _illegal(message, told)
         seen.add(dot)
     return None
+
+
+def _in_order(run: Run, told: _Told) -> Illegal | None:
+    """Committed at some time, and then tentative: what is committed later comes later, too."""
+    own = () if told.record.local else (_own(run, told.record),)
+    asked = (run.request_at(dot, told.answer.at_us) for dot in told.observed.ids)
+    requests = [*(each for each in asked if each is not None), *own]
+    places = [run.index.get(each.id, len(run.committed)) for each in requests]
+    tentative = len(requests)
+    """From where on they stand by their timestamps."""
+    while tentative and (
+        tentative == len(requests) or requests[tentative - 1].key < requests[tentative].key
+    ):
+        tentative -= 1
+    for at in range(1, len(requests)):
+        before = places[min(at, tentative) - 1] if tentative else -1
+        if before >= places[at]:
+            message = (
+                f"{requests[at].id} stands behind {requests[at - 1].id} in an answer to "
+                f"{told.record.id}, neither by place nor by timestamp"
+            )
+            return _illegal(message, told)
+    return None
+
+
+def _there(run: Run, told: list[_Told]) -> Illegal | None:
+    """Was it all at the replica by the time of the answer?"""
+    by_log: dict[tuple[int, int], list[_Told]] = {}
+    for each in sorted(told, key=lambda each: each.answer.at_us):
+        by_log.setdefault((each.record.replica, each.record.incarnation), []).append(each)
+    for log in run.logs:
+        known, length, at = Ids(), 0, 0
+        for each in by_log.pop((log.replica, log.incarnation), ()):
+            while at < len(log.events) and log.events[at].at_us <= each.answer.at_us:
+                event = log.events[at].event
+                learn(known, event)
+                length = max(length, _length_after(event))
+                at += 1
+            if each.observed.settled > length:
+                message = (
+                    f"{each.record.id} was answered on {each.observed.settled} settled requests, "
+                    f"when {length} were committed there"
+                )
+                return _illegal(message, each)
+            for dot in each.observed.ids:
+                if dot not in known:
+                    message = f"{each.record.id} was answered on {dot}, which was not there yet"
+                    return _illegal(message, each)
+    return None
+
+
+def _length_after(event: Event) -> int:
+    """How long committed is at least."""
+    match event:
+        case Committed(index=index):
+            return index + 1
+        case Installed(length=length):
+            return length
+        case _:
+            return 0
 
 
 def _answer(run: Run, datatype: DataType, told: _Told, settled: dict[Key, Any]) -> Illegal | None:
@@ -147,24 +216,25 @@ def _own(run: Run, record: OperationRecord) -> Request:
     return Request(record.invoked_us, record.id, record.operation, record.strong)
 
 
-def _from_checkpoints(run: Run, datatype: DataType) -> Illegal | None:
+def _from_checkpoints(run: Run, datatype: DataType) -> Verdict | None:
     """Tentative answers without a serialization."""
-    bare = {
-        run.index_of(record): (record, answer)
-        for record in run.history.operations
-        for answer in record.answers
-        if answer.kind is Kind.TENTATIVE and answer.observed is None
-    }
-    if not bare:
-        return None
+    bare: dict[int, list[tuple[OperationRecord, Answer]]] = {}
+    for record in run.history.operations:
+        place = run.index_of(record)
+        for answer in record.answers:
+            if answer.kind is not Kind.TENTATIVE or answer.observed is not None:
+                continue
+            if place is None:
+                message = f"{record.id} was answered from a checkpoint, but is not committed"
+                return Illegal(NAME, message, (saw_invoked(record), saw_answer(record, answer)))
+            bare.setdefault(place, []).append((record, answer))
     machine = datatype.sequential()
-    for index in range(len(run.committed)):
+    for index in range(max(bare, default=-1) + 1):
         request = _committed(run, index)
         if request is None:
-            return None
+            return Unknown(NAME, f"no log tells what is committed at index {index}")
         expected = machine.apply(request)
-        if index in bare:
-            record, answer = bare.pop(index)
+        for record, answer in bare.get(index, ()):
             got = answer.outcome
             if not (same(got.value, expected.value) and got.error == expected.error):
                 message = (
@@ -172,9 +242,6 @@ def _from_checkpoints(run: Run, datatype: DataType) -> Illegal | None:
                     f"committed gives {outcome(expected)}"
                 )
                 return Illegal(NAME, message, (saw_invoked(record), saw_answer(record, answer)))
-    for record, answer in bare.values():
-        message = f"{record.id} was answered from a checkpoint, but is not committed"
-        return Illegal(NAME, message, (saw_invoked(record), saw_answer(record, answer)))
     return None
 
 

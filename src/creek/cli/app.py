@@ -11,6 +11,7 @@ from contextlib import suppress
 from difflib import get_close_matches
 
 import click
+from click.exceptions import NoArgsIsHelpError
 
 import creek
 from creek.cli.exits import DISK, ILLEGAL, INTERRUPTED, PIPE_CLOSED, USAGE
@@ -18,29 +19,19 @@ from creek.cli.lazy import LazyGroup
 from creek.errors import LIKELY, HelperEnded, StorageFault, UsageError
 from creek.execution.build import how_it_runs
 
-COMMANDS = [
-    "backup",
-    "bench",
-    "call",
-    "certs",
-    "check",
-    "export",
-    "fuzz",
-    "gather",
-    "live-run",
-    "member",
-    "pipeline",
-    "restore",
-    "serve",
-    "simulate",
-    "status",
-    "up",
-]
+SECTIONS = {
+    "A live cluster": ("up", "call", "status", "serve", "member", "certs"),
+    "What it keeps": ("backup", "restore", "export"),
+    "Simulation": ("simulate", "fuzz", "check"),
+    "Measuring": ("bench", "live-run", "gather", "pipeline"),
+}
+"""Commands as the help shows them: what one needs first goes first."""
 
 
 @click.group(
     cls=LazyGroup,
-    lazily={name: name.replace("-", "_") for name in COMMANDS},
+    lazily={name: name.replace("-", "_") for names in SECTIONS.values() for name in names},
+    sections=SECTIONS,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -51,16 +42,16 @@ def command(context: click.Context) -> None:
 
     \b
     Examples:
-      creek up                                 a live cluster of three, on this machine
-      creek call put lamp 3                    while it runs, an operation on it
-      creek status                             how its replicas are
-      creek backup shop.backup                 what it has committed, in a file
-      creek serve --config replica.toml        one replica of a live cluster
-      creek simulate --story                   five replicas, a broken network, its healing
-      creek simulate --seed 7 --out runs/7     one run, measured, checked and kept
-      creek check runs/7                       check it again
-      creek fuzz --seeds 200                   look for a seed that breaks the protocol
-      creek pipeline run                       the paper's experiments, on Spark, as a page
+      creek up                              a cluster of three, on this machine
+      creek call put lamp 3                 while it runs, an operation on it
+      creek status                          how its replicas are
+      creek backup shop.backup              what it has committed, in a file
+      creek serve --config replica.toml     one replica of a live cluster
+      creek simulate --story                a network breaks and heals, told
+      creek simulate --seed 7 --out runs/7  one run, measured, checked and kept
+      creek check runs/7                    check it again
+      creek fuzz --seeds 200                look for a seed that breaks it
+      creek pipeline run                    the paper's experiments, as a page
 
     \b
     Exit codes:
@@ -81,6 +72,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except UsageError as error:
         return _complain(str(error), USAGE)
+    except NoArgsIsHelpError as error:  # a group, and none of its commands
+        click.echo(error.format_message(), err=True)
+        return USAGE
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx is not None else "creek"
         return _complain(f"{_message(error)} (see '{path} --help')", USAGE)

@@ -41,7 +41,8 @@ def backup(
     \b
     Examples:
       creek backup shop.backup
-      creek backup --at 10.0.0.2:7100 --token $TOKEN --authority authority.pem shop.backup
+      creek backup --at 10.0.0.2:7100 --token $TOKEN \\
+                   --authority authority.pem shop.backup
       creek restore shop.backup --data new --members 5 --cluster shop-2
     """
     try:

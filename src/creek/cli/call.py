@@ -28,9 +28,9 @@ addresses_option = click.option(
     "addresses",
     multiple=True,
     default=HERE,
-    show_default="where 'creek up' has its first three",
     metavar="HOST:PORT",
-    help="Where clients find a replica; more than one: whichever can be reached.",
+    help="Where clients find a replica; more than one: whichever can be reached.  "
+    "[default: where 'creek up' has its first three]",
 )
 token_option = click.option(
     "--token", default="", envvar="CREEK_TOKEN", show_envvar=True, help="Who you are, if asked."

@@ -80,7 +80,8 @@ def live_run(
     \b
     Examples:
       creek live-run --out runs/live
-      creek live-run --out runs/mine --duration 5s --faults 'crash 1 at 1s; restart 1 at 2s'
+      creek live-run --out runs/mine --duration 5s \\
+                     --faults 'crash 1 at 1s; restart 1 at 2s'
       creek check runs/live
       creek pipeline run --grid quick --live runs/live
     """

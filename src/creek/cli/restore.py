@@ -76,7 +76,8 @@ def restore(
     \b
     Examples:
       creek restore shop.backup --data new --members 5 --cluster shop-2
-      creek restore shop.backup --data new --members 3 --replica 0 --cluster shop-2
+      creek restore shop.backup --data new --members 3 --replica 0 \\
+                    --cluster shop-2
       creek restore shop.backup --config replica-0.toml
     """
     head = read_head(file)

@@ -142,7 +142,8 @@ def serve(
     \b
     Examples:
       creek serve --config replica-0.toml
-      creek serve --replica 0 --member 0=127.0.0.1:7200 --clients 127.0.0.1:7100 --data data/0
+      creek serve --replica 0 --member 0=127.0.0.1:7200 \\
+                  --clients 127.0.0.1:7100 --data data/0
       creek serve --join 127.0.0.1:7100 --listen 127.0.0.1:7203 --data data/3
       creek up --replicas 3                    three of them, for a trial
 

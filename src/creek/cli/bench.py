@@ -47,9 +47,9 @@ def bench() -> None:
 
     \b
     Examples:
-      creek bench kv                                   three replicas here, 64 clients, weak puts
+      creek bench kv                           three replicas here, 64 clients
       creek bench kv --strong 1 --clients 200
-      creek bench kv --load 500 --strong 0.1 --at 127.0.0.1:7100 --at 127.0.0.1:7101
+      creek bench kv --load 500 --strong 0.1 --at 127.0.0.1:7100
       creek bench tpcc --warehouses 5 --load 300 --out runs/live
       creek bench kv --at 10.0.0.2:7100 --token $TOKEN --authority authority.pem
     """
@@ -266,7 +266,7 @@ async def _measured(
     cpu = CpuClock(processes)
     total_s = (asked.warm_up + asked.duration) / 1e6
     bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), console=complaints(), transient=True
+        BarColumn(), TextColumn("{task.description}"), console=complaints(), transient=True
     )
     task = bar.add_task("warming up", total=total_s)
 

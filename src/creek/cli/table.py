@@ -2,6 +2,7 @@
 
 from rich.table import Table
 
+from creek.cli.latencies import latencies_table, milliseconds
 from creek.cli.output import show_table
 from creek.cli.words import counted
 from creek.evaluation.measures import Latency, Measures
@@ -15,10 +16,7 @@ def measures_table(measures: Measures) -> None:
 
 
 def _latencies(measures: Measures) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("latency in ms", min_width=18)
-    for name in ("answers", "mean", "p50", "p95", "p99"):
-        table.add_column(name, justify="right", min_width=9)
+    table = latencies_table("answers", "mean", "p50", "p95", "p99")
     for label, latency in (
         ("weak, tentative", measures.weak_tentative_ms),
         ("weak, stable", measures.weak_stable_ms),
@@ -29,14 +27,14 @@ def _latencies(measures: Measures) -> Table:
     ):
         if latency is None and label.endswith("withheld"):
             continue
-        table.add_row(label, str(latency.answers if latency else 0), *_milliseconds(latency))
+        table.add_row(label, f"{latency.answers if latency else 0:,}", *_milliseconds(latency))
     return table
 
 
 def _milliseconds(latency: Latency | None) -> tuple[str, ...]:
     if latency is None:
         return (_NOTHING,) * 4
-    return tuple(f"{each:.2f}" for each in (latency.mean, latency.p50, latency.p95, latency.p99))
+    return tuple(map(milliseconds, (latency.mean, latency.p50, latency.p95, latency.p99)))
 
 
 def _facts(measures: Measures) -> Table:

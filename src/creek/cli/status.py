@@ -7,14 +7,14 @@ import click
 
 from creek.cli.call import HERE, addresses_option, authority_option, token_option, what_to_do
 from creek.cli.exits import FINE, ILLEGAL
-from creek.cli.output import PIPED_WIDTH, results, show_json, show_table
+from creek.cli.output import results, show_json, show_table
 from creek.cli.replicas import Row, replicas_table, state_of
 from creek.cli.words import counted
 from creek.client import NotDone, connect
 from creek.errors import UsageError
 
 PATIENCE_S = 2.0
-AWAY = ("could not reach a peer", "sent to a peer that is away")
+AWAY = ("could not reach a peer", "sent to a peer that is away", "cut")
 """What replicas count while others are not there: every cluster has some of it from its start."""
 
 
@@ -62,8 +62,7 @@ def status(addresses: tuple[str, ...], token: str, authority: str | None, as_jso
     for each in found if as_json else ():
         show_json(each)
     if not as_json:
-        narrow = results().width < PIPED_WIDTH
-        show_table(replicas_table([_row(each) for each in found], narrow=narrow))
+        show_table(replicas_table([_row(each) for each in found], results().width))
         if all("unreachable" in each for each in found):
             to_do = what_to_do(addresses == HERE)
             click.echo(f"creek: {found[-1]['unreachable']} ({to_do})", err=True)

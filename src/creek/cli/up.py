@@ -153,16 +153,16 @@ def _introduce(cluster: LocalCluster, datatype: DataType, folder: Path | None) -
     name, at = program(), cluster.addresses[0]
     option = "" if at.endswith(":7100") else f" --at {at}"
     number = counted(len(cluster.addresses), "replica")
-    data = f"Their data is in {folder}." if folder else "Data goes with them: --data DIR keeps it."
-    click.echo(f"{number} of '{datatype.name}' on this machine, until Ctrl-C. {data}")
+    click.echo(f"{number} of '{datatype.name}' on this machine, until Ctrl-C.")
+    click.echo(f"Their data is in {folder}." if folder else "Data goes with them: --data keeps it.")
     click.echo()
     click.echo(f"  http://{cluster.http[0]}    # a page: watch them, call operations, cut links")
     click.echo()
     if datatype.name == "kv":
-        click.echo(
-            f"  {name} call{option} put lamp 3             # weak: at once, what was there before"
-        )
-        click.echo(f"  {name} call{option} get lamp --strong      # strong: linearizable")
+        calls = f"{name} call{option} put lamp 3", f"{name} call{option} get lamp --strong"
+        width = max(map(len, calls))
+        for call, told in zip(calls, ("weak: at once", "strong: linearizable"), strict=True):
+            click.echo(f"  {call:{width}}  # {told}")
     else:
         click.echo(f"  {name} call{option} OPERATION ARGUMENT … [--strong]")
         for operation in datatype.operations:
@@ -286,13 +286,13 @@ class _View:
 
     def _tell(self, event: str) -> None:
         if self._console.is_terminal:
-            self._events = [*self._events, event][-EVENTS_SHOWN:]
+            self._events = [*self._events, f"{time.strftime('%H:%M:%S')}  {event}"][-EVENTS_SHOWN:]
         else:
             click.echo(event)
 
     def _drawn(self) -> Group:
         events = [Text(event, style="dim") for event in self._events]
-        return Group(replicas_table(self._rows, live=True), Text(), *events)
+        return Group(replicas_table(self._rows, self._console.width, live=True), Text(), *events)
 
 
 async def _first(over: asyncio.Event, seconds: float) -> None:

@@ -27,15 +27,15 @@ ROWS = [
 ]
 
 
-def lines(width: int, **how: bool) -> list[list[str]]:
+def lines(width: int, live: bool = False) -> list[list[str]]:
     console = Console(width=width, no_color=True)
     with console.capture() as captured:
-        console.print(replicas_table(ROWS, **how))
+        console.print(replicas_table(ROWS, width, live=live))
     return [line.split() for line in captured.get().splitlines()]
 
 
 def test_it_fits_into_80_columns() -> None:
-    head, first, second, third = lines(80, narrow=True)
+    head, first, second, third = lines(80)
     names = "replica port process leader links committed lag tentative same at state"
     assert " ".join(head) == names
     assert " ".join(first) == "0 7100 1234567 itself 1,2 1,234,567 0 120 1,234,560 up"
@@ -50,6 +50,19 @@ def test_it_tells_where_states_were_the_same(width: int, live: bool) -> None:
     assert second[-3:] == ["not", "0,2", "up"]
     assert third[-2:] == ["-", "unreachable"]
     assert ("127.0.0.1:7100" in first) is not live
+
+
+@pytest.mark.parametrize("live", [False, True])
+@pytest.mark.parametrize("width", [79, 66, 50, 40])
+def test_where_there_is_little_room_the_state_stays_and_nothing_is_cut(
+    width: int, live: bool
+) -> None:
+    head, first, second, third = lines(width, live)
+    assert (head[0], head[-1]) == ("replica", "state")
+    assert (first[0], first[-1]) == ("0", "up")
+    assert (third[0], third[-1]) == ("2", "unreachable")
+    assert "not 0,2" in " ".join(second)
+    assert "…" not in " ".join(word for row in (head, first, second, third) for word in row)
 
 
 def test_one_without_a_majority_is_not_simply_up() -> None:

@@ -18,7 +18,14 @@ def told(capsys: pytest.CaptureFixture[str], **more: Any) -> str:
 def test_that_others_were_away_is_told_while_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert told(capsys, refused=FROM_THE_START) == ""
     said = told(capsys, refused=FROM_THE_START, connected=[1])
-    assert said == f"replica 0 refused or dropped: 3 × {AWAY[0]}, 3 × {AWAY[1]}\n"
+    assert said == f"replica 0 refused or dropped: {', '.join(f'3 × {each}' for each in AWAY)}\n"
+
+
+def test_of_a_link_that_was_cut_nothing_is_told_once_it_is_healed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert told(capsys, refused={"cut": 173}) == ""
+    assert "173 × cut" in told(capsys, refused={"cut": 173}, connected=[2])
 
 
 def test_what_was_refused_is_told(capsys: pytest.CaptureFixture[str]) -> None:

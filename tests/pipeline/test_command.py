@@ -1,5 +1,6 @@
 """`creek pipeline simulate`: what people see of it."""
 
+import io
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from rich.console import Console
 
 from creek.cli import main
 from creek.cli.pipeline import watching
@@ -129,6 +131,21 @@ def test_where_nobody_watches_a_line_tells_how_far_it_is(
         "0 of 8 cells simulated",
         "2 of 8 cells simulated, about 1:15 left",
     ]
+
+
+def test_a_bar_shows_how_far_it_is_however_long_the_names_of_cells_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = io.StringIO()
+    terminal = Console(file=seen, force_terminal=True, width=80, color_system=None)
+    monkeypatch.setattr("creek.cli.pipeline.complaints", lambda: terminal)
+    running = ("archie-w20-44000tps-100ms-s0", "creek-w20-44000tps-100ms-recorded-s0")
+    with watching() as watch:
+        watch(Progress(done=12, total=36, running=running, left_s=935.0))
+    shown = seen.getvalue()
+    assert "12/36 0:00:00 about 15:35 left" in shown
+    assert "━" * 24 in shown
+    assert f"{running[0]}, {running[1][:20]}" in shown
 
 
 @pytest.mark.xdist_group("spark")

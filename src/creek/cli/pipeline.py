@@ -3,15 +3,18 @@
 Spark and what comes with it are optional packages: they are imported when a command needs them.
 """
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.console import RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
+from rich.status import Status
 from rich.text import Text
 
 from creek.cli.exits import FINE, ILLEGAL
@@ -26,9 +29,13 @@ from creek.tpcc import on_population
 
 if TYPE_CHECKING:
     from creek.pipeline.simulate import Failure, Progress
+    from creek.pipeline.spark import SparkSession
 
 TELL_EVERY_S: Final = 10.0
 """How often, where nobody watches a bar, a line tells how far it is."""
+LOOK_EVERY_S: Final = 0.5
+
+Made = TypeVar("Made")
 
 with_master: Final[Callable[[Any], Any]] = click.option(
     "--master",
@@ -47,7 +54,12 @@ STAGES: Final = {
 }
 
 
-@click.group(cls=LazyGroup, lazily=STAGES, short_help="Experiments at scale, on Spark.")
+@click.group(
+    cls=LazyGroup,
+    lazily=STAGES,
+    sections={"Commands": ("run", "simulate", "measure", "verify", "report", "generate")},
+    short_help="Experiments at scale, on Spark.",
+)
 def pipeline() -> None:
     """Turn parameters into evidence, on Spark: experiments, simulated, measured and checked.
 
@@ -55,7 +67,7 @@ def pipeline() -> None:
 
     \b
     Examples:
-      creek pipeline run                       all that follows, for a few experiments
+      creek pipeline run                       all of this, for a few experiments
       creek pipeline simulate --grid quick --out runs/quick
       creek pipeline measure runs/quick
       creek pipeline verify runs/quick
@@ -82,12 +94,16 @@ def generate(warehouses: int, seed: int, out: Path, master: str, force: bool) ->
       creek simulate --workload tpcc --scheme creek --population runs/population
     """
     with needed_packages():
-        from creek.pipeline import cardinalities, spark  # noqa: PLC0415
+        from creek.pipeline import cardinalities  # noqa: PLC0415
         from creek.pipeline import generate as generating  # noqa: PLC0415
     generating.prepare(out, warehouses, seed, force)
-    with spark.session(master, "creek: generate") as session:
-        rows = generating.generate(session, out, warehouses, seed)
-        wrong = cardinalities.problems(cardinalities.read_tables(session, out), warehouses)
+    with on_spark(master, "creek: generate") as spark:
+        rows = waiting("writing", lambda: generating.generate(spark, out, warehouses, seed), spark)
+        wrong = waiting(
+            "checking",
+            lambda: cardinalities.problems(cardinalities.read_tables(spark, out), warehouses),
+            spark,
+        )
     show([Text(f"{rows} rows of {counted(warehouses, 'warehouse')}, seed {seed}, in {out}")])
     if not wrong:
         show([Text("as many rows and keys as TPC-C asks for, and its tables agree")])
@@ -121,7 +137,8 @@ def simulate(grid_name: str, out: Path, master: str, force: bool) -> int:
     \b
     Examples:
       creek pipeline simulate --grid quick --out runs/quick
-      creek pipeline simulate --grid mine.toml --out runs/mine --master spark://host:7077
+      creek pipeline simulate --grid mine.toml --out runs/mine \\
+                              --master spark://host:7077
 
     \b
     A grid of one's own, mine.toml:
@@ -130,7 +147,7 @@ def simulate(grid_name: str, out: Path, master: str, force: bool) -> int:
       load_tps = [1000, 10000, 30000]
       seed = [0, 1, 2]
       transactions = 4000          # or duration = "400ms"
-    \b
+
     Other keys: warehouses, strong_share, exec_scale, replicas, cores, layout, warm_up, local_reads,
     recorded, and faults ("partition 0,1 at 1s; heal at 2s").
     """
@@ -138,10 +155,9 @@ def simulate(grid_name: str, out: Path, master: str, force: bool) -> int:
         from creek.pipeline.grid import load_grid  # noqa: PLC0415
         from creek.pipeline.output import prepare  # noqa: PLC0415
         from creek.pipeline.simulate import simulate as simulate_cells  # noqa: PLC0415
-        from creek.pipeline.spark import session  # noqa: PLC0415
     grid = load_grid(grid_name)
     prepare(out, grid, force)
-    with going_on_later(out), session(master, f"creek: {grid_name}") as spark, watching() as watch:
+    with going_on_later(out), on_spark(master, f"creek: {grid_name}") as spark, watching() as watch:
         failures = simulate_cells(spark, grid.cells, out, watch, complain)
     tell_simulated(len(grid.cells), failures, out)
     return ILLEGAL if failures else FINE
@@ -194,16 +210,54 @@ def needed_packages() -> Iterator[None]:
 
 
 @contextmanager
+def on_spark(master: str, name: str) -> Iterator["SparkSession"]:
+    """A session; until it is there, which takes a while, one is told what is waited for."""
+    from creek.pipeline.spark import session  # noqa: PLC0415
+
+    with ExitStack() as held:
+        yield waiting("starting Spark", lambda: held.enter_context(session(master, name)))
+
+
+def waiting(what: str, work: Callable[[], Made], spark: "SparkSession | None" = None) -> Made:
+    """For what takes its time, which is told meanwhile."""
+    console = complaints()
+    if not console.is_terminal:
+        click.echo(f"{what} ...", err=True)
+        return work()
+    with console.status(what) as status:
+        if spark is None:
+            return work()
+        done = threading.Event()
+        watcher = threading.Thread(target=_watch, args=(what, spark, status, done), daemon=True)
+        watcher.start()
+        try:
+            return work()
+        finally:
+            done.set()
+            watcher.join()
+
+
+def _watch(what: str, spark: "SparkSession", status: Status, done: threading.Event) -> None:
+    from creek.pipeline.spark import tasks  # noqa: PLC0415
+
+    while not done.wait(LOOK_EVERY_S):
+        finished, total = tasks(spark)
+        if total > 1:
+            status.update(f"{what}: {finished} of {counted(total, 'task')}")
+
+
+@contextmanager
 def watching() -> Iterator[Callable[["Progress"], None]]:
     """A bar where somebody watches it, and otherwise a line from time to time."""
     console = complaints()
     if not console.is_terminal:
         yield _Lines()
         return
-    bar = Bar(
+    bar = _Cells(
         TextColumn("simulating"),
-        BarColumn(),
+        BarColumn(bar_width=24),
         MofNCompleteColumn(),
+        TimeElapsedColumn(),
         TextColumn("{task.description}"),
         console=console,
         transient=True,
@@ -211,12 +265,22 @@ def watching() -> Iterator[Callable[["Progress"], None]]:
     task = bar.add_task("", total=None)
 
     def watch(progress: "Progress") -> None:
-        running = ", ".join(progress.running)
-        about = f"{_left(progress)}  {running}" if running else _left(progress)
-        bar.update(task, completed=progress.done, total=progress.total, description=about)
+        bar.running = progress.running
+        bar.update(task, completed=progress.done, total=progress.total, description=_left(progress))
 
     with bar:
         yield watch
+
+
+class _Cells(Bar):
+    """With a line for the cells that run: their names are long."""
+
+    running: Sequence[str] = ()
+
+    def get_renderables(self) -> Iterator[RenderableType]:
+        yield self.make_tasks_table(self.tasks)
+        names = ", ".join(self.running)
+        yield Text(names, style="dim", no_wrap=True, overflow="ellipsis")
 
 
 class _Lines:
@@ -227,11 +291,12 @@ class _Lines:
         if monotonic() - self._told_s >= TELL_EVERY_S and progress.done < progress.total:
             self._told_s = monotonic()
             cells = counted(progress.total, "cell")
-            click.echo(f"{progress.done} of {cells} simulated{_left(progress)}", err=True)
+            left = f", {_left(progress)}" if _left(progress) else ""
+            click.echo(f"{progress.done} of {cells} simulated{left}", err=True)
 
 
 def _left(progress: "Progress") -> str:
     if progress.left_s is None:
         return ""
     minutes, seconds = divmod(round(progress.left_s), 60)
-    return f", about {minutes}:{seconds:02d} left"
+    return f"about {minutes}:{seconds:02d} left"

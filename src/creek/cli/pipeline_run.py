@@ -1,34 +1,27 @@
 """`creek pipeline run`: from a grid to a page, in one go."""
 
-import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final
 
 import click
-from rich.status import Status
 from rich.text import Text
 
 from creek.cli.exits import FINE, ILLEGAL
-from creek.cli.output import complaints, show
+from creek.cli.output import show
 from creek.cli.pipeline import (
     complain,
     going_on_later,
     needed_packages,
+    on_spark,
     tell_simulated,
+    waiting,
     watching,
     with_master,
 )
 from creek.cli.pipeline_stages import tell_measured, tell_skipped, tell_verified
 from creek.cli.words import counted
 
-if TYPE_CHECKING:
-    from creek.pipeline.spark import SparkSession
-
 FOLDER: Final = "runs"
-LOOK_EVERY_S: Final = 0.5
-
-Made = TypeVar("Made")
 
 
 @click.command(short_help="Simulate, measure, verify and report.")
@@ -66,8 +59,8 @@ def run(grid_name: str, out: Path | None, live: tuple[Path, ...], master: str, f
 
     \b
     Examples:
-      creek pipeline run                       a few of the paper's experiments
-      creek pipeline run --grid paper          all of them: 45 minutes on two cores
+      creek pipeline run                    a few of the paper's experiments
+      creek pipeline run --grid paper       all of them: 45 minutes on two cores
       creek pipeline run --grid mine.toml --out runs/mine
       creek live-run --out runs/live && creek pipeline run --live runs/live
     """
@@ -77,7 +70,6 @@ def run(grid_name: str, out: Path | None, live: tuple[Path, ...], master: str, f
         from creek.pipeline.output import prepare  # noqa: PLC0415
         from creek.pipeline.report import write_report  # noqa: PLC0415
         from creek.pipeline.simulate import simulate  # noqa: PLC0415
-        from creek.pipeline.spark import session  # noqa: PLC0415
         from creek.pipeline.stages import measure_runs, verify_runs  # noqa: PLC0415
     grid = load_grid(grid_name)
     folder = out or Path(FOLDER) / Path(grid_name).stem
@@ -88,49 +80,22 @@ def run(grid_name: str, out: Path | None, live: tuple[Path, ...], master: str, f
     cells = tuple({each.name: each for each in (*grid.cells, *beside)}.values())
     told = f" and {counted(len(live), 'live run')}" if live else ""
     click.echo(f"{counted(len(cells), 'experiment')}{told}, on Spark at {master}, to {folder}")
-    with going_on_later(folder), session(master, f"creek: {grid_name}") as spark:
+    with going_on_later(folder), on_spark(master, f"creek: {grid_name}") as spark:
         with watching() as watch:
             failures = simulate(spark, cells, folder, watch, complain)
         tell_simulated(len(cells), failures, folder)
-        measured = _waiting("measuring", lambda: measure_runs(spark, folder), spark)
+        measured = waiting("measuring", lambda: measure_runs(spark, folder), spark)
         tell_skipped(measured.skipped)
         tell_measured(
             [row.asDict() for row in measured.measures],
             [row.asDict() for row in measured.peaks],
             folder,
         )
-        verified = _waiting("verifying", lambda: verify_runs(spark, folder), spark)
+        verified = waiting("verifying", lambda: verify_runs(spark, folder), spark)
     verdicts = [row.asDict() for row in verified.verdicts]
     tell_verified(verdicts, folder)
-    written = _waiting("drawing", lambda: write_report(folder))
+    written = waiting("drawing", lambda: write_report(folder))
     show(map(Text, written.summary))
     show([Text.assemble("the report is ", (str(written.page), "bold"))])
     illegal = any(each["verdict"] == "illegal" for each in verdicts)
     return ILLEGAL if failures or illegal else FINE
-
-
-def _waiting(what: str, work: Callable[[], Made], spark: "SparkSession | None" = None) -> Made:
-    console = complaints()
-    if not console.is_terminal:
-        click.echo(f"{what} ...", err=True)
-        return work()
-    with console.status(what) as status:
-        if spark is None:
-            return work()
-        done = threading.Event()
-        watcher = threading.Thread(target=_watch, args=(what, spark, status, done), daemon=True)
-        watcher.start()
-        try:
-            return work()
-        finally:
-            done.set()
-            watcher.join()
-
-
-def _watch(what: str, spark: "SparkSession", status: Status, done: threading.Event) -> None:
-    from creek.pipeline.spark import tasks  # noqa: PLC0415
-
-    while not done.wait(LOOK_EVERY_S):
-        finished, total = tasks(spark)
-        if total > 1:
-            status.update(f"{what}: {finished} of {counted(total, 'task')}")

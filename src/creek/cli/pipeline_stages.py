@@ -12,7 +12,7 @@ from rich.text import Text
 
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.output import complaints, program, show, show_json, show_table
-from creek.cli.pipeline import needed_packages, with_master
+from creek.cli.pipeline import needed_packages, on_spark, waiting, with_master
 from creek.cli.words import counted
 
 SHOWN_MAX: Final = 10
@@ -42,13 +42,12 @@ def measure(out: Path, master: str, strict: bool, as_json: bool) -> int:
     \b
     Examples:
       creek pipeline measure runs/quick
-      creek pipeline measure runs/quick --json | jq '.peaks[] | {scheme, peak_tps}'
+      creek pipeline measure runs/quick --json | jq '.peaks[].peak_tps'
     """
     with needed_packages():
-        from creek.pipeline.spark import session  # noqa: PLC0415
         from creek.pipeline.stages import measure_runs  # noqa: PLC0415
-    with session(master, "creek: measure") as spark:
-        measured = measure_runs(spark, out, strict)
+    with on_spark(master, "creek: measure") as spark:
+        measured = waiting("measuring", lambda: measure_runs(spark, out, strict), spark)
     measures = [row.asDict() for row in measured.measures]
     peaks = [row.asDict() for row in measured.peaks]
     tell_skipped(measured.skipped)
@@ -77,10 +76,9 @@ def verify(out: Path, master: str, strict: bool, as_json: bool) -> int:
       creek pipeline verify runs/quick --strict --json
     """
     with needed_packages():
-        from creek.pipeline.spark import session  # noqa: PLC0415
         from creek.pipeline.stages import verify_runs  # noqa: PLC0415
-    with session(master, "creek: verify") as spark:
-        verified = verify_runs(spark, out, strict)
+    with on_spark(master, "creek: verify") as spark:
+        verified = waiting("verifying", lambda: verify_runs(spark, out, strict), spark)
     verdicts = [row.asDict() for row in verified.verdicts]
     tell_skipped(verified.skipped)
     illegal = [each for each in verdicts if each["verdict"] == "illegal"]

@@ -2,11 +2,16 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from creek.cluster import taking
 from creek.cluster.wire import Answer
 from creek.gateway import calls
 from tests.cluster.house import PATIENCE_S
-from tests.http.served import Event, run, served
+from tests.http.served import Event, Served, run, served
+from tests.unit.cluster.faulty import SlowCalls
 
 ANSWER = {"error": None, "changed": False}
 
@@ -115,6 +120,50 @@ def test_an_answer_that_does_not_come_in_time_can_be_followed(tmp_path: Path) ->
             told = await http.get(told.headers["Location"])
             assert told.body["over"] is True
             assert told.body["answers"][-1]["value"] == 1
+
+    run(story())
+
+
+async def first_line(http: Served, put: dict[str, Any]) -> str:
+    wants = {"Accept": "text/event-stream"}
+    async with http.open("POST", "/operations/put", json=put, headers=wants) as followed:
+        line: bytes = await followed.content.readline()
+        return line.decode().strip()
+
+
+@pytest.mark.parametrize("durability", ["disk", "memory"])
+def test_a_call_is_named_when_it_is_on_disk(durability: str, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with served(tmp_path, datatype="kv", durability=durability) as http:
+            await http.post("/operations/put?consistency=strong", {"key": "a", "value": 0})
+            on_disk = http.cluster.servers[0].journal._writer._calls = SlowCalls()
+            path = "/operations/put?consistency=strong&timeout=0"
+            named = asyncio.create_task(http.post(path, {"key": "a", "value": 1}))
+            followed = asyncio.create_task(first_line(http, {"key": "a", "value": 2}))
+            told, _ = await asyncio.wait([named, followed], timeout=0.5)
+            on_disk.allowed.release(1000)
+            assert len(told) == (0 if durability == "disk" else 2)
+            assert (await named).status in (200, 202)
+            assert await followed == "event: issued"
+
+    run(story())
+
+
+def test_a_call_that_does_not_get_to_the_disk_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(taking, "PATIENCE_S", 0.05)
+
+    async def story() -> None:
+        async with served(tmp_path, datatype="kv") as http:
+            on_disk = http.cluster.servers[0].journal._writer._calls = SlowCalls()
+            put = {"key": "a", "value": 1}
+            told = await http.post("/operations/put?timeout=0", put)
+            on_disk.allowed.release(1000)
+            assert (told.status, told.problem) == (503, "disk")
+            assert told.body["certainly_not_done"] is False
+            events = await http.events("GET", f"/calls/{told.body['call']}/events")
+            assert events[-1].name == "final"
 
     run(story())
 

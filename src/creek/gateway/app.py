@@ -166,6 +166,9 @@ class Paths:
         except TimeoutError:
             answer = None
         if answer is None:
+            await self._until_kept(call)
+            answer = call.found(KINDS[asked.wait])  # meanwhile, perhaps
+        if answer is None:
             return _json(call.body(), 202, where)
         if call.has_one_answer:  # and that is told now
             self.calls.drop(call)
@@ -176,6 +179,22 @@ class Paths:
             del body["error"]
             raise Problem("operation_raised", answer.error, certainly_not_done=is_last, more=body)
         return _json(body, 200, where)
+
+    async def _until_kept(self, call: Call) -> None:
+        """Who is told of a call, by its name, may rely on it: as with an answer, it is on disk
+        before, where answers wait for that."""
+        if call.has_one_answer:
+            return  # nobody would miss it
+        answered = asyncio.ensure_future(call.first(KINDS["tentative"]))
+        kept = asyncio.ensure_future(self._behind.is_kept())
+        try:
+            await asyncio.wait((answered, kept), return_when=asyncio.FIRST_COMPLETED)
+            if not call.answers and not await kept:
+                told = "the call does not get to the disk of this replica, and may be lost with it"
+                raise Problem("disk", told, certainly_not_done=False, more={"call": call.id})
+        finally:
+            answered.cancel()
+            kept.cancel()
 
     async def call(self, request: web.Request) -> web.StreamResponse:
         asking.no_query(request)
@@ -194,6 +213,7 @@ class Paths:
         return call
 
     async def _follow(self, request: web.Request, call: Call) -> web.StreamResponse:
+        await self._until_kept(call)
         most = self._limits.followed
         if self.followed >= most:
             told = f"{most} calls are followed already: ask for /calls/{call.id} instead"

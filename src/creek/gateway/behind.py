@@ -57,4 +57,7 @@ class Behind(Protocol):
         """Is what was committed so far on disk? If not, it is waited for, but not for long: what is
         not may come to nothing."""
 
+    async def is_kept(self) -> bool:
+        """Is what was called so far as safe as what was answered? If not, the same."""
+
     def metrics(self) -> str: ...

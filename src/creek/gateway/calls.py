@@ -98,10 +98,14 @@ class Call:
     async def first(self, kinds: frozenset[str]) -> Answer | None:
         """The first answer of these kinds that is known, once there is one; None if none comes."""
         while True:
-            found = next((each for each in self.answers if each.kind in kinds), None)
+            found = self.found(kinds)
             if found is not None or self.is_over:
                 return found
             await self.change()
+
+    def found(self, kinds: frozenset[str]) -> Answer | None:
+        """The same, as far as it is known now."""
+        return next((each for each in self.answers if each.kind in kinds), None)
 
     async def follow(self, beat_s: float) -> AsyncIterator[Answer | None]:
         """Its answers, from the first that is kept on; None when nothing came for a while."""

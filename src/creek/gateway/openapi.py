@@ -75,7 +75,7 @@ def _operation(operation: Described, parameters: list[dict[str, Any]]) -> dict[s
                 },
             },
             "202": {
-                "description": "It has its place, and the answer has not come in time: follow it.",
+                "description": "The answer has not come in time. The call is on disk: follow it.",
                 "headers": _LOCATION,
                 "content": {_JSON: {"schema": {"$ref": "#/components/schemas/Call"}}},
             },

@@ -75,6 +75,9 @@ class LiveReplica:
         self._server.driver.carry_out()  # so that the journal has all that led to it
         return await until_durable(self._server.journal)
 
+    async def is_kept(self) -> bool:
+        return self._server.config.durability == "memory" or await self.is_durable()
+
     def metrics(self) -> str:
         return text_of(families(self._server))
 

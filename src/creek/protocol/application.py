@@ -12,6 +12,9 @@ from creek.protocol.request import Batch, Request
 class Application(Protocol):
     def rb_deliver(self, request: Request) -> None: ...
 
+    def stand_in(self, id: Dot, timestamp: int) -> None:
+        """Issue what does nothing, in the place of a request of this replica that is lost."""
+
     def cab_deliver(self, id: Dot, instance: int) -> None: ...
 
     def missing_dependency(self, id: Dot) -> Dot | None:

@@ -305,8 +305,23 @@ class Broadcasts:
         if newcomer.is_informed(undecided, self.gossip.received):
             if not newcomer.is_first():
                 self.probes.hit(Probe.ENTERED_ANEW)
+            self._close_gaps()  # and on disk before it takes part
             self._enter()
             self.cab.enter(newcomer.promised(), tuple(newcomer.accepted(undecided)))
+
+    def _close_gaps(self) -> None:
+        """Nobody has some of the requests that we issued before, perhaps, while somebody has later
+        ones: those would be held back for ever, and so would all that we issue from now on."""
+        gossip, index = self.gossip, self.index
+        held = [each for each in gossip.held_back() if each.id.replica == index]
+        for request in sorted(held, key=lambda each: each.id.event):
+            for event in range(gossip.delivered.contiguous(index) + 1, request.id.event):
+                id = Dot(index, event)
+                if id in gossip.received:
+                    return  # its context is missing: that, too, is lost
+                self._application.stand_in(id, request.timestamp)
+            gossip.go_on(index)
+        self.cab.settle()
 
     def _enter(self) -> None:
         self.newcomer = None

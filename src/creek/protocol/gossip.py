@@ -108,6 +108,10 @@ class Gossip:
         if self._peers:
             self._outbox.sends.append(Send(self._peers, Cast((request,))))
 
+    def go_on(self, replica: int) -> None:
+        """Deliver what was held back until a request of this replica was there that is now."""
+        self._deliver_from(replica)
+
     def tick(self, ticks: int) -> None:
         self._ticks = ticks
         if ticks % max(self._settings.retry_ticks, self._settings.summary_ticks) == 0:

@@ -16,7 +16,9 @@ Why that is enough, when no member but this one has forgotten anything:
   answered; it tells, and this replica accepts the same. A leader that asks this replica hears of
   it, as it would have before. What is decided already, this replica knows before it begins.
 - What it vouched for, and which numbers it used: a request that left has arrived at a member or
-  nowhere. It begins once it has all that any of them has received, and counts on from there.
+  nowhere. It begins once it has all that any of them has received, and counts on from there. A
+  number before that which nobody knows belongs to a request that is lost: another one that does
+  nothing takes it, for what comes after it would be held back for ever.
 
 A driver must see to it that nothing arrives that was sent before the loss by a replica that begins
 anew. Members that begin anew as well have nothing to tell; if all do, the cluster is new.

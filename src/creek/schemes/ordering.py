@@ -158,6 +158,14 @@ class OrderingReplica(Executing):
         self._outbox.events.append(RbDelivered(request.id))
         self._take_up(request)
 
+    def stand_in(self, id: Dot, timestamp: int) -> None:
+        """Lines 20-24, long after line 16."""
+        context = Dots() if self.orders_everything else None
+        request = Request(timestamp, id, NOOP, self.orders_everything, context)
+        self._outbox.events.append(Cast(request))
+        self._broadcasts.rb_cast(request)
+        self._take_up(request)
+
     def cab_deliver(self, id: Dot, instance: int) -> None:
         """Lines 32-35."""
         self._outbox.events.append(CabDelivered(id, instance))

@@ -66,6 +66,9 @@ class Scheme:
     def rb_deliver(self, request: Request) -> None:
         self.requests[request.id] = request
 
+    def stand_in(self, id: Dot, timestamp: int) -> None:
+        pass
+
     def cab_deliver(self, id: Dot, instance: int) -> None:
         self.committed.append(id)
 

@@ -5,7 +5,18 @@ import pytest
 
 from creek.datatypes.kv import KV
 from creek.protocol.dots import Dot
-from creek.protocol.messages import Accept, Anew, Cast, Image, Pulled, Snapshot, Vote, encode
+from creek.protocol.messages import (
+    Accept,
+    Anew,
+    Cast,
+    Image,
+    Promised,
+    Pulled,
+    Received,
+    Snapshot,
+    Vote,
+    encode,
+)
 from creek.protocol.omega import NO_BALLOT
 from creek.schemes.basic import BasicReplica
 from tests.unit.schemes.bench import Bench
@@ -209,6 +220,46 @@ def test_numbers_of_requests_are_not_used_twice() -> None:
     assert states[0] == states[1] == states[2]
     assert states[0]["last"] == 5
     assert states[0]["new"] == 6
+
+
+def numbered_puts(bench: Bench, index: int, lost: set[int], last: int) -> None:
+    """Of the requests that it issues nobody hears of those that are lost, and one of the rest."""
+    for number in range(1, last + 1):
+        bench.invoke(index, "put", f"key {number}", number, strong=number == last)
+        arriving = [each for each in bench.network if isinstance(each[2], Cast) and each[1] == 0]
+        bench.network.clear()
+        bench.network.extend([] if number in lost else arriving)
+        bench.deliver()
+
+
+def test_what_it_issued_after_what_is_lost_counts_and_so_does_what_comes_then() -> None:
+    bench = running_bench()
+    numbered_puts(bench, 2, lost={2, 3, 5}, last=7)
+    assert not bench[0].has(Dot(2, 4)), "it comes after one that is not there"
+    lose_disk(bench, 2)
+    bench.tick(PATIENCE_TICKS)
+    assert bench[2].waits_for() is None
+    news = [bench.invoke(2, "put", f"new {strong}", 8, strong=strong) for strong in (False, True)]
+    bench.tick(PATIENCE_TICKS)
+    for replica in bench.replicas.values():
+        assert all(replica.is_committed(id) for id in news)
+        assert not replica._broadcasts.gossip.held_back()
+        old = {f"key {number}": number for number in (1, 4, 6, 7)}
+        assert replica.state() == {**old, "new False": 8, "new True": 8}
+    orders = [replica.committed_ids() for replica in bench.replicas.values()]
+    assert orders[0] == orders[1] == orders[2]
+    assert [id.event for id in orders[0] if id.replica == 2][:7] == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_what_stands_in_for_what_is_lost_is_on_disk_before_it_takes_part() -> None:
+    """Else it would take part again, and what it issues be held back."""
+    bench = running_bench()
+    numbered_puts(bench, 2, lost={1}, last=3)
+    lose_disk(bench, 2)
+    bench.tick(PATIENCE_TICKS)
+    records = bench.records(2)
+    began = next(at for at, each in enumerate(records) if isinstance(each, Promised))
+    assert Dot(2, 1) in {each.request.id for each in records[:began] if isinstance(each, Received)}
 
 
 @pytest.mark.parametrize("checkpoint_every", [4, 4096])

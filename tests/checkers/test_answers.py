@@ -128,6 +128,28 @@ def test_a_strong_operation_with_only_a_tentative_answer_is_caught_at_the_end() 
     refuses(check, story.history(), f"liveness: {strong} never got a stable answer")
 
 
+def test_what_a_replica_answered_by_itself_is_not_told_how_it_ended() -> None:
+    """Section 4.4, read-only operations."""
+    story = Story()
+    read = story.weak(0, "get_all")
+    story.answer(read)
+    history = story.history()
+    refuses(check, history, f"liveness: {read} never got a final answer")
+    accepts(check, with_operation(history, read, lambda each: replace(each, id=Dot(0, -1))))
+
+
+def test_what_happens_at_one_moment_is_in_time() -> None:
+    story = Story()
+    strong = story.strong(0, "append", 1)
+    story.gossip(strong)
+    story.order(strong)
+    story.standing_still = True
+    story.deliver()
+    story.answer(strong)
+    story.answer(strong, Kind.STABLE)
+    accepts(check, story.history())
+
+
 def test_an_operation_of_an_incarnation_that_crashed_may_stay_unanswered() -> None:
     story = Story()
     story.weak(0, "append", 1)

@@ -1,8 +1,10 @@
+from msgspec.structs import replace
+
 from creek.checkers import Run, Unknown
 from creek.checkers.commit_order import check
-from creek.history import CabDelivered, Committed, Dot, Installed
+from creek.history import CabDelivered, Cast, Committed, Dot, Installed
 from creek.protocol.dots import DotSet
-from tests.checkers.story import Story, accepts, everyday, refuses
+from tests.checkers.story import Story, accepts, everyday, refuses, with_event
 
 
 def _cast() -> tuple[Story, Dot, Dot, Dot]:
@@ -69,6 +71,21 @@ def test_a_delivered_request_that_was_not_committed_is_caught() -> None:
     one = story.strong(0, "append", 1)
     story.log(0, CabDelivered(one, 0))
     refuses(check, story.history(), "0 are committed, 1 were CAB-delivered")
+
+
+def test_a_delivered_request_may_be_committed_until_the_end() -> None:
+    story = Story()
+    story.log(0, CabDelivered(story.strong(0, "append", 1), 0))
+    accepts(check, story.history(quiescent=False))
+
+
+def test_a_strong_request_committed_without_a_causal_context_is_caught() -> None:
+    story = Story()
+    one = story.strong(0, "append", 1)
+    cast = story.requests[one]
+    history = _committed(story, one).history()
+    history = with_event(history, 0, Cast(cast), Cast(replace(cast, context=None)))
+    refuses(check, history, f"{one} was committed without a causal context")
 
 
 def test_a_committed_request_that_was_never_cast_is_caught() -> None:

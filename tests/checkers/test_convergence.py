@@ -1,8 +1,8 @@
 from msgspec.structs import replace
 
 from creek.checkers.convergence import check
-from creek.history import Dot, FinalState
-from tests.checkers.story import Story, accepts, everyday, refuses, with_final
+from creek.history import Dot, FinalState, Kind, Outcome
+from tests.checkers.story import Story, accepts, everyday, refuses, with_final, with_operation
 
 
 def test_a_run_that_settled_is_fine() -> None:
@@ -89,6 +89,24 @@ def test_what_a_replica_that_stays_down_had_for_itself_may_be_lost() -> None:
     story.answer(story.weak(2, "append", "gone"))
     story.crash(2)
     accepts(check, story.history())
+
+
+def test_what_a_replica_that_stays_down_has_answered_stably_must_not_be_lost() -> None:
+    story = Story()
+    strong = story.strong(2, "append", "gone")
+    story.answer(strong, Kind.STABLE, Outcome(1))
+    story.crash(2)
+    refuses(check, story.history(), f"{strong} was answered and then lost")
+
+
+def test_what_a_replica_answered_by_itself_is_on_no_order() -> None:
+    """Section 4.4, read-only operations."""
+    story = Story()
+    read = story.weak(0, "get_all")
+    story.answer(read)
+    story.settle()
+    local = with_operation(story.history(), read, lambda each: replace(each, id=Dot(0, -1)))
+    accepts(check, local)
 
 
 def test_what_one_that_was_dismissed_has_answered_must_not_be_lost() -> None:

@@ -1,5 +1,6 @@
 """Section 4.3: an answer may fluctuate, but never be out of thin air."""
 
+import pytest
 from msgspec.structs import replace
 
 from creek.checkers import Run, Unknown
@@ -59,6 +60,13 @@ def test_an_answer_out_of_thin_air_is_found() -> None:
     wrong = first_answer(story.history(), other, outcome=Outcome(7))
 
     refuses(check, wrong, f"{other} was answered 7, but the order that it was executed in gives 2")
+
+
+def test_an_error_beside_the_right_value_is_found() -> None:
+    story, _, other = two_appends()
+    wrong = first_answer(story.history(), other, outcome=Outcome(2, "E: no"))
+
+    refuses(check, wrong, f"{other} was answered error 'E: no', but the order")
 
 
 def test_an_answer_on_another_order_than_it_claims_is_found() -> None:
@@ -234,6 +242,14 @@ def test_every_answer_from_a_checkpoint_is_held_to_that() -> None:
         return with_operation(story.history(), strong, lambda each: replace(each, answers=bare))
 
     accepts(check, told(index + 1, index + 1))
+    failed = with_operation(
+        told(index + 1, index + 1),
+        strong,
+        lambda each: replace(
+            each, answers=(replace(ANSWERED[0], outcome=Outcome(index + 1, "E: no")),)
+        ),
+    )
+    refuses(check, failed, f"{strong} was answered error 'E: no' from a checkpoint")
     refuses(check, told(9, index + 1), f"{strong} was answered 9 from a checkpoint")
     refuses(check, told(index + 1, 9), f"{strong} was answered 9 from a checkpoint")
 
@@ -297,6 +313,38 @@ def test_a_session_that_does_not_see_what_it_did_is_caught() -> None:
     history = replace(history, operations=(*history.operations, local))
 
     refuses(check, history, f"0.-1 was answered without {one}, which its session had done before")
+
+
+@pytest.mark.parametrize("when", ["never", "later", "before"])
+def test_a_session_sees_a_strong_operation_once_that_is_stable(when: str) -> None:
+    """Stable never, after the next operation was invoked, or before."""
+    story = Story()
+    strong = story.strong(0, "append", "a")
+    story.gossip(strong)
+    story.order(strong)
+    story.deliver()
+    if when == "before":
+        story.answer(strong, Kind.STABLE)
+    after = story.weak(0, "append", "b")
+    story.answer(after)
+    if when == "later":
+        story.answer(strong, Kind.STABLE)
+    accepts(check, story.history())
+    blind = first_answer(story.history(), after, outcome=Outcome(1), observed=Observed(0, ()))
+    settled = first_answer(story.history(), after, observed=Observed(1, ()))
+
+    accepts(check, settled)
+    if when == "before":
+        refuses(check, blind, f"{after} was answered without {strong}")
+    else:
+        accepts(check, blind)
+
+
+def test_an_answer_that_counts_itself_is_found() -> None:
+    story, _, other = two_appends()
+    wrong = first_answer(story.history(), other, observed=Observed(0, (other,)))
+
+    refuses(check, wrong, f"an answer to {other} counts {other}, which had not been cast")
 
 
 def test_a_run_that_recorded_no_orders_is_unknown() -> None:

@@ -61,6 +61,29 @@ def test_a_delivery_whose_context_only_a_minority_received_is_found() -> None:
     refuses(check, story.history(quiescent=False), "when 1 of 3 replicas had it")
 
 
+def test_what_a_majority_receives_later_does_not_count() -> None:
+    story = Story()
+    strong = story.strong(0, "append", "a")
+    story.order(strong)
+    story.deliver(0)
+    story.gossip(strong)
+    story.deliver()
+
+    refuses(check, story.history(quiescent=False), f"{strong} was CAB-delivered when 1 of 3")
+
+
+def test_what_a_majority_receives_at_the_same_moment_counts() -> None:
+    """Of what happens at one moment nobody can tell what came first."""
+    story = Story()
+    strong = story.strong(0, "append", "a")
+    story.order(strong)
+    story.standing_still = True
+    story.deliver(0)
+    story.gossip(strong, 1)
+
+    accepts(check, story.history(quiescent=False))
+
+
 def test_a_strong_request_of_the_context_counts_once_it_is_committed() -> None:
     story = Story()
     first = story.strong(0, "append", "a")

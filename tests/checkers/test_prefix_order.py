@@ -104,6 +104,12 @@ def test_places_that_no_log_tells_of_make_the_verdict_unknown() -> None:
     assert isinstance(check(Run(story.history())), Unknown)
 
 
+def test_a_final_order_beyond_the_logs_is_for_others_to_judge() -> None:
+    story, one, two = two_delivered()
+    longer = (one, two, Dot(2, 1))
+    accepts(check, with_final(story.history(), 1, lambda each: replace(each, committed=longer)))
+
+
 def test_a_final_order_that_differs_from_the_logs_is_caught() -> None:
     story, one, two = two_delivered()
     history = with_final(story.history(), 1, lambda each: replace(each, committed=(two, one)))

@@ -5,7 +5,18 @@ import pytest
 
 from creek.checkers import Run, Unknown
 from creek.checkers.promises import check
-from creek.history import AcceptedValue, Ballot, Batch, Dot, History, Promised, Terms, Voted
+from creek.history import (
+    ROUNDS,
+    AcceptedValue,
+    Ballot,
+    Batch,
+    Configuration,
+    Dot,
+    History,
+    Promised,
+    Terms,
+    Voted,
+)
 from tests.checkers.story import BALLOT, PRIMARY, Story, accepts, everyday, random_story, refuses
 
 LATER, LAST = Ballot(2, 1), Ballot(3, 2)
@@ -302,6 +313,40 @@ def test_a_delivery_before_a_majority_voted_is_found() -> None:
     refuses(check, history(story), f"{one} was CAB-delivered before a majority voted for it")
 
 
+def test_votes_that_come_after_the_delivery_do_not_count() -> None:
+    story, one, _ = contested()
+    story.deliver()
+    voted(story, BALLOT, (one,), 0)
+    story.batches.append((one,))
+    story.deliver(0)
+    voted(story, BALLOT, (one,), 1, 2)
+
+    refuses(check, history(story), f"{one} was CAB-delivered before a majority voted for it")
+
+
+def test_a_vote_in_vain_that_was_found_on_the_disk_may_decide() -> None:
+    """Nobody else voted in the ballot that decides, and nobody heard of it at first."""
+    story, one, _ = contested()
+    for replica in (0, 1):
+        told(story, replica, LATER)
+    voted(story, LATER, (one,), 0, 1)
+    for replica in (0, 1):
+        story.crash(replica)
+        story.restart(replica)
+    story.batches.append((one,))
+    story.deliver(0)
+    run = history(story)
+    logs = [
+        msgspec.structs.replace(log, known=len(log.events) - 1)
+        if log.replica < 2 and log.incarnation == 0
+        else log
+        for log in run.logs
+    ]
+    assert logs[0].vain_events[0].event == Voted(LATER, 1, (one,))
+
+    accepts(check, msgspec.structs.replace(run, logs=tuple(logs)))
+
+
 def test_a_delivery_of_something_else_than_was_voted_for_is_found() -> None:
     story, one, other = contested()
     story.deliver()
@@ -318,6 +363,57 @@ def test_a_decision_that_nobody_voted_for_is_found_in_a_promise() -> None:
     story.log(0, Promised(LATER, 0, 2, ()))
 
     refuses(check, history(story), "claims that the instances below 2 are decided")
+
+
+def test_a_decision_that_is_claimed_before_the_votes_for_it_is_found() -> None:
+    story, one, _ = contested()
+    story.log(0, Promised(BALLOT, 0, 2, ()))
+    voted(story, BALLOT, (one,), 0, 1, 2)
+
+    refuses(check, history(story), "claims that the instances below 2 are decided")
+
+
+def without_the_last() -> tuple[Story, Dot]:
+    """Of four members the last one is removed; a strong request is there for the next instance."""
+    story = Story(members=4)
+    change = Configuration(0, tuple((each, "") for each in range(4))).removing(3)
+    removal = story.strong(0, change.name, *change.arguments)
+    story.gossip(removal)
+    story.order(removal)
+    story.deliver()
+    one = story.strong(1, "append", "b")
+    story.gossip(one)
+    return story, one
+
+
+def test_after_a_change_the_new_members_decide() -> None:
+    story, one = without_the_last()
+    ballot = Ballot(ROUNDS, 1)
+    for replica in (0, 1):
+        told(story, replica, ballot)
+    voted(story, ballot, (one,), 0, 1)
+    story.batches.append((one,))
+    story.deliver(0)
+
+    accepts(check, history(story))
+
+
+def test_half_of_the_old_members_is_no_majority_in_their_ballots() -> None:
+    story, one = without_the_last()
+    voted(story, BALLOT, (one,), 0, 1)
+    story.batches.append((one,))
+    story.deliver(0)
+
+    refuses(check, history(story), f"{one} was CAB-delivered before a majority voted for it")
+
+
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_who_was_removed_has_no_vote_and_nobody_has_in_an_epoch_to_come(epoch: int) -> None:
+    story, _ = without_the_last()
+    replica = 3 if epoch == 1 else 0
+    told(story, replica, Ballot(epoch * ROUNDS, 1))
+
+    refuses(check, history(story), f"replica {replica} took part in a vote, but has none")
 
 
 def test_a_run_that_recorded_nothing_of_acceptors_is_unknown() -> None:

@@ -225,6 +225,28 @@ def test_a_cast_with_another_content_than_was_invoked_is_caught() -> None:
     refuses(check, history, f"{dot} was answered but never RB-cast")
 
 
+def test_a_strong_operation_that_is_cast_as_a_weak_one_is_caught() -> None:
+    story = Story()
+    dot = story.weak(0, "append", 1)
+    story.answer(dot)
+    accepts(check, story.history(False))
+    strong = with_operation(story.history(False), dot, lambda each: replace(each, strong=True))
+    refuses(check, strong, f"{dot} was answered but never RB-cast")
+
+
+def test_what_an_earlier_incarnation_cast_does_not_count() -> None:
+    story, dot = _reuse()
+    story.weak(0, "append", "first")
+    story.answer(dot)
+    history = story.history(False)
+    accepts(check, history)
+    refuses(
+        check,
+        with_event(history, 0, Cast(story.requests[dot]), None, incarnation=1),
+        f"{dot} was answered but never RB-cast",
+    )
+
+
 def test_a_replica_that_forgets_its_own_answered_request_is_caught() -> None:
     story = Story()
     dot = story.weak(0, "append", 1)

@@ -1,9 +1,11 @@
 import pytest
 from msgspec.structs import replace
 
+from creek.checkers import Run, Unknown
 from creek.checkers._same import same
 from creek.checkers.replay import check
-from creek.history import Committed, Dot, Kind, OperationRecord, Outcome
+from creek.history import Committed, Dot, FinalState, Installed, Kind, OperationRecord, Outcome
+from creek.protocol.dots import DotSet
 from tests.checkers.story import (
     Story,
     accepts,
@@ -48,6 +50,32 @@ def test_an_error_in_the_place_of_a_value_is_caught() -> None:
     refuses(check, story.history(), "is error 'IndexError: the list is empty'")
 
 
+@pytest.mark.parametrize("other", [Outcome(error="ValueError: no"), Outcome(None)])
+def test_another_error_is_another_answer(other: Outcome) -> None:
+    story = Story()
+    strong = story.strong(0, "no_such_operation")
+    story.gossip(strong)
+    story.order(strong)
+    story.deliver()
+    story.answer(strong, Kind.STABLE)
+    accepts(check, story.history())
+
+    def otherwise(record: OperationRecord) -> OperationRecord:
+        return replace(record, answers=(replace(record.answers[0], outcome=other),))
+
+    wrong = with_operation(story.history(), strong, otherwise)
+    refuses(check, wrong, f"the stable answer to {strong} is")
+
+
+def test_without_the_data_type_or_a_place_the_verdict_is_unknown() -> None:
+    story, _ = _answered()
+    assert isinstance(check(Run(replace(story.history(), datatype="secret"))), Unknown)
+    story = Story(1)
+    strong = story.strong(0, "append", 1)
+    story.log(0, Installed(1, 1, DotSet([strong]).freeze()))
+    assert isinstance(check(Run(story.history())), Unknown)
+
+
 def test_a_tentative_answer_may_be_anything() -> None:
     story = Story()
     strong = story.strong(0, "append", "s")
@@ -67,6 +95,20 @@ def test_states_are_not_compared_before_the_run_has_settled() -> None:
     story, _ = _answered()
     wrong = with_final(story.history(False), 1, lambda each: replace(each, state=()))
     accepts(check, wrong)
+
+
+def test_a_state_is_held_against_all_that_is_committed_or_not_at_all() -> None:
+    """Whether replicas get there is for `convergence` to ask."""
+    story, strong = _answered()
+
+    def behind(final: FinalState) -> FinalState:
+        return replace(final, committed=final.committed[:-1], state=final.state[:-1])
+
+    def ahead(final: FinalState) -> FinalState:
+        return replace(final, tentative=(strong,), state=(*final.state, ("more", 1)))
+
+    for spoil in (behind, ahead):
+        accepts(check, with_final(story.history(), 1, spoil))
 
 
 def test_a_committed_request_that_was_never_cast_is_caught() -> None:

@@ -82,6 +82,14 @@ def test_an_identifier_out_of_line_with_the_session_is_caught() -> None:
     refuses(check, history, f"before the weak {two} at 1, which its session invoked earlier")
 
 
+def test_what_is_not_committed_yet_is_behind_everything() -> None:
+    story = Story()
+    one = story.weak(0, "append", 1)
+    story.strong(0, "append", 2)
+    story.weak(0, "append", 3)
+    accepts(check, _committed(story, one).history(quiescent=False))
+
+
 def test_a_request_lost_in_a_crash_leaves_no_gap() -> None:
     story = Story()
     story.weak(0, "append", "lost")

@@ -34,12 +34,13 @@ def main(folder: Path, scheme: str, seeds: range) -> None:
 
 
 def caught_by(finding: Finding) -> str | None:
-    """The first checker that says Illegal; when the run did not settle, one that says more."""
+    """The first checker that says Illegal, or cannot tell; when the run did not settle, one that
+    says more."""
     if not finding.failed:
         return None
     if finding.crash is not None:
         return f"raised {_raised(finding.crash)}"
-    names = [each.checker for each in finding.illegal]
+    names = [each.checker for each in finding.objections]
     if finding.unsettled is not None:
         names = [name for name in names if name != "convergence"]
         return names[0] if names else "did not settle"

@@ -3,7 +3,9 @@
 from itertools import islice
 
 import pytest
+from msgspec.structs import replace
 
+from creek.checkers import Unknown
 from creek.errors import BadValue, UnknownName
 from creek.protocol.probes import Probe
 from creek.schemes import registry
@@ -59,6 +61,16 @@ def test_a_run_that_never_rests_fails() -> None:
     assert finding.failed
     assert not finding.settled
     assert "did not come to rest: stopped after 1000 events" in finding.describe()
+
+
+def test_a_run_that_a_checker_cannot_judge_fails() -> None:
+    """Else a recorder that lost its ears would please everybody."""
+    finding = examine(1)
+    assert not finding.failed
+    blind = replace(finding, verdicts=(*finding.verdicts[1:], Unknown("promises", "no ears")))
+
+    assert blind.failed
+    assert blind.describe() == "unknown  promises: no ears"
 
 
 def test_a_score_sums_up_and_hashes_in_order() -> None:

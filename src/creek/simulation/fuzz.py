@@ -1,7 +1,8 @@
 """The fuzzer: many seeds, each a scenario of its own, each run judged by every checker.
 
-A seed fails when a checker says Illegal, when a replica or a checker raises, when the cluster does
-not come to rest, or when a second run of the same seed is not the same run. What a seed gives
+A seed fails when a checker says Illegal, or cannot tell (everything is recorded here), when a
+replica or a checker raises, when the cluster does not come to rest, or when a second run of the
+same seed is not the same run. What a seed gives
 depends on the seed and the scheme only: not on other seeds, nor on how many processes share the
 work. Worker processes start afresh, so a patch made to the code in memory works with one job only.
 """
@@ -17,7 +18,7 @@ from multiprocessing import get_context
 import msgspec
 
 from creek import datatypes
-from creek.checkers import Illegal, Verdict, check_all
+from creek.checkers import Illegal, Unknown, Verdict, check_all
 from creek.errors import BadValue
 from creek.protocol.probes import Probe
 from creek.schemes import registry
@@ -68,8 +69,14 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(each for each in self.verdicts if isinstance(each, Illegal))
 
     @property
+    def objections(self) -> tuple[Illegal | Unknown, ...]:
+        """What is wrong, and then what nobody could tell."""
+        unknown = (each for each in self.verdicts if isinstance(each, Unknown))
+        return (*self.illegal, *unknown)
+
+    @property
     def failed(self) -> bool:
-        return not (self.settled and self.repeatable) or bool(self.illegal)
+        return not (self.settled and self.repeatable) or bool(self.objections)
 
     def describe(self) -> str:
         """Why it failed, or that it did not."""
@@ -80,7 +87,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
             parts.append(f"did not come to rest: {self.unsettled}")
         if not self.repeatable:
             parts.append(f"not repeatable: {self.trace_hash}, then {self.trace_hash_again}")
-        parts += [each.describe() for each in self.illegal]
+        parts += [each.describe() for each in self.objections]
         return "\n".join(parts) or "ok"
 
 

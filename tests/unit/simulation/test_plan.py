@@ -1,9 +1,12 @@
 """Scenarios from seeds: the same ones each time, of every kind, small enough to try thousands."""
 
+from collections import Counter
+from typing import get_args
+
 import msgspec
 
 from creek.simulation.clock import DAY_US
-from creek.simulation.faults import Add, Crash, Die, LoseDisk, Remove
+from creek.simulation.faults import Add, Crash, Die, Fault, LoseDisk, Remove
 from creek.simulation.plan import CHANGE_AT, CHANGE_EVERY, scenario_from_seed
 from tests.unit.simulation.toy import run
 
@@ -26,6 +29,21 @@ def test_seeds_cover_all_sizes_data_types_and_kinds_of_limits() -> None:
     assert any(each.disk.fsync_us_max == 0 for each in SCENARIOS)
     assert any(each.clients.rate_per_second for each in SCENARIOS)
     assert any(not each.faults for each in SCENARIOS)
+
+
+def test_every_kind_of_fault_is_tried_in_many_seeds() -> None:
+    tried = Counter(kind for each in SCENARIOS for kind in {type(fault) for fault in each.faults})
+    rare = {kind.__name__: tried[kind] for kind in get_args(Fault) if tried[kind] < 10}
+
+    assert not rare
+    assert sum(any(_strikes_late(fault) for fault in each.faults) for each in SCENARIOS) >= 10
+
+
+def _strikes_late(fault: Fault) -> bool:
+    """In the middle of a write, or after a promise."""
+    return (isinstance(fault, Crash) and fault.writing) or (
+        isinstance(fault, Die) and fault.telling
+    )
 
 
 def test_members_change_in_every_so_many_seeds_where_the_scheme_lets_them() -> None:

@@ -3,8 +3,10 @@
 import pytest
 
 from creek.protocol.probes import Probe
+from creek.simulation import injector
 from creek.simulation.cluster import Run
-from creek.simulation.fuzz import campaign, examine
+from creek.simulation.fuzz import FUZZ_EVENTS_MAX, campaign, examine, simulation_of
+from creek.simulation.losing import _takes_part
 from creek.simulation.plan import LOSE_AT, LOSE_EVERY, scenario_from_seed
 from tests.simulation.judged import story
 
@@ -78,6 +80,28 @@ def test_disks_are_lost_one_after_the_other() -> None:
     assert sorted(anew(run)) == [0, 1, 2]
     for each in range(3):
         assert answered_at(run, each, after_us=500_000)
+
+
+FOUND_LOSING = {
+    400690: "what a replica issued was held back by what it had issued before, and nobody had",
+}
+
+
+@pytest.mark.parametrize("seed", FOUND_LOSING)
+def test_what_is_lost_with_a_disk_holds_up_nothing_else(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where that disk alone had requests."""
+    monkeypatch.setattr(
+        injector,
+        "loses_nothing",
+        lambda node, nodes: node.replica and all(_takes_part(each.disk) for each in nodes),
+    )
+    run = simulation_of(scenario_from_seed(seed, "basic")).run(FUZZ_EVENTS_MAX)
+    assert run.unsettled is None, FOUND_LOSING[seed]
+    first, *others = run.history.finals
+    assert all(each.committed == first.committed for each in others)
+    assert all(each.state == first.state for each in others)
 
 
 def test_seeds_in_which_disks_are_lost_have_nobody_who_dies() -> None:

@@ -1,6 +1,7 @@
 """A data type with operations that take as long as a test wants."""
 
 import threading
+import time
 
 from creek import DataType
 from creek.execution.transaction import Transaction
@@ -39,6 +40,15 @@ def both(tx: Transaction, one: str, other: str) -> tuple[int, int]:
 def pair(tx: Transaction, one: str, other: str, value: int) -> None:
     tx.put(one, value)
     tx.put(other, value)
+
+
+@slow.operation
+def work(tx: Transaction, seconds: float) -> str:
+    """So long, and without a pause."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        pass
+    return "done"
 
 
 @slow.operation

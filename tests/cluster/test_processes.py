@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from creek.client.silence import HUSH_S
 from tests.cluster.faults_story import Cluster, tell
+from tests.cluster.house import PATIENCE_S
 from tests.cluster.processes import Processes
 
 
@@ -56,6 +58,38 @@ def test_a_frozen_replica_goes_on_where_it_was(leads: bool, tmp_path: Path) -> N
         cluster.processes.thaw(frozen)
 
     tell(tmp_path, story)
+
+
+def test_a_frozen_replica_is_left_long_before_all_patience(tmp_path: Path) -> None:
+    async def story(processes: Processes) -> None:
+        await processes.until_all_take_part()
+        async with processes.client(0, 1, 2) as db:
+            await db.weak.put("a", 1)
+            assert db.replica == 0
+            await asyncio.sleep(HUSH_S)  # until its pulse was heard
+            processes.freeze(0)
+            async with asyncio.timeout(PATIENCE_S / 2):
+                assert await db.weak.put("b", 2) is None
+            assert db.replica != 0
+
+    with Processes(tmp_path) as processes:
+        asyncio.run(story(processes))
+
+
+def test_a_replica_that_carries_out_a_long_operation_is_not_left(tmp_path: Path) -> None:
+    long_s = 6 * HUSH_S  # one that is frozen would be left by then
+
+    async def story(processes: Processes) -> None:
+        await processes.until_all_take_part()
+        async with processes.client(0, 1, 2) as db:
+            await db.weak.put("a", 1)
+            assert db.replica == 0
+            await asyncio.sleep(HUSH_S)
+            assert await db.weak.work(long_s) == "done"
+            assert db.replica == 0
+
+    with Processes(tmp_path, 3, "--datatype", "tests.cluster.slow:slow") as processes:
+        asyncio.run(story(processes))
 
 
 def test_a_replica_that_is_interrupted_stops_cleanly(tmp_path: Path) -> None:

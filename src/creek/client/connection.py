@@ -20,6 +20,7 @@ from creek.client.exchange import Exchange
 from creek.client.finding import PAUSE_S, Finder, trusting
 from creek.client.given import by_name, issued, listed, seconds
 from creek.client.line import Line
+from creek.client.silence import Silence
 from creek.cluster import wire
 from creek.cluster.once import ENDED
 from creek.errors import BadValue, UnknownName, UsageError
@@ -205,10 +206,14 @@ class Database(Chooses):
 
     async def _keep_up(self, line: Line) -> None:
         while True:
-            await self._until_gone(line)
+            await self._silence_of(line).until_gone()
             self._exchange.lost()
             line = await self._reach_some_time()
             self._exchange.send_again()
+
+    def _silence_of(self, line: Line) -> Silence:
+        exchange, others = self._exchange, len(self._finder.addresses) > 1
+        return Silence(line, self._patience, exchange.is_waited_for, exchange.next_number, others)
 
     async def _reach_some_time(self) -> Line:
         while True:
@@ -217,23 +222,6 @@ class Database(Chooses):
             except (NotDone, UsageError) as error:
                 self._exchange.give_up("unreachable", str(error))
                 await asyncio.sleep(PAUSE_S)
-
-    async def _until_gone(self, line: Line) -> None:
-        """Until it is closed, or has been silent for long although asked how it is."""
-        while not line.closed.done():
-            pieces = line.pieces
-            await asyncio.wait([line.closed], timeout=self._patience / 2)
-            is_silent = line.pieces == pieces and not line.closed.done()
-            if is_silent and self._exchange.is_waited_for():
-                asked = line.status(self._exchange.next_number())
-                try:
-                    await asyncio.wait([asked], timeout=self._patience / 2)
-                    if line.pieces == pieces:
-                        line.abort()
-                        await line.closed
-                finally:
-                    if not asked.cancel() and not asked.cancelled():
-                        asked.exception()  # is told by the line's end
 
     async def _reach(self, refused: float | None = None) -> Line:
         """The next replica that answers."""
@@ -267,8 +255,10 @@ def connect(
     `datatype`: what one expects to find there; given as such and not by its name, calls are checked
     before they are sent. `authority`: a file with the certificates that are trusted; then the
     connection is encrypted. `timeout`: seconds that a call waits for its answer; None: for ever.
-    `patience`: seconds for which replicas are looked for before calls are given up. `refused`: the
-    same in the beginning, if nobody is at any of the addresses for certain; None: `patience`.
+    `patience`: seconds for which replicas are looked for before calls are given up, and for which
+    one may be silent, unless it is clear that it is not there (`creek.client.silence`). `refused`:
+    for how long they are looked for in the beginning, if nobody is at any of the addresses for
+    certain; None: `patience`.
     """
     texts = listed(addresses)
     if not isinstance(getattr(datatype, "name", datatype), str):

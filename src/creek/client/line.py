@@ -33,6 +33,13 @@ class Line(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         self._transport.write(wire.frame_of(self._hello))
 
+    @property
+    def peer(self) -> tuple[str, int]:
+        """Where the other end is."""
+        assert self._transport is not None
+        host, port, *_ = self._transport.get_extra_info("peername")
+        return host, port
+
     def connection_lost(self, exc: Exception | None) -> None:
         lost = exc or ConnectionResetError("the replica closed the connection")
         if not self.first.done():

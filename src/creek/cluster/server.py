@@ -32,6 +32,7 @@ from creek.cluster.noticing import Noticing
 from creek.cluster.onlooker import Onlooker
 from creek.cluster.owner import Owner, refuse_foreign, sign
 from creek.cluster.peers import Peers
+from creek.cluster.pulse import Pulse
 from creek.cluster.recorder import Recorder
 from creek.cluster.reloading import RELOADED, reload_certificates, waiting_keys
 from creek.cluster.security import valid_until
@@ -92,6 +93,7 @@ class Server:
         self.trial: Trial | None = None
         """Is it a replica of `creek up`?"""
         self.is_stopping = False
+        self._pulse: Pulse | None = None
         self.client_port = 0
         self.failure: Exception | None = None
         """Why this replica cannot go on."""
@@ -129,6 +131,8 @@ class Server:
         self.events.info(REPLICA_STOPPING, "is being stopped")
         await self.tasks.stop()
         self.doors.close()
+        if self._pulse is not None:
+            self._pulse.stop()
         for connection in tuple(self.desk.connections):
             connection.close()
         await self.peers.stop()
@@ -327,6 +331,8 @@ class Server:
             await self.stop()
             raise
         self.client_port = clients.sockets[0].getsockname()[1]
+        self._pulse = Pulse(clients.sockets)
+        self._pulse.start()
 
     # --- what happens -------------------------------------------------------------------------
 

@@ -1,0 +1,77 @@
+"""A sign of life that does not wait for what a replica is busy with.
+
+One that carries out a long operation says nothing, and neither does one that is frozen, or whose
+machine is gone: clients should wait for the first, and leave the others. So a thread of its own
+answers what comes by UDP, at the address where clients find the replica: it says that the process
+runs, and nothing else. It takes a few bytes and gives as many, to whoever asks; and nobody needs
+it: where it cannot be asked, clients wait for longer.
+"""
+
+import socket
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+from selectors import EVENT_READ, DefaultSelector
+from typing import Any, Final
+
+QUESTION: Final = b"creek?"
+ANSWER: Final = b"creek!"
+"""Which is no question: two who answer do not talk to each other for ever."""
+LENGTH: Final = 14
+
+
+class Pulse:
+    """`listening`: the sockets by which clients connect."""
+
+    def __init__(self, listening: Iterable[Any]) -> None:
+        self._sockets = [
+            bound for each in listening if (bound := _bound(each.family, each.getsockname()))
+        ]
+        self._end, self._ended = socket.socketpair()
+        self._worker = threading.Thread(target=self._answer, name="pulse", daemon=True)
+
+    def start(self) -> None:
+        self._worker.start()
+
+    def stop(self) -> None:
+        self._end.close()
+        if self._worker.is_alive():
+            self._worker.join()
+        for each in (*self._sockets, self._ended):
+            each.close()
+
+    def _answer(self) -> None:
+        with DefaultSelector() as selector:
+            for each in (*self._sockets, self._ended):
+                selector.register(each, EVENT_READ)
+            while True:
+                for key, _ in selector.select():
+                    if key.fileobj is self._ended:
+                        return
+                    with suppress(
+                        OSError
+                    ):  # who asked is gone, or the system is short of something
+                        _answer_one(key.fileobj)
+
+
+def _answer_one(asked: Any) -> None:
+    data, sender = asked.recvfrom(LENGTH + 1)
+    if len(data) == LENGTH and data.startswith(QUESTION):
+        asked.sendto(ANSWER + data[len(QUESTION) :], sender)
+
+
+def _bound(family: int, address: Any) -> socket.socket | None:
+    """None where another program has that port, or the system gives none."""
+    try:
+        made = socket.socket(family, socket.SOCK_DGRAM)
+    except OSError:
+        return None
+    try:
+        made.setblocking(False)
+        if family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        made.bind(address)
+    except OSError:
+        made.close()
+        return None
+    return made

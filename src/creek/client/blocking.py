@@ -68,6 +68,7 @@ class Blocking(Chooses):
         return self._database.replica
 
     def known_operations(self) -> tuple[str, ...]:
+        """What can be called, by its name."""
         return self._database.known_operations()
 
     def call(self, how: How, name: str, /, *arguments: Any, **named: Any) -> Any:

@@ -135,7 +135,7 @@ class Database(Chooses):
         return self._sessions
 
     def known_operations(self) -> tuple[str, ...]:
-        """What can be called, by its name: as the data type says, if it was given, or the replica."""
+        """What can be called, by its name: as the data type that was given says, or the replica."""
         return tuple(self._operations) if self._datatype is None else self._datatype.operations
 
     def ask(self, how: How, name: str, /, *arguments: Any, **named: Any) -> Call:

@@ -10,14 +10,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from creek.checkers.registry import CHECKERS
 from creek.errors import StorageFault, UsageError
 from creek.evaluation import Experiment
+from creek.pipeline import relations
 from creek.pipeline.report import write_report
+from creek.pipeline.report.charts.axes import PLAIN, TENS_FROM, Axis
+from creek.pipeline.report.checks import ASKS
 from creek.pipeline.report.evidence import Evidence
 from creek.pipeline.report.judging import judge
 from creek.pipeline.report.page import page
 from creek.pipeline.report.reading import Tables
 from creek.pipeline.report.theme import INK_COLOURS, OTHER_COLOURS, SCHEME_COLOURS, css_name
+from creek.pipeline.verify import CONDITIONS, EVENTS
 from tests.pipeline.made_up import SPLIT, tables, write
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!--{{ 7 * 7 }}\"'&"
@@ -321,3 +326,19 @@ def test_what_is_no_number_is_no_point(tmp_path: Path) -> None:
     assert "figure-1b" in charts_of(text)  # to the letter
     assert "NaN" not in json.dumps(charts_of(text))
     assert "Infinity" not in json.dumps(charts_of(text))
+
+
+def test_of_every_checker_it_says_what_it_asks() -> None:
+    names = {each.name for each in CHECKERS} | {*relations.CHECKERS, CONDITIONS, EVENTS}
+    assert names == ASKS.keys()
+    assert ASKS["real_time"] in words_of(shown(tables(few())))
+
+
+@pytest.mark.parametrize("spread", [9.0, 60.0, 499.0, 3_000.0, 90_000.0])
+def test_an_axis_on_which_a_multiple_counts_loses_no_round_number(spread: float) -> None:
+    """Of more marks than were asked for every second one would be left out."""
+    axis = Axis("latency, ms", PLAIN, [], logarithmic=True, low=0.09, high=0.09 * spread)
+    _, tens, rest = re.split(r" \? | : ", axis.ticks("y"), maxsplit=2)
+    chosen = tens if spread > TENS_FROM else re.split(r" \? | : ", rest)[1]
+    marked = [each for each in json.loads(chosen) if axis.low <= each <= axis.high]
+    assert 2 <= len(marked) <= axis.axis("y", 4).to_dict()["tickCount"]

@@ -28,6 +28,16 @@ def test_a_number_has_its_unit(value: float, unit: Unit, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("value_us", "expected"),
+    [(361.0, "0.36 ms"), (25_540.0, "25.5 ms"), (170_160.0, "170 ms"), (2_807_850.0, "2 808 ms")],
+)
+def test_what_happened_once_has_the_digits_that_mean_something(
+    value_us: float, expected: str
+) -> None:
+    assert words.milliseconds(value_us).replace(words.SPACE, " ") == expected
+
+
+@pytest.mark.parametrize(
     ("low", "high", "unit", "expected"),
     [
         (541.0, 602.0, Unit.MICROSECONDS, "0.54–0.60 ms"),

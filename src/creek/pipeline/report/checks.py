@@ -15,6 +15,25 @@ UNKNOWN: Final = (False, "?")
 """The column of runs that nobody knows."""
 WORST_FIRST: Final = ("illegal", "unknown", "ok")
 
+ASKS: Final = {
+    "prefix_order": "what replicas have committed is one order, of which some have less",
+    "reliable_broadcast": "every replica gets every request, each origin’s in their order",
+    "promises": "acceptors keep their promises, across crashes too",
+    "no_loss": "who votes for a request has it, so that it is never lost",
+    "conditional_atomic_broadcast": "a strong request is delivered when its context is there",
+    "commit_order": "committed grows as the paper’s procedure says",
+    "replay": "the committed order, replayed, gives the last answers and the state",
+    "real_time": "who asks strongly after a stable answer sees its effect",
+    "session_order": "what a client did first comes first",
+    "answers": "clients get the answers that were promised, and no others",
+    "fluctuating": "every answer comes from one order of what was asked",
+    "convergence": "once all is calm replicas are the same, and nothing answered is lost",
+    "committed_once": "what was answered for good stands in the order, in one place",
+    "tpcc_conditions": "TPC-C’s own conditions on its tables hold",
+    "events": "unknown where a run did not record what replicas did, as large ones do not",
+}
+"""What a checker asks, in a line; of others, nothing."""
+
 _Column: TypeAlias = tuple[bool, str]
 """Is it of live runs, and of which scheme?"""
 
@@ -36,6 +55,7 @@ def checks(evidence: Evidence) -> dict[str, Any]:
         "rows": [
             {
                 "checker": checker.replace("_", " "),
+                "asks": ASKS.get(checker, ""),
                 "cells": [_cell(counts.get((checker, column), Counter())) for column in columns],
             }
             for checker in dict.fromkeys(row["checker"] for row in verdicts)

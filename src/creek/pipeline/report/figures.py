@@ -18,6 +18,8 @@ ROOM_BELOW: Final = 0.8
 COMPARED: Final = {"but for order numbers": "accuracy", "to the letter": "exact_accuracy"}
 CLOSE: Final = 1.3
 """Peaks that are not further apart are named beside the lowest of them, one below the other."""
+ROOM_RIGHT: Final = 4
+"""A peak is named on its right where the next one is so many times as high."""
 
 
 class Figure(NamedTuple):
@@ -222,6 +224,8 @@ def _paper_peaks(evidence: Evidence, palette: Palette) -> Rows:
         {
             "x": peak,
             "beside": min(other for other in schemes if other * CLOSE > peak),
+            "is_right": any(other > peak * ROOM_RIGHT for other in schemes)
+            and not any(peak < other <= peak * ROOM_RIGHT for other in schemes),
             "row": 2 + 15 * row,
             "text": f"paper: {' and '.join(map(words.name_of, named))} {peak / 1000:g}k",
             "colour": palette.scheme(named[0]),

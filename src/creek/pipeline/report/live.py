@@ -16,7 +16,7 @@ from creek.pipeline.report.evidence import Evidence
 from creek.pipeline.report.partitions import by_run, faults_of
 from creek.pipeline.report.quantities import Unit
 from creek.pipeline.report.reading import Row
-from creek.pipeline.report.theme import Palette
+from creek.pipeline.report.theme import DASHED, SOLID, Palette
 from creek.pipeline.schemas import ALL_KINDS
 from creek.simulation.fault_text import fault_phrase, fault_text
 from creek.simulation.faults import Crash, Fault, Heal, Partition, Restart
@@ -26,6 +26,9 @@ US_PER_S: Final = 1_000_000
 WEAK: Final = "weak, answered"
 STRONG: Final = "strong, stable"
 KINDS: Final = {"weak_tentative": WEAK, "strong_stable": STRONG}
+DASHES: Final = {WEAK: DASHED, STRONG: SOLID}
+WAITED_AXIS: Final = "latency at each replica, median, ms"
+TENTATIVE_AXIS: Final = "tentative at each replica"
 LEAST_MS: Final = 0.01
 SAME: Final = ("scheme", "layout", "warehouses", "load_tps", "strong_share", "replicas", "seed")
 """What a live run and its twin have in common."""
@@ -48,7 +51,8 @@ class LiveRun(NamedTuple):
     text: str
     faults: list[tuple[str, str]]
     """When, and what."""
-    groups: dict[str, str]
+    groups: dict[str, tuple[str, str]]
+    """Kinds of lines, with their colours and dashes."""
     columns: list[str]
     """Of panels, and of the table: live, and simulated if there is a twin."""
     panels: list[list[Panel]]
@@ -148,7 +152,9 @@ def _drawn(evidence: Evidence, palette: Palette, run: Row) -> LiveRun:
             (f"{(each.at_us - run['begin_us']) / US_PER_S:.1f}{words.SPACE}s", fault_phrase(each))
             for each in faults_of(run["faults"])
         ],
-        groups=colours,
+        groups={
+            group: (colour, " ".join(map(str, DASHES[group]))) for group, colour in colours.items()
+        },
         columns=["Live", "Simulated"][: len(both)],
         panels=_panels(evidence, both, colours, palette),
         table=_table(evidence, both),
@@ -166,8 +172,8 @@ def _panels(
     drawn = []
     for key, title, logarithmic, groups, rows in (
         ("done", "transactions per second", False, colours, [_done(steps, run) for run in both]),
-        ("waited", "latency, ms", True, colours, [_waited(steps, run) for run in both]),
-        ("tentative", "tentative", False, replica, [_tentative(samples, run) for run in both]),
+        ("waited", WAITED_AXIS, True, colours, [_waited(steps, run) for run in both]),
+        ("tentative", TENTATIVE_AXIS, False, replica, [_tentative(samples, run) for run in both]),
     ):
         values = [row["value"] for each in rows for row in each]
         if not values:
@@ -187,6 +193,7 @@ def _panels(
                         x,
                         y,
                         f"{title} over time, {run['source']}: {run['run']}",
+                        DASHES,
                     ),
                 )
                 for run, points in zip(both, rows, strict=True)
@@ -230,7 +237,7 @@ def _waited(steps: dict[str, list[Row]], run: Row) -> Rows:
         for before, row in pairwise([rows[0], *rows]):
             piece += row["at_us"] - before["at_us"] > 2 * row["length_us"]
             value = max(row["p50_us"] / 1000, LEAST_MS)
-            shown = words.number(row["p50_us"], Unit.MICROSECONDS)
+            shown = words.milliseconds(row["p50_us"])
             line = f"replica {replica}, {KINDS[answer]}"
             detail = f"{replica} {answer} {piece}"
             found.append(_point(KINDS[answer], detail, row["at_us"], value, shown, line))
@@ -341,6 +348,8 @@ def _table(evidence: Evidence, both: list[Row]) -> dict[str, Any]:
 def _cell(row: Row | None, name: str, unit: Unit) -> str:
     if row is None or row[name] is None:
         return words.NOTHING
+    if unit is Unit.MICROSECONDS:
+        return words.milliseconds(row[name])
     return words.number(row[name], unit)
 
 

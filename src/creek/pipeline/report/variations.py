@@ -87,7 +87,7 @@ class _Measure(NamedTuple):
 _MEASURES: Final = (
     _Measure(
         "peak",
-        "Peak throughput",
+        "Peak throughput, tx/s",
         Unit.PER_SECOND,
         charts.THOUSANDS,
         lambda evidence, scheme, where: PeakThroughput(scheme, where).find(evidence),

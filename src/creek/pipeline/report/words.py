@@ -29,6 +29,13 @@ def number(value: float, unit: Unit) -> str:
             return f"{value:,.0f}".replace(",", SPACE)
 
 
+def milliseconds(value_us: float) -> str:
+    """Of something that happened once: with as many digits as mean something."""
+    ms = value_us / 1000
+    text = f"{ms:.2f}" if ms < 10 else f"{ms:.1f}" if ms < 100 else f"{ms:,.0f}"
+    return f"{text.replace(',', SPACE)}{SPACE}ms"
+
+
 def span(low: float, high: float, unit: Unit) -> str:
     """A range, with its unit once; one number where both ends look the same."""
     one, two = number(low, unit), number(high, unit)

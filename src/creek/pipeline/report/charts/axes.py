@@ -13,6 +13,11 @@ ROUND: Final = (1, 2, 5)
 FINE: Final = (1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 9)
 ROUND_FROM: Final = 8
 """Where an axis on which a multiple counts spans more than this, only round numbers are marked."""
+TENS: Final = (1,)
+TENS_FROM: Final = 500
+"""And where it spans more than this, only powers of ten."""
+TICKS_MAX: Final = 9
+"""Of more than these every second one would be left out, and round numbers with them."""
 MARGIN: Final = 0.06
 """How much of an axis is left free beyond its last value."""
 
@@ -60,7 +65,7 @@ class Axis:
         return alt.Axis(
             title=self.title,
             labelExpr=self.labels,
-            tickCount=count,
+            tickCount=max(count, TICKS_MAX) if self.logarithmic else count,
             labelOverlap=True,
             values=alt.ExprRef(self.ticks(name)) if self.logarithmic else alt.Undefined,
         )
@@ -68,7 +73,8 @@ class Axis:
     def ticks(self, name: str) -> str:
         """Where an axis on which a multiple counts is marked: more closely, once zoomed into."""
         spread = f"{name}_high / {name}_low"
-        return f"{spread} > {ROUND_FROM} ? {_ticks(self, ROUND)} : {_ticks(self, FINE)}"
+        fine = f"{spread} > {ROUND_FROM} ? {_ticks(self, ROUND)} : {_ticks(self, FINE)}"
+        return f"{spread} > {TENS_FROM} ? {_ticks(self, TENS)} : {fine}"
 
     def parameters(self, name: str) -> list[alt.Parameter]:
         return [

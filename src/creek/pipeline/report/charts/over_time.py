@@ -1,5 +1,6 @@
 """Charts over time, a line for each replica, with the faults marked."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import altair as alt
@@ -19,8 +20,11 @@ def timeline(
     x: Axis,
     y: Axis,
     description: str,
+    dashes: Mapping[str, Sequence[int]] | None = None,
 ) -> dict[str, Any]:
-    """What each replica held over time; `groups` gives the colour of each group of replicas."""
+    """What each replica held over time; `groups` gives the colour of each group of replicas, and
+    `dashes` how lines of some are drawn that are not solid."""
+    dash = [list((dashes or {}).get(group, ())) or [1, 0] for group in groups]
     base = alt.Chart(ROWS).encode(
         x=alt.X("at:Q", scale=x.scale("x"), axis=x.axis("x", 8)),
         y=alt.Y("value:Q", scale=y.scale("y"), axis=y.axis("y", 4)),
@@ -29,6 +33,9 @@ def timeline(
             "group:N",
             scale=alt.Scale(domain=list(groups), range=list(groups.values())),
             legend=None,
+        ),
+        strokeDash=alt.StrokeDash(
+            "group:N", scale=alt.Scale(domain=list(groups), range=dash), legend=None
         ),
     )
     nearest = pointed_at()
@@ -44,6 +51,7 @@ def timeline(
         base.mark_line(clip=True, strokeWidth=1.6, opacity=0.85),
         base.mark_point(clip=True, filled=True, size=70)
         .encode(
+            strokeDash=alt.value([1, 0]),
             opacity=alt.condition(nearest, alt.value(1), alt.value(0)),
             tooltip=[
                 alt.Tooltip("line:N", title="line"),

@@ -109,11 +109,16 @@ def _behind(marks: Rows, palette: Palette) -> list[alt.Chart]:
     ]
 
 
+def _side(mark: dict[str, Any]) -> dict[str, Any]:
+    """Of its line. Curves come from the left, so that it is clearer on the right."""
+    return {"align": "left", "dx": 6} if mark["is_right"] else {"align": "right", "dx": -6}
+
+
 def _labels(marks: Rows, palette: Palette) -> list[alt.Chart]:
     """Their names, on a rim of background so that lines may pass behind."""
     return [
         alt.Chart(alt.InlineData(values=[mark]))
-        .mark_text(clip=True, align="right", baseline="top", dx=-6, aria=False, **style)
+        .mark_text(clip=True, baseline="top", aria=False, **_side(mark), **style)
         .encode(x="beside:Q", y=alt.value(mark["row"]), text="text:N")
         for mark in marks
         if "x" in mark

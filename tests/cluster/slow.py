@@ -52,6 +52,11 @@ def work(tx: Transaction, seconds: float) -> str:
 
 
 @slow.operation
+def interrupt(tx: Transaction) -> None:
+    raise KeyboardInterrupt
+
+
+@slow.operation
 def spin(tx: Transaction) -> None:
     """For ever, and without a pause."""
     while True:

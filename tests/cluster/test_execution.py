@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import creek
 from creek.cluster.gate import Gate, GuardedView
 from creek.execution.keys import FIRST_PLACE, LAST_PLACE
 from creek.execution.versions import VersionStore
@@ -50,6 +51,22 @@ def test_weak_and_strong_calls_are_answered_from_a_thread(tmp_path: Path) -> Non
             await cluster.until_settled()
             states = [server.driver.replica.state() for server in cluster.servers.values()]
             assert states[0] == states[1] == states[2]
+
+    run(story())
+
+
+@pytest.mark.parametrize("execution", ["inline", "threads"])
+def test_an_operation_that_raises_what_ctrl_c_does_ends_no_replica(
+    execution: str, tmp_path: Path
+) -> None:
+    async def story() -> None:
+        async with house(tmp_path, 1, execution=execution, datatype=SLOW) as cluster:
+            for _ in range(2):
+                async with cluster.client(0) as db:
+                    with pytest.raises(creek.OperationFailed, match="KeyboardInterrupt"):
+                        await db.strong.interrupt()
+                await cluster.stop(0)
+                await cluster.start(0)
 
     run(story())
 

@@ -69,7 +69,7 @@ def test_all_metrics_are_listed(tmp_path: Path) -> None:
 
 
 def test_all_events_are_listed() -> None:
-    rooms = (ROOT / "src" / "creek" / room for room in ("cluster", "gateway"))
+    rooms = (ROOT / "src" / "creek" / room for room in ("cluster", "gateway", "cli"))
     sources = [source for room in rooms for source in room.glob("*.py")]
     event = re.compile(r"(?:events|_log)\.(?:info|warning|error)\(\s*(?:\"([a-z.]+)\"|([A-Z_]+))")
     found = [pair for source in sources for pair in event.findall(source.read_text("utf-8"))]

@@ -10,6 +10,7 @@ from creek.history import (
     AcceptedValue,
     Ballot,
     Batch,
+    Committed,
     Configuration,
     Dot,
     History,
@@ -400,11 +401,40 @@ def test_after_a_change_the_new_members_decide() -> None:
 
 def test_half_of_the_old_members_is_no_majority_in_their_ballots() -> None:
     story, one = without_the_last()
+    for replica in (0, 1):
+        story.incarnations[replica][-1].events = [
+            each
+            for each in story.incarnations[replica][-1].events
+            if not isinstance(each.event, Committed)
+        ]
     voted(story, BALLOT, (one,), 0, 1)
     story.batches.append((one,))
-    story.deliver(0)
+    story.deliver(2)
 
     refuses(check, history(story), f"{one} was CAB-delivered before a majority voted for it")
+
+
+@pytest.mark.parametrize("event", [Promised(BALLOT, 0, 0, ()), Voted(BALLOT, 1, ())])
+def test_who_knows_the_new_members_takes_no_part_in_ballots_of_the_old(
+    event: Promised | Voted,
+) -> None:
+    story, _ = without_the_last()
+    story.log(0, event)
+
+    words = "replica 0 took part in a vote of epoch 0, but knows the members of epoch 1"
+    refuses(check, history(story), words)
+
+
+def test_who_does_not_know_the_new_members_takes_no_part_in_their_ballots() -> None:
+    story, _ = without_the_last()
+    story.crash(0)
+    story.restart(0)
+    late = story.incarnations[0][-1]
+    late.events = [each for each in late.events if not isinstance(each.event, Committed)]
+    told(story, 0, Ballot(ROUNDS, 1))
+
+    words = "replica 0 took part in a vote of epoch 1, but knows the members of epoch 0"
+    refuses(check, history(story), words)
 
 
 @pytest.mark.parametrize("epoch", [1, 2])

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 from creek.checkers._ids import Ids
 from creek.checkers._same import same
-from creek.checkers.run import Run, learn
+from creek.checkers.run import Run, learn, length_after
 from creek.checkers.verdict import (
     Illegal,
     Ok,
@@ -41,10 +41,7 @@ from creek.datatypes import DataType
 from creek.history import (
     Answer,
     Cast,
-    Committed,
     Dot,
-    Event,
-    Installed,
     Key,
     Kind,
     Observed,
@@ -165,7 +162,7 @@ def _there(run: Run, told: list[_Told]) -> Illegal | None:
             while at < len(log.events) and log.events[at].at_us <= each.answer.at_us:
                 event = log.events[at].event
                 learn(known, event)
-                length = max(length, _length_after(event))
+                length = max(length, length_after(event))
                 at += 1
             if each.observed.settled > length:
                 message = (
@@ -178,17 +175,6 @@ def _there(run: Run, told: list[_Told]) -> Illegal | None:
                     message = f"{each.record.id} was answered on {dot}, which was not there yet"
                     return _illegal(message, each)
     return None
-
-
-def _length_after(event: Event) -> int:
-    """How long committed is at least."""
-    match event:
-        case Committed(index=index):
-            return index + 1
-        case Installed(length=length):
-            return length
-        case _:
-            return 0
 
 
 def _answer(run: Run, datatype: DataType, told: _Told, settled: dict[Key, Any]) -> Illegal | None:

@@ -16,7 +16,8 @@ that exclude it:
 - nothing is said to be decided, or delivered, before a majority voted for it in one ballot.
 
 A majority is one of those who have a vote; nobody else promises or votes. Where the members were
-changed, the round of a ballot tells whose it is.
+changed, the round of a ballot tells whose it is; and it is theirs as the one who promises or votes
+knows them, who has committed all changes before and none after.
 
 Who lost its disk has forgotten its votes, and need not tell of them: what they may have helped to
 decide others voted for as well, and to that everybody is held. It tells of what they told it, as if
@@ -29,7 +30,7 @@ vain may have reached the disk all the same, and be found there to decide, or be
 
 from typing import NamedTuple
 
-from creek.checkers.run import Run
+from creek.checkers.run import Run, length_after
 from creek.checkers.verdict import Illegal, Ok, Unknown, Verdict, Witness, saw_event
 from creek.history import (
     ROUNDS,
@@ -106,10 +107,20 @@ def _kept(run: Run) -> Illegal | None:
         )
         if log.anew:
             acceptor.anew[log.incarnation] = log.started_us
+    length, last = 0, None
     for log, logged in run.events():
+        length = max(length if log is last else 0, length_after(logged.event))
+        last = log
         if isinstance(logged.event, Promised | Voted):
             if log.replica not in _electorate(run, logged.event.ballot):
                 message = f"replica {log.replica} took part in a vote, but has none"
+                return Illegal(NAME, message, (saw_event(log, logged),))
+            epoch = logged.event.ballot.round // ROUNDS
+            if epoch != run.epoch_of(length):
+                message = (
+                    f"replica {log.replica} took part in a vote of epoch {epoch}, "
+                    f"but knows the members of epoch {run.epoch_of(length)}"
+                )
                 return Illegal(NAME, message, (saw_event(log, logged),))
             acceptors[log.replica].look_at(log, heard_us)
             if problem := acceptors[log.replica].check(log, logged, logged.event):

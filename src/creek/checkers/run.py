@@ -9,6 +9,7 @@ saw it, its replica numbers a later request alike (`reliable_broadcast` checks t
 it). The last one cast is then the one that everybody means.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import takewhile
@@ -148,19 +149,28 @@ class Run:
 
     @cached_property
     def electorates(self) -> tuple[tuple[int, ...], ...]:
-        """Who has a vote, by epoch: the changes of members that are committed, one by one."""
+        """Who has a vote, by epoch."""
+        return self.history.voters, *(voters for _, voters in self._changes)
+
+    def epoch_of(self, length: int) -> int:
+        """The epoch that one is in who has so many requests on `committed`."""
+        return bisect_left(self._changes, length, key=lambda each: each[0])
+
+    @cached_property
+    def _changes(self) -> list[tuple[int, tuple[int, ...]]]:
+        """The changes of members that are committed, one by one: where, and who votes then."""
         members = tuple((each, "") for each in self.history.members)
         configuration = Configuration(0, members)
-        found = [self.history.voters]
-        for dot in self.committed:
+        found: list[tuple[int, tuple[int, ...]]] = []
+        for place, dot in enumerate(self.committed):
             request = self.request(dot) if dot is not None else None
             if request is not None and request.operation.name == MEMBERS:
                 try:
                     configuration = configuration.changed_by(request.operation)
                 except BadValue:
                     continue
-                found.append(configuration.numbers)
-        return tuple(found)
+                found.append((place, configuration.numbers))
+        return found
 
     # --- the end -------------------------------------------------------------------------------
 
@@ -174,6 +184,17 @@ class Run:
     def known(self) -> dict[int, Ids]:
         """What each replica that was up at the end had cast, RB-delivered or installed by then."""
         return {replica: _known(log) for replica, log in self.last_logs.items()}
+
+
+def length_after(event: Event) -> int:
+    """How long `committed` is then, at least."""
+    match event:
+        case Committed(index=index):
+            return index + 1
+        case Installed(length=length):
+            return length
+        case _:
+            return 0
 
 
 def _deliveries(events: tuple[LoggedEvent, ...]) -> dict[int, list[Dot]]:

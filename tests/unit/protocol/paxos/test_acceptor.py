@@ -201,6 +201,17 @@ def test_a_vote_may_have_to_wait_again(world: World) -> None:
     assert world.voted == []
 
 
+def test_a_deferred_vote_is_void_once_there_are_other_members(world: World) -> None:
+    """Who has not heard of them might count it."""
+    world.waiting.add(0)
+    world.accept(LOW, 0, X)
+    world.waiting.clear()
+    world.acceptor.reconfigure((1, 2, 3))
+    world.acceptor.resume(0)
+    assert world.voted == []
+    assert world.effects() == Effects()
+
+
 def test_what_is_decided_is_forgotten(world: World) -> None:
     world.waiting.add(1)
     for instance in (0, 1, 2):

@@ -220,3 +220,15 @@ def test_a_checkpoint_that_is_behind_is_not_installed() -> None:
     with pytest.raises(AssertionError):
         order.install(0, Dots())
     assert order.committed == [request]
+
+
+def test_a_checkpoint_that_lacks_what_is_committed_here_is_not_installed() -> None:
+    """However long it is."""
+    order = Order()
+    request = strong(1, 0, 1, Dots())
+    order.insert(request)
+    order.commit(request)
+    others = frozen_dots([Dot(1, 1), Dot(1, 2)])
+    assert not order.may_install(2, others)
+    assert order.may_install(3, frozen_dots([request.id, Dot(1, 1), Dot(1, 2)]))
+    assert not order.may_install(0, frozen_dots([request.id]))

@@ -95,6 +95,19 @@ def test_an_event_number_is_not_used_again_after_a_restart() -> None:
     assert bench[2].state() == {"a": 2}
 
 
+def test_a_checkpoint_tells_the_latest_timestamp_of_all_that_it_holds() -> None:
+    """Which need not be that of its last request: here the first is from a clock that is ahead."""
+    bench = leading_bench(leader=1)
+    bench.skew_us[1] = DAY_US
+    first = bench.invoke(1, "put", "a", 1, strong=True)
+    last = bench.invoke(0, "put", "b", 2, strong=True)
+    bench.settle()
+
+    assert bench[2].committed_ids() == (first, last)
+    stamps = [each.request.timestamp for each in bench.records(2) if isinstance(each, Received)]
+    assert bench[2].checkpoint().timestamp == max(stamps) > min(stamps) + DAY_US // 2
+
+
 def test_timestamps_go_on_after_a_restart_with_a_slower_clock() -> None:
     bench = leading_bench()
     bench.skew_us[0] = DAY_US

@@ -81,6 +81,19 @@ def test_it_is_not_dismissed_while_only_one_of_two_has_it() -> None:
     until_dismissed(bench, LEAVES)
 
 
+def test_it_is_not_dismissed_while_it_knows_of_one_alone_who_knows() -> None:
+    """Should that one forget it, nobody would ask the others any more."""
+    bench = Bench(4)
+    bench.tick(40)
+    bench.cut = {(1, 3), (2, 3)}
+    remove(bench, 3)
+    bench.tick(100)
+    assert 3 in bench[3].configuration().former
+    assert not bench[3].is_dismissed()
+    bench.cut.clear()
+    until_dismissed(bench, 3)
+
+
 def test_what_its_own_requests_come_after_is_handed_over_with_them() -> None:
     """Two are cut off together; the one whose request the other's comes after never comes back."""
     bench = Bench(5)

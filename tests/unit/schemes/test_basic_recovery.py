@@ -95,6 +95,29 @@ def test_an_event_number_is_not_used_again_after_a_restart() -> None:
     assert bench[2].state() == {"a": 2}
 
 
+def test_timestamps_go_on_after_a_checkpoint_with_a_slower_clock() -> None:
+    bench = leading_bench(checkpoint_every=1)
+    bench.skew_us[0] = DAY_US
+    bench.invoke(0, "put", "a", 1, strong=True)
+    bench.settle()
+    bench.crash(0)
+    bench.skew_us[0] = 0
+    bench.restart(0)
+    (image,) = [each for each in bench.records(0) if isinstance(each, Image)]
+    assert image.requests == ()
+    bench.invoke(0, "put", "a", 2)
+    (after,) = [each.request for each in bench.records(0) if isinstance(each, Received)]
+    assert after.timestamp > image.checkpoint.timestamp
+
+
+def test_what_is_found_on_disk_is_no_news_of_a_clock_that_is_ahead() -> None:
+    bench = leading_bench()
+    bench.invoke(0, "put", "a", 1)
+    bench.crash(0)
+    bench.restart(0)
+    assert bench[0].drift_us == {}
+
+
 def test_a_checkpoint_tells_the_latest_timestamp_of_all_that_it_holds() -> None:
     """Which need not be that of its last request: here the first is from a clock that is ahead."""
     bench = leading_bench(leader=1)

@@ -18,6 +18,7 @@ from rich.text import Text
 
 from creek.checkers import rows
 from creek.cli.exits import FINE, ILLEGAL
+from creek.cli.options import scheme_option
 from creek.cli.output import complaints, program, show, show_json, show_table
 from creek.cli.scenario_text import scenario_lines
 from creek.cli.words import counted
@@ -50,7 +51,7 @@ def usable_cores() -> int:
     help="The first seed.",
 )
 @click.option("--jobs", type=click.IntRange(1, 256), help="Processes.  [default: one per core]")
-@click.option("--scheme", default="basic", show_default=True, help="The replication scheme.")
+@scheme_option
 @click.option("--debug", is_flag=True, help="Run once more, with every operation executed twice.")
 @click.option("--verbose", is_flag=True, help="Describe each seed, and list the probes.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")

@@ -23,6 +23,13 @@ warehouses_option = click.option(
     type=click.IntRange(min=1),
     help="How many TPC-C has.",
 )
+scheme_option = click.option(
+    "--scheme",
+    default="basic",
+    show_default=True,
+    help="Which replicas: basic, creek, both, smr, bayou, archie, or yours as "
+    "package.module:Class. A live cluster runs creek.",
+)
 
 
 class Rate(click.FloatRange):

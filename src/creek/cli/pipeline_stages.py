@@ -105,7 +105,7 @@ def tell_verified(verdicts: Sequence[Mapping[str, Any]], out: Path) -> None:
         show([Text("unknown is no fault: a run does not record all that could be checked", "dim")])
     show(_counterexamples(illegal))
     runs = counted(len({each["run"] for each in verdicts}), "run")
-    told = f"{len(illegal)} illegal verdicts" if illegal else "nothing illegal"
+    told = counted(len(illegal), "illegal verdict") if illegal else "nothing illegal"
     show([Text(f"{runs} checked, {told}: the verdicts are in {out / 'verdicts'}")])
 
 

@@ -74,7 +74,7 @@ FEW: Final = 50
     default=None,
     help="Let Linux write to the journal by itself, where it can; or always have a thread do it.",
 )
-@click.option("--scheme", help="The replication scheme.")
+@click.option("--scheme", help="The replication scheme, the same at all.")
 @click.option(
     "--execution",
     type=click.Choice(["inline", "threads"]),

@@ -21,7 +21,7 @@ from creek.cli.choosing import (
 )
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.fault_help import fault_help
-from creek.cli.options import NewFolder
+from creek.cli.options import NewFolder, scheme_option
 from creek.cli.output import program, show, show_json, show_table
 from creek.cli.peak import peak_table
 from creek.cli.pipeline import loaded
@@ -58,7 +58,7 @@ def _help_faults(context: click.Context, parameter: click.Parameter, asked: bool
 
 @click.command(short_help="Run a simulated cluster once, measure and check it.")
 @click.option("--seed", default=0, show_default=True, help="All chance in the run comes from it.")
-@click.option("--scheme", default="basic", show_default=True, help="The replication scheme.")
+@scheme_option
 @click.option(
     "--datatype",
     default="bank",

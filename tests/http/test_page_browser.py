@@ -140,12 +140,13 @@ def test_people_cut_a_replica_off_see_the_lists_differ_and_heal_them(
         expect(visitor.committed(replica, "increment('visits')")).to_be_visible()
 
     visitor.press(0, "isolate")
-    expect(page.locator("#headline")).to_have_text("The network is in two parts: 1 2 | 0.")
+    expect(page.locator("#headline")).to_have_text("The network is in two parts: 1, 2 | 0.")
     visitor.call("put", 1, key="lamp", value="5")
     expect(visitor.committed(2, "put('lamp', 5)")).to_be_visible()  # a majority goes on
     visitor.call("put", 0, key="lamp", value="7")
     visitor.call("increment", 0, key="visits", strong=True)
     expect(page.locator("#life")).to_contain_text("waits for a majority")
+    expect(page.locator("#life dd")).to_have_text(["tentative", *["has not heard of it"] * 2])
     expect(visitor.entries(0, ".tentative")).to_have_text(["increment('visits')", "put('lamp', 7)"])
     for replica in (1, 2):
         expect(visitor.entries(replica).first).to_have_text("put('lamp', 5)")
@@ -173,7 +174,11 @@ def test_people_cut_a_replica_off_see_the_lists_differ_and_heal_them(
     expect(page.locator("#life .sorry")).to_have_text(re.compile("an apology is due"))
     expect(page.locator("#life dd")).to_have_text([re.compile("committed, place")] * 3)
     expect(page.locator("#table tbody tr").first).to_contain_text("127.0.0.1")
-    expect(page.locator(".chart svg")).to_have_count(3)
+    expect(page.locator(".chart > svg")).to_have_count(3)
+    expect(page.locator("#events")).to_contain_text(re.compile("a .*0–1 cut, 0–2 cut"))
+    expect(page.locator("#events")).to_contain_text("0–1 healed")
+    expect(page.locator(".chart .sign", has_text="a")).to_have_count(3)
+    expect(page).to_have_title("Three replicas, one order · Creek")
     assert visitor.mistakes == []
     assert sum(page.evaluate("() => shifted")) < 0.1  # nothing jumps about
     page.context.close()
@@ -193,6 +198,48 @@ def test_a_replica_that_is_killed_stays_dead_until_it_is_started(
     expect(visitor.committed(2, "while it was away")).to_be_visible()
     visitor.picture("page-dark.png")
     assert visitor.mistakes == []
+    visitor.page.context.close()
+
+
+OPERATIONS = """
+async () => {
+    const { Column } = await import("/page/lists.js");
+    const { drawLife } = await import("/page/life.js");
+    const entry = (place) => ({
+        id: `0.${place + 1}`, says: `put(${place + 1})`, strong: true, own: false, runs: 1, place,
+        answers: [{ kind: "tentative", ms: 1, says: "None", changed: false }],
+    });
+    const now = { committed_length: 1200, tentative_length: 0, tentative: [],
+        committed: [7, 8, 999].map(entry) };
+    const at = { live: true, now };
+    const cluster = { members: [0], lives: new Map([["0.3", entry(2)]]), at: () => at,
+        role: () => "leads" };
+    const column = new Column(0, [], () => {});
+    column.draw(cluster, null);
+    const life = document.createElement("aside");
+    drawLife(life, cluster, "0.3");
+    return [[...column.list.children].map((row) => row.textContent), life.textContent];
+}
+"""
+
+
+def test_what_was_too_fast_for_it_is_said_and_not_passed_over(
+    browser: Browser, cluster: str
+) -> None:
+    """A replica that sums up what it has committed between two looks leaves a gap."""
+    visitor = visiting(browser, cluster, 1280, 900, dark=False)
+    rows, life = visitor.page.evaluate(OPERATIONS)
+    assert rows == [
+        "committed",
+        "200 more, too fast to be shown",
+        "0put(1000)#1000",
+        "990 more, too fast to be shown",
+        "0put(9)#9",
+        "0put(8)#8",
+        "7 earlier ones",
+    ]
+    assert "What became of it is not shown" in life
+    assert "waits for a majority" not in life
     visitor.page.context.close()
 
 

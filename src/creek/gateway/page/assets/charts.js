@@ -1,23 +1,43 @@
 // Latency, throughput and what is tentative, over the last two minutes: a point for each second.
 
-import { coloured, drawn, made } from "./made.js";
+import { drawn, made } from "./made.js";
 
 const SECONDS = 120;
 const WIDTH = 420;
 const HEIGHT = 176;
 const LEFT = 46;
 const BOTTOM = 20;
+const TOGETHER_MS = 3000; // what happens within so long gets one sign
+const SIGNS = "abcdefghijklmnopqrstuvwxyz";
+// Lines differ in more than their colours, which not everybody can tell apart.
+const DASHES = ["", "7 3", "2 3", "9 3 2 3", "4 4", "12 4", "1 4", "6 2 1 2"];
+const WEAK = { colour: "var(--soft)", dash: "5 3" };
+const STRONG = { colour: "var(--ink)", dash: "" };
+const ofReplica = (replica) => ({ colour: `var(--replica-${replica % 8})`, dash: DASHES[replica % 8] });
 
 export class History {
   constructor() {
     this.points = []; // one for each second: {at, weak, strong, rates, tentative}
-    this.happened = []; // {at, kind, what}
+    this.happened = []; // {at, kind, sign, what}
+    this.signs = 0;
     this.last = new Map();
   }
 
   note(kind, what) {
-    this.happened.push({ at: Date.now(), kind, what });
+    const at = Date.now();
+    const last = this.happened.at(-1);
+    if (last && at - last.at < TOGETHER_MS) {
+      if (!last.what.includes(what)) last.what.push(what);
+      if (last.kind !== kind) last.kind = "";
+      return;
+    }
+    this.happened.push({ at, kind, sign: SIGNS[this.signs++ % SIGNS.length], what: [what] });
     if (this.happened.length > 64) this.happened.shift();
+  }
+
+  /** What is still in the charts. */
+  lately() {
+    return this.happened.filter(({ at }) => Date.now() - at < SECONDS * 1000);
   }
 
   /** To be called every second. */
@@ -61,15 +81,26 @@ export function drawCharts(place, history, cluster) {
   const series = (name) => points.map((each) => [each.at, each[name]]);
   const charts = [
     { title: "Latency, mean of each second", scale: logarithmic, lines: [
-      { label: "weak, tentative", of: 0, data: series("weak") },
-      { label: "strong, stable", of: 1, data: series("strong") }] },
+      { label: "weak, tentative", ...WEAK, data: series("weak") },
+      { label: "strong, stable", ...STRONG, data: series("strong") }] },
     { title: "Answers per second", scale: linear, lines: [
-      { label: "weak", of: 0, data: series("weakly") },
-      { label: "strong", of: 1, data: series("strongly") }] },
+      { label: "weak", ...WEAK, data: series("weakly") },
+      { label: "strong", ...STRONG, data: series("strongly") }] },
     { title: "Tentative operations", scale: linear, lines: cluster.members.map((replica) => (
-      { label: `replica ${replica}`, of: replica, data: points.map((each) => [each.at, each.tentative[replica] ?? null]) })) },
+      { label: `replica ${replica}`, ...ofReplica(replica), data: points.map((each) => [each.at, each.tentative[replica] ?? null]) })) },
   ];
-  place.replaceChildren(...charts.map((chart) => drawChart(chart, history.happened)));
+  place.replaceChildren(...charts.map((chart) => drawChart(chart, history.lately())));
+}
+
+/** What the signs in the charts stand for. */
+export function drawEvents(place, history) {
+  const happened = history.lately();
+  const said = JSON.stringify(happened);
+  if (place.dataset.said === said) return;
+  place.dataset.said = said;
+  if (!happened.length) { place.replaceChildren(made("li", {}, "When a replica or a link is lost, or is back, or another one leads, it is marked in the charts and told here.")); return; }
+  place.replaceChildren(...happened.map(({ at, kind, sign, what }) => made("li", { class: kind },
+    made("b", {}, sign), ` ${new Date(at).toLocaleTimeString()} `, what.join(", "))));
 }
 
 function drawChart({ title, scale, lines }, happened) {
@@ -85,21 +116,23 @@ function drawChart({ title, scale, lines }, happened) {
   for (const [ago, label] of [[120, "2 min ago"], [60, "1 min"], [0, "now"]]) {
     svg.append(drawn("text", { x: x(end - ago * 1000), y: HEIGHT - 3, "text-anchor": ago === 120 ? "start" : ago ? "middle" : "end" }, label));
   }
-  for (const { at, kind, what } of happened) {
-    if (end - at < SECONDS * 1000) svg.append(drawn("line", { class: `happened ${kind}`, x1: x(at), x2: x(at), y1: 4, y2: HEIGHT - BOTTOM }, drawn("title", {}, what)));
+  for (const { at, kind, sign, what } of happened) {
+    svg.append(drawn("line", { class: `happened ${kind}`, x1: x(at), x2: x(at), y1: 4, y2: HEIGHT - BOTTOM }, drawn("title", {}, what.join(", "))),
+      drawn("text", { class: `sign ${kind}`, x: x(at), y: 0, "text-anchor": "middle" }, sign));
   }
-  for (const { of, data } of lines) svg.append(...drawLine(data.filter(([at]) => end - at <= SECONDS * 1000), x, y, of));
-  const keys = lines.map(({ label, of }) => coloured(made("span", { class: "key" }, label), of));
+  for (const line of lines) svg.append(...drawLine(line.data.filter(([at]) => end - at <= SECONDS * 1000), x, y, line));
+  const keys = lines.map(({ label, colour, dash }) => made("span", { class: "key" },
+    drawn("svg", { viewBox: "0 0 26 6", width: 26, height: 6, "aria-hidden": "true" }, stroked("line", colour, dash, { x1: 0, x2: 26, y1: 3, y2: 3 })), label));
   return made("figure", { class: "chart" }, made("figcaption", {}, made("b", {}, title), ...keys), svg);
 }
 
 /** Pieces where there is something, and a dot where a point stands alone. */
-function drawLine(data, x, y, of) {
+function drawLine(data, x, y, { colour, dash }) {
   const marks = [];
   let piece = [];
   const finish = () => {
-    if (piece.length === 1) marks.push(coloured(drawn("circle", { class: "dot", cx: piece[0][0], cy: piece[0][1], r: 2.6 }), of));
-    else if (piece.length) marks.push(coloured(drawn("polyline", { class: "of", points: piece.map(([a, b]) => `${a.toFixed(1)},${b.toFixed(1)}`).join(" ") }), of));
+    if (piece.length === 1) marks.push(stroked("circle", colour, "", { class: "dot", cx: piece[0][0], cy: piece[0][1], r: 2.6 }));
+    else if (piece.length) marks.push(stroked("polyline", colour, dash, { points: piece.map(([a, b]) => `${a.toFixed(1)},${b.toFixed(1)}`).join(" ") }));
     piece = [];
   };
   for (const [at, value] of data) {
@@ -108,6 +141,12 @@ function drawLine(data, x, y, of) {
   }
   finish();
   return marks;
+}
+
+function stroked(name, colour, dash, attributes) {
+  const mark = drawn(name, { class: "of", "stroke-dasharray": dash || null, ...attributes });
+  mark.style.setProperty("--of", colour);
+  return mark;
 }
 
 const inside = (part) => 6 + (1 - Math.min(1, Math.max(0, part))) * (HEIGHT - BOTTOM - 12);

@@ -24,11 +24,17 @@ export function drawLife(panel, cluster, id) {
   panel.replaceChildren(
     made("h3", {}, life.says),
     made("p", { class: "who" }, life.own ? `the cluster’s own, by replica ${replica}` : `called ${life.strong ? "strongly" : "weakly"} at replica ${replica} · ${id}`),
-    made("ol", { class: "track" }, ...track(life)),
+    made("ol", { class: "track" }, ...track(life, id, isShown(cluster, id))),
     made("dl", {}, ...standing(cluster, id).flatMap(([each, text]) => [made("dt", {}, badge(each, false)), made("dd", {}, text)])));
 }
 
-function track(life) {
+/** Does the replica where it was called still tell of it? No other one knows its answers. */
+function isShown(cluster, id) {
+  const { now } = cluster.at(issuer(id));
+  return Boolean(now) && [...now.committed, ...now.tentative].some((each) => each.id === id);
+}
+
+function track(life, id, shown) {
   if (life.own) return [made("li", { class: "last" }, "A strong no-op. It is ordered like any strong operation, and what came before it gets its final place.")];
   if (!life.answers) return [made("li", { class: "pending" }, "It was called before anybody looked on.")];
   const steps = [made("li", {}, "called", made("span", { class: "ms" }, new Date(life.called_at).toLocaleTimeString()))];
@@ -46,10 +52,13 @@ function track(life) {
   }
   const kinds = life.answers.map((each) => each.kind);
   if (!kinds.includes("stable") && !kinds.includes("final")) {
-    steps.push(made("li", { class: "pending" }, life.strong ? "waits for a majority …" : "waits for its final place …"));
+    const waits = life.strong ? "waits for a majority …" : "waits for its final place …";
+    steps.push(made("li", { class: "pending" }, shown ? waits : `What became of it is not shown: it has left the list of replica ${issuer(id)}.`));
   }
   return steps;
 }
+
+const showsAll = (now) => now.committed.length === now.committed_length && now.tentative.length === now.tentative_length;
 
 function standing(cluster, id) {
   return cluster.members.map((replica) => {
@@ -57,7 +66,7 @@ function standing(cluster, id) {
     if (!at.now) return [replica, "not heard of yet"];
     const committed = at.now.committed.find((each) => each.id === id);
     const known = committed ?? at.now.tentative.find((each) => each.id === id);
-    if (!known) return [replica, at.live ? "does not show it" : "does not answer"];
+    if (!known) return [replica, !at.live ? "does not answer" : showsAll(at.now) ? "has not heard of it" : "not among the last that it shows"];
     const place = committed ? `committed, place ${committed.place + 1}` : "tentative";
     return [replica, known.runs > 1 ? `${place}, executed ${known.runs} times` : place];
   });

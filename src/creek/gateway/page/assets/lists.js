@@ -3,6 +3,8 @@
 import { badge, coloured, issuer, made, say } from "./made.js";
 
 const FRESH_MAX = 6; // with more at once nobody could follow them with their eyes
+const CHANGES_MAX = 5; // nor with more changes within so long: under load, rows are just where they are
+const CHANGES_MS = 2000;
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
 export class Column {
@@ -10,6 +12,7 @@ export class Column {
     this.replica = replica;
     this.choose = choose;
     this.rows = new Map();
+    this.changes = [];
     this.role = made("span", { class: "role" });
     this.counts = made("p", { class: "counts" });
     this.list = made("ol", { class: "list", reversed: true, tabindex: "0", "aria-label": `Operations that replica ${replica} knows, newest first` });
@@ -27,10 +30,10 @@ export class Column {
     this.role.className = `role ${role === "leads" ? "leads" : at.live && role !== "follows" ? "alone" : ""}`;
     const { now } = at;
     this.element.classList.toggle("down", !at.live);
-    const counts = now ? [now.committed_length, now.tentative_length] : ["–", "–"];
+    const counts = now ? [now.committed_length, now.tentative_length].map((each) => each.toLocaleString("en")) : ["–", "–"];
     if (this.told !== String(counts)) {
       this.told = String(counts);
-      this.counts.replaceChildren(made("b", {}, String(counts[1])), " tentative · ", made("b", {}, String(counts[0])), " committed");
+      this.counts.replaceChildren(made("b", {}, counts[1]), " tentative · ", made("b", {}, counts[0]), " committed");
     }
     if (now) this.arrange(cluster, now);
     for (const [id, row] of this.rows) row.classList.toggle("same", id === chosen);
@@ -41,30 +44,39 @@ export class Column {
     const committed = now.committed.toReversed();
     const before = this.order ?? [];
     const order = [...tentative, ...committed].map((each) => each.id);
-    const wanted = [];
-    for (const [entries, kind] of [[tentative, "tentative"], [committed, "committed"]]) {
-      if (kind === "committed") wanted.push(this.shore);
-      for (const entry of entries) wanted.push(this.row(cluster, entry, kind));
+    const wanted = tentative.map((entry) => this.row(cluster, entry, "tentative"));
+    wanted.push(this.shore);
+    let below = now.committed_length;
+    for (const entry of committed) {
+      const missed = below - entry.place - 1;
+      if (missed > 0) wanted.push(made("li", { class: "empty" }, `${missed.toLocaleString("en")} more, too fast to be shown`));
+      wanted.push(this.row(cluster, entry, "committed"));
+      below = entry.place;
     }
-    if (now.committed_length > committed.length) say(this.empty, `${now.committed_length - committed.length} earlier ones`);
-    else say(this.empty, order.length ? "" : "Nothing yet.");
+    say(this.empty, below ? `${below.toLocaleString("en")} earlier ones` : order.length ? "" : "Nothing yet.");
     wanted.push(this.empty);
     this.order = order;
-    const same = order.length === before.length && order.every((id, n) => id === before[n]) && this.shoreAt === tentative.length;
-    this.shoreAt = tentative.length;
-    if (!same) this.place(wanted, before, order);
+    const arranged = JSON.stringify([tentative.length, now.committed_length, ...order]);
+    if (this.arranged === arranged) return;
+    this.arranged = arranged;
+    this.place(wanted, before, order);
   }
 
   /** Put the rows in their places, from where they are: the eye goes with them. */
   place(wanted, before, order) {
     const known = new Set(before);
     const fresh = order.filter((id) => !known.has(id));
-    const follow = before.length > 0 && fresh.length <= FRESH_MAX && !still.matches;
+    const at = performance.now();
+    this.changes = [...this.changes.filter((each) => at - each < CHANGES_MS), at];
+    const follow = before.length > 0 && fresh.length <= FRESH_MAX && this.changes.length <= CHANGES_MAX && !still.matches;
     const tops = new Map();
     const top = this.list.scrollTop;
     if (follow) for (const row of this.list.children) tops.set(row, row.offsetTop);
+    const focused = document.activeElement;
+    const held = focused !== this.list && this.list.contains(focused);
     this.list.replaceChildren(...wanted);
     this.list.scrollTop = top;
+    if (held && this.list.contains(focused)) focused.focus({ preventScroll: true });
     for (const id of [...this.rows.keys()]) if (!order.includes(id)) this.rows.delete(id);
     if (!follow) return;
     for (const row of wanted) {
@@ -106,12 +118,12 @@ export class Column {
     const found = [];
     if (answer) found.push(made("span", { class: answer.changed ? "value sorry" : "value", title: answer.changed ? "changed: an apology is due" : "the answer, as far as it is known" }, `→ ${answer.says}`));
     if (entry.runs > 1 && !entry.own) found.push(made("span", { class: "again", title: `executed ${entry.runs} times here` }, `↻${entry.runs > 2 ? entry.runs - 1 : ""}`));
-    if (entry.place !== undefined) found.push(made("span", { class: "place", title: "its place, for good" }, `${entry.place + 1}`));
+    if (entry.place !== undefined) found.push(made("span", { class: "place", title: "its place, for good" }, `#${entry.place + 1}`));
     return found;
   }
 }
 
-const OWN = { "noop()": "no-op: takes weak ones along" };
+const OWN = { "noop()": "no-op for weak ones" };
 
 function flash(row, name, ms) {
   if (!row) return;

@@ -1,6 +1,6 @@
 // What the page does: follows every replica, and shows what they say.
 
-import { drawCharts, History } from "./charts.js";
+import { drawCharts, drawEvents, History } from "./charts.js";
 import { drawLife } from "./life.js";
 import { Column } from "./lists.js";
 import { badge, made, say } from "./made.js";
@@ -141,6 +141,8 @@ function draw() {
   const [title, lead] = headline(cluster);
   say(byId("headline"), title);
   say(byId("lead"), lead);
+  const named = `${title.replace(/\.$/, "")} · Creek`;
+  if (document.title !== named) document.title = named;
   map.draw();
   if (columns.map((each) => each.replica).join() !== cluster.members.join()) {
     columns = cluster.members.map((each) => new Column(each, trial.actsFor(each), choose));
@@ -151,6 +153,7 @@ function draw() {
   trial.draw(columns);
   drawNumbers();
   drawTable();
+  byId("programs").hidden = hasToken(); // which a link does not bring
   document.documentElement.dataset.drawn = "all";
 }
 
@@ -160,15 +163,15 @@ function drawNumbers() {
   const sum = (name) => living.reduce((total, now) => total + now[name], 0).toLocaleString("en");
   const rate = (history.recent("weakly", 5) ?? 0) + (history.recent("strongly", 5) ?? 0);
   const facts = [
-    ["committed", most("committed_length"), ""],
-    ["tentative, at most", most("tentative_length"), ""],
-    ["weak, until answered", ...duration(history.recent("weak", 30))],
-    ["strong, until stable", ...duration(history.recent("strong", 30))],
-    ["answers", rate >= 10 ? rate.toFixed(0) : rate.toFixed(1), "/s"],
-    ["apologies", sum("apologies"), ""],
+    ["committed", most("committed_length"), "", "Operations with a final place, at the replica that has most of them"],
+    ["tentative, at most", most("tentative_length"), "", "Operations without a final place, at the replica that has most of them"],
+    ["weak, until answered", ...duration(history.recent("weak", 30)), "How long a weak call waits for its first answer: the mean of the last 30 seconds"],
+    ["strong, until stable", ...duration(history.recent("strong", 30)), "How long a strong call waits for the answer that never changes: the mean of the last 30 seconds"],
+    ["answers", rate >= 10 ? rate.toFixed(0) : rate.toFixed(1), "/s", "Weak calls that were answered and strong ones that became stable: the mean of the last 5 seconds"],
+    ["apologies", sum("apologies"), "", "Weak calls that ended with another answer than their first, since the replicas were started"],
   ];
   const place = byId("numbers");
-  if (!place.children.length) place.replaceChildren(...facts.map(([name]) => made("div", {}, made("dt", {}, name), made("dd", {}))));
+  if (!place.children.length) place.replaceChildren(...facts.map(([name, , , about]) => made("div", { title: about }, made("dt", {}, name), made("dd", {}))));
   facts.forEach(([, value, unit], n) => {
     const shown = place.children[n].lastChild;
     if (shown.dataset.said === value + unit) return;
@@ -198,7 +201,7 @@ function drawTable() {
 
 setInterval(() => {
   history.take(cluster);
-  if (!document.hidden && cluster.about) { drawCharts(byId("charts"), history, cluster); drawNumbers(); }
+  if (!document.hidden && cluster.about) { drawCharts(byId("charts"), history, cluster); drawEvents(byId("events"), history); drawNumbers(); }
 }, 1000);
 
 // --- light and dark, and a token -------------------------------------------------------------

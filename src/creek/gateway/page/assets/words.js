@@ -59,7 +59,7 @@ export function headline(cluster) {
 }
 
 function split(parts, most, dead) {
-  const title = `The network is in ${numbered(parts.length, "part").toLowerCase()}: ${parts.map((each) => each.join(" ")).join(" | ")}.`;
+  const title = `The network is in ${numbered(parts.length, "part").toLowerCase()}: ${parts.map((each) => each.join(", ")).join(" | ")}.`;
   const strong = parts.find((each) => each.length >= most);
   const small = parts.filter((each) => each !== strong).flat().sort((a, b) => a - b);
   const one = small.length === 1;

@@ -246,7 +246,7 @@ class _View:
             self._tell(f"replica {replica} is up at {row.address}")
         self._rows[replica] = row._replace(status=status, state=state_of(status), rate=rate)
         leader = status["leader"]
-        if leader == replica and leader != self._leader:
+        if leader == replica != self._leader and self._rows[replica].state == "up":
             self._leader = leader
             self._tell(f"replica {leader} leads")
 

@@ -1,6 +1,7 @@
 """What `creek up` tells of replicas that do not answer, or have ended."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,3 +70,15 @@ def test_of_one_that_stopped_in_order_it_is_told_who_wanted_it(
     cluster.gone, cluster.removed = {1: 0}, "was removed from its cluster"
     view._look_after()
     assert "replica 1 ended: was removed from its cluster\n" in capsys.readouterr().out
+
+
+def test_one_that_is_cut_off_is_not_told_to_lead(
+    cluster: Told, capsys: pytest.CaptureFixture[str]
+) -> None:
+    view = _View(cluster)
+    told: dict[str, Any] = {"waits_for": None, "failure": None, "disk": None, "leader": 0}
+    told |= {"committed": 0, "tentative": 0, "members": [0, 1, 2]}
+    view._heard(0, {**told, "connected": []})
+    assert "replica 0 leads" not in capsys.readouterr().out
+    view._heard(0, {**told, "connected": [2]})
+    assert "replica 0 leads" in capsys.readouterr().out

@@ -123,7 +123,7 @@ def test_one_that_is_busy_or_whose_pulse_was_never_heard_has_all_patience(beats:
             async with asyncio.timeout(PATIENCE_S):
                 await following
             assert asyncio.get_running_loop().time() - begun > 0.9 * patience
-            assert replica.questions > (ROUNDS if beats else 0)
+            assert replica.questions > 1
 
     run(story())
 

@@ -167,6 +167,15 @@ def test_people_cut_a_replica_off_see_the_lists_differ_and_heal_them(
     for replica in range(3):
         expect(visitor.entries(replica, ":not(.tentative)")).to_have_text(merged)
     expect(page.locator("#life")).to_contain_text("stable answer")
+    expect(page.locator("#said div")).to_have_text(
+        [
+            "Replica 0, increment: 2, tentative; 2, stable",
+            "Replica 0, put: 1, tentative; finally 5: an apology is due",
+            "Replica 1, put: 1, tentative; final",
+            "Replica 1, increment: 1, tentative; final",
+            "Replica 0, put: None, tentative; final",
+        ]
+    )
     expect(steps).to_have_count(4)
 
     # Who put 7 was told that 1 had been there. It was 5, and so it came out.

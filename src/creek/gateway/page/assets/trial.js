@@ -83,6 +83,7 @@ export class Trial {
     }
     byId("heal").disabled = !cluster.pairs().some(([one, other]) => cluster.isCut(one, other));
     this.guide();
+    this.tellEnds();
   }
 
   begin() {
@@ -143,15 +144,27 @@ export class Trial {
     if (ordered) this.choose(told.call);
     if (!strong && ordered) this.sides.add(replica);
     const where = `Replica ${replica}, ${name}:`;
-    if (response.status === 202) this.tell(`${where} it waits for a majority`);
-    else if (response.ok) this.tell(`${where} ${shown(told.value)}, ${told.kind}${ordered ? "" : "; it only reads, and takes no place"}`);
+    if (response.status === 202) this.tell(`${where} it waits for a majority`, false, told.call);
+    else if (response.ok) this.tell(`${where} ${shown(told.value)}, ${told.kind}${ordered ? "" : "; it only reads, and takes no place"}`, false, ordered && told.kind === "tentative" ? told.call : null);
     else this.tell(`${where} ${told.detail}${told.kind ? `, ${told.kind}` : ""}`, !told.kind);
   }
 
-  tell(text, bad = false) {
+  /** `call`: of which there is more to tell. */
+  tell(text, bad = false, call = null) {
     const said = byId("said");
-    said.prepend(made("div", { class: bad ? "bad" : "" }, text));
+    said.prepend(made("div", { class: bad ? "bad" : "", "data-call": call }, text));
     while (said.children.length > SAID_MAX) said.lastChild.remove();
+  }
+
+  /** How calls ended that have had a tentative answer. */
+  tellEnds() {
+    for (const row of byId("said").querySelectorAll("[data-call]")) {
+      const last = this.cluster.lives.get(row.dataset.call)?.answers?.at(-1);
+      if (!last || last.kind === "tentative") continue;
+      delete row.dataset.call;
+      if (last.changed) row.append(made("b", { class: "bad" }, `; finally ${last.says}: an apology is due`));
+      else row.append(last.kind === "stable" ? `; ${last.says}, stable` : "; final");
+    }
   }
 
   // --- what one has seen ---------------------------------------------------------------------

@@ -26,7 +26,9 @@ def test_a_bench_keeps_a_run_that_checkers_and_tables_take(
     out = tmp_path / "run"
     asked = ["bench", "tpcc", "--warehouses", "1", "--load", "60", "--out", str(out)]
     assert main([*asked, *SHORT]) == 0
-    told = json.loads(capsys.readouterr().out)
+    shown = capsys.readouterr()
+    told = json.loads(shown.out)
+    assert shown.err.count("\n") == 1  # where it is kept: nobody watches a bar
     assert told["throughput_per_s"] > 0
     assert {"replica 0", "replica 1", "replica 2", "the load"} == set(told["cpu_us"])
     history = load(out)

@@ -38,3 +38,14 @@ def bar(doing: str, what: str) -> Iterator[Callable[[int, int], None]]:
         yield moved
     finally:
         shown.stop()
+
+
+@contextmanager
+def busy(doing: str) -> Iterator[None]:
+    """A sign of life, on a terminal, while nobody knows how long it takes."""
+    console = complaints()
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(doing):
+        yield

@@ -14,12 +14,14 @@ import msgspec
 from rich.progress import BarColumn, Progress, TextColumn
 
 from creek import tpcc
+from creek.cli.bar import busy
 from creek.cli.call import REFUSED_S, authority_option, token_option
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.latencies import show_latencies
 from creek.cli.options import NewFolder, Rate, warehouses_option
-from creek.cli.output import complaints, program, show_json
+from creek.cli.output import complaints, program, results, show_json
 from creek.cli.scripts import MEASURED_US_MIN, Duration
+from creek.cli.words import counted
 from creek.client.finding import trusting
 from creek.cluster.loop import run
 from creek.errors import UsageError
@@ -224,7 +226,8 @@ def _in_a_cluster(
     cluster = LocalCluster(folder, replicas=asked.replicas or 3, datatype=datatype, options=options)
 
     async def story() -> tuple[Result, Meter]:
-        await cluster.until_ready()
+        with busy(f"starting {counted(asked.replicas or 3, 'replica')}"):
+            await cluster.until_ready()
         told = await _measured(asked, datatype, cluster.addresses, stream, cluster.processes)
         if asked.out is not None:
             await cluster.until_settled()
@@ -266,7 +269,11 @@ async def _measured(
     cpu = CpuClock(processes)
     total_s = (asked.warm_up + asked.duration) / 1e6
     bar = Progress(
-        BarColumn(), TextColumn("{task.description}"), console=complaints(), transient=True
+        BarColumn(),
+        TextColumn("{task.description}"),
+        console=complaints(),
+        transient=True,
+        disable=not complaints().is_terminal,
     )
     task = bar.add_task("warming up", total=total_s)
 
@@ -318,8 +325,8 @@ def _show(result: Result) -> None:
     ]
     click.echo(", ".join(told))
     show_latencies(result)
-    used = ", ".join(f"{name} {each:.0f}" for name, each in result.cpu_us.items())
-    click.echo(f"CPU for a call in µs: {used}; {sum(result.cpu_us.values()):.0f} in sum")
+    used = ", ".join(f"{name} {each:,.0f}" for name, each in result.cpu_us.items())
+    results().print(f"CPU for a call, in µs: {sum(result.cpu_us.values()):,.0f}; of {used}")
     click.echo(f"Creek ran {how_it_runs()}{COMPILE if how_it_runs() == 'interpreted' else ''}")
     if result.raised:
         click.echo(f"{result.raised} operations answered with an error")

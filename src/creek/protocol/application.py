@@ -15,7 +15,8 @@ class Application(Protocol):
     def stand_in(self, id: Dot, timestamp: int) -> None:
         """Issue what does nothing, in the place of a request of this replica that is lost."""
 
-    def cab_deliver(self, id: Dot, instance: int) -> None: ...
+    def cab_deliver(self, ids: list[Dot], instance: int) -> None:
+        """In this order; all of one instance, and perhaps not all of it."""
 
     def missing_dependency(self, id: Dot) -> Dot | None:
         """`checkDep` (lines 10-14): None for true, or a dot that is missing."""

@@ -59,7 +59,7 @@ class ConditionalAtomicBroadcast:
         omega: Omega,
         missing: Callable[[Dot], Dot | None],
         is_delivered: Callable[[Dot], bool],
-        deliver: Callable[[Dot, int], None],
+        deliver: Callable[[list[Dot], int], None],
         proposed: Callable[[int, Batch], None],
         outdated: Callable[[int], None],
         refuse: Callable[[str], None],
@@ -333,26 +333,43 @@ class ConditionalAtomicBroadcast:
         progress = False
         while not self._woken and (id := learner.next_to_deliver()) is not None:
             if id in ready:  # a predicate that held once holds for ever
-                del ready[id]
+                self._deliver_from(id)
             elif self._is_delivered(id):
                 self._probes.hit(Probe.DELIVERED_TWICE_AVOIDED)
                 learner.deliver_next()
                 self.leader.delivered(id)
-                progress = True
-                continue
             elif (missing := self._missing(id)) is not None:
                 self._probes.hit(Probe.DELIVERY_DEFERRED)
                 self._delivery_blocked = True
                 self._block(missing, _Blocked.DELIVERY, id)
                 break
             else:
-                self._offered.pop(id, None)
-            instance = learner.delivered
-            learner.deliver_next()
-            self.leader.delivered(id)
-            self._deliver(id, instance)
+                self._deliver_from(id)
             progress = True
         return progress
+
+    def _deliver_from(self, first: Dot) -> None:
+        """It, and together with it what comes next in its instance, as far as that may."""
+        learner, leader, ready = self.learner, self.leader, self._ready
+        instance = learner.delivered
+        run: list[Dot] = []
+        id: Dot | None = first
+        while id is not None:
+            if id in ready:
+                del ready[id]
+            else:
+                self._offered.pop(id, None)
+            learner.deliver_next()
+            leader.delivered(id)
+            run.append(id)
+            id = learner.next_to_deliver()
+            if learner.delivered != instance or (id is not None and not self._may_follow(id)):
+                break
+        self._deliver(run, instance)
+
+    def _may_follow(self, id: Dot) -> bool:
+        """Does its predicate hold before what it comes right after is delivered?"""
+        return id in self._ready or (not self._is_delivered(id) and self._missing(id) is None)
 
     def _block(self, missing: Dot, kind: _Blocked, what: int | Dot) -> None:
         self._blocked.setdefault(missing, {})[kind, what] = None

@@ -55,6 +55,8 @@ class CreekReplica(VersionedReplica):
         self._last_of_session: dict[int, Entry] = {}
         self._invoking: int | None = None
         self._following: tuple[Dot, ...] = ()
+        self._moved: list[Request] = []
+        """Committed, in their order, and to take their places at once."""
         self._local: dict[Dot, Entry] = {}
         """Operations that only read, and are not answered yet."""
         self._local_number = 0
@@ -189,27 +191,48 @@ class CreekReplica(VersionedReplica):
         entry.follows = tuple([each for each in found if each is not None])
 
     def _committed(self, moved: list[Request]) -> None:
-        """Who comes before all that stays tentative keeps its place among the others: only its
-        name changes. Who jumps over something that stays has to be looked at."""
+        """What is delivered together takes its places together, as far as it stood in this order
+        before."""
+        request, length = moved[-1], self._order.length
+        if self._moved and moved[0].key < self._moved[-1].key:
+            self._take_places(length - len(moved), min(moved[0], request, key=_order_key))
+        self._moved += moved
+        if len(moved) > 1 and request.key < moved[-2].key:  # its context names what came later
+            self._moved.pop()
+            self._take_places(length - 1, request)
+            self._moved.append(request)
+
+    def _delivered(self) -> None:
+        self._take_places(self._order.length)
+        self._answer_stably(Probe.STABLE_FROM_COMMIT)
+
+    def _take_places(self, end: int, overtaken: Request | None = None) -> None:
+        """On `committed`, right before its place `end`. The first that stood before some of them,
+        and comes behind them now, was `overtaken`.
+
+        Who comes before all that stays tentative keeps its place among the others: only its name
+        changes. Who jumps over something that stays has to be looked at."""
+        moved, self._moved = self._moved, []
         stays = self._order.first_tentative()
-        first = None if stays is None else (stays.timestamp, stays.id)
-        for index, request in enumerate(moved, self._order.length - len(moved)):
+        if overtaken is not None and (stays is None or overtaken.key < stays.key):
+            stays = overtaken
+        all_in_order = stays is None or moved[-1].key < stays.key
+        for index, request in enumerate(moved, end - len(moved)):
             entry = self._entries[request.id]
-            in_order = first is None or (request.timestamp, request.id) < first
             if entry.stretch is not None:
                 self._commit_in_stretch(entry, entry.stretch, index, stays)
             waited = self._scheduler.remove(entry)
-            if in_order:
+            if all_in_order or (stays is not None and request.key < stays.key):
                 self._store.rename(entry, committed_position(index))
             else:
                 self._store.move(entry, committed_position(index))
             if waited:
                 self._scheduler.add(entry)
             self._execute_withdrawn()
-        for request in moved:
-            if (entry := self._entries[request.id]) in self._held:
-                self._answer(entry)
-        self._answer_stably(Probe.STABLE_FROM_COMMIT)
+        if self._held:
+            for request in moved:
+                if (entry := self._entries[request.id]) in self._held:
+                    self._answer(entry)
 
     def _executed(self, entry: Entry) -> None:
         if entry.session is not None:
@@ -432,6 +455,10 @@ class CreekReplica(VersionedReplica):
 
     def idle(self) -> bool:
         return super().idle() and not self._held
+
+
+def _order_key(request: Request) -> OrderKey:
+    return request.key
 
 
 def _ids_of(entries: tuple[Entry, ...]) -> tuple[Dot, ...]:

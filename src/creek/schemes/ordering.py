@@ -76,6 +76,9 @@ class OrderingReplica(Executing):
     def _committed(self, moved: list[Request]) -> None:
         """These, the last of them strong, have just moved to the end of `committed`."""
 
+    def _delivered(self) -> None:
+        """All that was delivered together is committed: for schemes that make one thing of it."""
+
     @abstractmethod
     def _hand_out(self) -> None:
         """Ask for whatever execution is possible now."""
@@ -166,16 +169,21 @@ class OrderingReplica(Executing):
         self._broadcasts.rb_cast(request)
         self._take_up(request)
 
-    def cab_deliver(self, id: Dot, instance: int) -> None:
-        """Lines 32-35."""
-        self._outbox.events.append(CabDelivered(id, instance))
-        request = self._order.find_tentative(id)
-        assert request is not None, "CAB delivers only what checkDep let pass"
-        self._causal_context.add(id)
-        self._commit(request)
-        self._broadcasts.arrived(id)
-        if request.operation.name == MEMBERS:
-            self._change_members(request.operation, instance)
+    def cab_deliver(self, ids: list[Dot], instance: int) -> None:
+        """Lines 32-35, for one after the other."""
+        order = self._order
+        for id in ids:
+            self._outbox.events.append(CabDelivered(id, instance))
+            request = order.find_tentative(id)
+            assert request is not None, "CAB delivers only what checkDep let pass"
+            self._causal_context.add(id)
+            self._commit(request)
+            operation = request.operation
+            if operation.name == MEMBERS:
+                self._change_members(operation, instance)
+        self._delivered()
+        for id in ids:
+            self._broadcasts.arrived(id)
 
     def proposed(self, instance: int, batch: Batch) -> None:
         """For schemes that execute before the order is decided: most do not."""

@@ -69,8 +69,8 @@ class Scheme:
     def stand_in(self, id: Dot, timestamp: int) -> None:
         pass
 
-    def cab_deliver(self, id: Dot, instance: int) -> None:
-        self.committed.append(id)
+    def cab_deliver(self, ids: list[Dot], instance: int) -> None:
+        self.committed.extend(ids)
 
     def missing_dependency(self, id: Dot) -> Dot | None:
         return None if id in self.requests else id

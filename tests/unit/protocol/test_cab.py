@@ -58,7 +58,7 @@ class World:
             self.omega,
             self._missing,
             lambda id: id in self.delivered,
-            lambda id, instance: self.delivered.append(id),
+            lambda ids, instance: self.delivered.extend(ids),
             lambda instance, batch: self.proposed.append((instance, batch)),
             self.outdated.append,
             self.refused.append,

@@ -12,7 +12,7 @@ from creek.execution.datatype import DataType
 from creek.execution.entries import Entry
 from creek.execution.execution import Execution
 from creek.protocol.dots import Dot, Dots, DotSet
-from creek.protocol.effects import Kind, Response, Send, Task
+from creek.protocol.effects import Committed, Kind, Response, Send, Task
 from creek.protocol.messages import Cast, Decisions, Record
 from creek.protocol.request import Request
 from creek.protocol.settings import Settings
@@ -33,6 +33,7 @@ class Alone:
         self.answers: list[Response] = []
         self.sent: list[Send] = []
         self.journal: list[Record] = []
+        self.committed: list[Dot] = []
         self.now = 1_000
         self._instance = 0
         self._events = {1: 0, 2: 0}
@@ -114,6 +115,7 @@ class Alone:
         self.answers += effects.respond
         self.sent += effects.send
         self.journal += effects.persist
+        self.committed += [each.id for each in effects.events if isinstance(each, Committed)]
 
     # --- looking on ---------------------------------------------------------------------------
 

@@ -584,6 +584,94 @@ def test_a_stretch_that_is_committed_in_part_is_executed_again() -> None:
     assert alone.replica.idle()
 
 
+# --- delivered together -------------------------------------------------------------------------
+
+
+def test_a_stretch_is_committed_whole_by_what_is_decided_together() -> None:
+    alone = Alone(kept_apart=8)
+    members: list[Dot] = []
+    for number in range(12):
+        members.append(alone.invoke("increment", "a", 1, strong=number % 3 == 2))
+        alone.work()
+    assert alone.replica._merged > 3
+
+    alone.decide(*members[2::3])
+
+    assert not alone.tasks
+    assert executions(alone, members) == [1] * 12
+    assert alone.replica.committed_ids() == tuple(members)
+    assert alone.replica._settled.length == 12
+    assert [alone.answers_to(id)[-1] for id in members[2::3]] == [
+        (STABLE, value) for value in (3, 6, 9, 12)
+    ]
+
+
+def test_who_is_decided_before_an_earlier_one_of_the_same_instance_runs_again() -> None:
+    alone = Alone()
+    early = alone.hear(2_000, "increment", "a", 1, knows=Dots())
+    between = alone.hear(3_000, "increment", "a", 10)
+    late = alone.hear(4_000, "increment", "a", 100, knows=Dots())
+    alone.work()
+
+    alone.decide(late, early)
+    alone.work()
+
+    assert alone.replica.committed_ids() == (late, early)
+    outcomes = [alone.entry(each).outcome for each in (between,)]
+    assert [each.value for each in outcomes if each is not None] == [111]
+    assert executions(alone, [late, early, between]) == [2, 2, 2]
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("kept_apart", [8, 256])
+def test_together_or_one_by_one_comes_to_the_same(seed: int, kept_apart: int) -> None:
+    together, one_by_one = Alone(kept_apart=kept_apart), Alone(kept_apart=kept_apart)
+    for alone in (together, one_by_one):
+        alone.now = 10_000
+        random = Random(seed)
+        weak: list[Dot] = []
+        strong: list[Dot] = []
+        for _ in range(400):
+            key, amount, at = random.choice("abcdef"), random.randrange(3), random.randrange(2_000)
+            chance = random.random()
+            if chance < 0.6:
+                weak.append(alone.invoke("increment", key, amount))
+            elif chance < 0.7:
+                weak.append(alone.hear(alone.now - at, "put", key, amount))
+            elif chance < 0.85:
+                strong.append(alone.invoke("increment", key, amount, strong=True))
+            elif chance < 0.95:
+                known = dots(*weak[: random.randrange(len(weak) + 1)])
+                when = alone.now - at // 10
+                strong.append(alone.hear(when, "increment", key, amount, origin=2, knows=known))
+            elif strong:
+                if random.random() < 0.5:
+                    random.shuffle(strong)
+                if alone is together:
+                    alone.decide(*strong)
+                else:
+                    for id in strong:
+                        alone.decide(id)
+                strong = []
+            if random.random() < 0.7:
+                alone.work()
+        alone.work()
+        alone.decide(*strong)
+        alone.commit(*weak)
+        alone.work()
+
+    assert together.committed == one_by_one.committed
+    assert together.replica.state() == one_by_one.replica.state()
+    for alone in (together, one_by_one):
+        assert alone.replica.idle()
+        assert alone.replica._settled.length == alone.replica.committed_length() > 300
+    ends = [
+        {each.id: each.outcome for each in alone.answers if each.kind is not TENTATIVE}
+        for alone in (together, one_by_one)
+    ]
+    assert ends[0] == ends[1]
+
+
 # --- checkpoints and restarts -------------------------------------------------------------------
 
 

@@ -292,8 +292,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 ORDERING,
-                "self._commit(request)\n        self._broadcasts.arrived(id)",
-                "self._commit(request)",
+                "            self._broadcasts.arrived(id)\n",
+                "            pass\n",
             ),
         ),
     ),

@@ -234,8 +234,28 @@ MUTANTS: tuple[Mutant, ...] = (
         100,
         Edit(
             CREEK,
-            "in_order = first is None or (request.timestamp, request.id) < first",
-            "in_order = True",
+            "all_in_order = stays is None or moved[-1].key < stays.key",
+            "all_in_order = True",
+        ),
+    ),
+    _mutant(
+        "jump_within_an_instance_taken_for_a_name",
+        "so has who is delivered before one of the same instance that stood before it",
+        200,
+        Edit(
+            CREEK,
+            "if self._moved and moved[0].key < self._moved[-1].key:",
+            "if False:",
+        ),
+    ),
+    _mutant(
+        "overtaken_one_is_not_told_of",
+        "it stands before them until it has its own place",
+        200,
+        Edit(
+            CREEK,
+            "if overtaken is not None and (stays is None or overtaken.key < stays.key):",
+            "if False:",
         ),
     ),
     _mutant(

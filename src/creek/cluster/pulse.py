@@ -48,9 +48,7 @@ class Pulse:
                 for key, _ in selector.select():
                     if key.fileobj is self._ended:
                         return
-                    with suppress(
-                        OSError
-                    ):  # who asked is gone, or the system is short of something
+                    with suppress(OSError):  # who asked is gone, or the system is short of room
                         _answer_one(key.fileobj)
 
 

@@ -60,7 +60,7 @@ def run(grid_name: str, out: Path | None, live: tuple[Path, ...], master: str, f
     \b
     Examples:
       creek pipeline run                    a few of the paper's experiments
-      creek pipeline run --grid paper       all of them: 45 minutes on two cores
+      creek pipeline run --grid paper       all of them: an hour or two
       creek pipeline run --grid mine.toml --out runs/mine
       creek live-run --out runs/live && creek pipeline run --live runs/live
     """

@@ -218,7 +218,8 @@ def simulate(context: click.Context, /, as_json: bool, out: Path | None, **optio
     \b
     What is measured, all in simulated time, while clients ask:
       tentative        an answer that may still change
-      stable           the answer that never changes
+      stable           the answer that never changes; of a weak operation: final,
+                       when it is certain how it ended
       throughput       operations per second that were done: weak ones with their
                        first answer, strong ones with their stable answer
       saturated        when more is asked for than is done: less than 97 % of it,

@@ -19,7 +19,7 @@ def _latencies(measures: Measures) -> Table:
     table = latencies_table("answers", "mean", "p50", "p95", "p99")
     for label, latency in (
         ("weak, tentative", measures.weak_tentative_ms),
-        ("weak, stable", measures.weak_stable_ms),
+        ("weak, final", measures.weak_stable_ms),
         ("strong, tentative", measures.strong_tentative_ms),
         ("strong, stable", measures.strong_stable_ms),
         ("weak, withheld", measures.weak_speculated_ms),

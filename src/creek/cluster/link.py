@@ -1,8 +1,8 @@
 """What connects us to one other replica: we dial, talk, and hear only its hello.
 
-A connection that breaks is dialled again, after ever longer pauses, or when its peer has dialled
-here. What waits for a slow peer is bounded: beyond that, messages are dropped and counted. The
-protocol survives that, like any loss.
+A connection that breaks is dialled again, after ever longer pauses until one lasts, or when its
+peer has dialled here. What waits for a slow peer is bounded: beyond that, messages are dropped and
+counted. The protocol survives that, like any loss.
 """
 
 import asyncio
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 PAUSE_MIN_S: Final = 0.05
 PAUSE_MAX_S: Final = 2.0
+LASTING_S: Final = 1.0
+"""A connection that breaks sooner is none: who says hello and hangs up is not dialled again at
+once, over and over."""
 DIAL_S: Final = 4.0
 """Until who is dialled has said hello."""
 
@@ -98,14 +101,15 @@ class Link:
             self.start()
 
     async def _keep_up(self) -> None:
-        pause = PAUSE_MIN_S
+        loop, pause = asyncio.get_running_loop(), PAUSE_MIN_S
         while True:
             talker = await self._dial()
             if talker is not None:
-                pause = PAUSE_MIN_S
-                self._talker = talker
+                self._talker, begun = talker, loop.time()
                 await talker.closed
                 self._talker = None
+                if loop.time() >= begun + LASTING_S:
+                    pause = PAUSE_MIN_S
             if self._retired and not self._peers.hears(self._replica):
                 return
             with suppress(TimeoutError):

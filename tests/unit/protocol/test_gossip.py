@@ -329,6 +329,27 @@ def test_what_every_member_has_is_forgotten() -> None:
     assert world.effects().send == (Send((2,), Pulled((request(0, 2), request(0, 3)))),)
 
 
+def test_for_a_peer_that_lost_everything_all_is_kept_again() -> None:
+    """What it said that it had, before, counts no more."""
+    world = World(summary_ticks=1)
+    world.gossip.cast(request(0, 1))
+    everything = Summary(Dots({0: (1, 2)}))
+    for peer in (1, 2):
+        world.gossip.on_summary(everything, peer)
+    world.gossip.tick(1)
+    assert world.probes.counts[Probe.REQUESTS_FORGOTTEN] == 1
+
+    world.gossip.keep_again(2, [request(0, 1)])
+    world.gossip.tick(2)
+    world.effects()
+    world.gossip.on_pull(Pull(Dots({0: (1, 2)})), 2)
+    assert world.effects().send == (Send((2,), Pulled((request(0, 1),))),)
+
+    world.gossip.on_summary(everything, 2)
+    world.gossip.tick(3)
+    assert world.probes.counts[Probe.REQUESTS_FORGOTTEN] == 2
+
+
 def test_forgetting_does_not_walk_what_peers_claim_to_have() -> None:
     world = World(summary_ticks=1)
     world.gossip.cast(request(0, 1))

@@ -38,6 +38,8 @@ ORDERING = "schemes/ordering.py"
 ANSWERS = "schemes/answers.py"
 SETTLED = "schemes/settled.py"
 UNDO = "execution/undo.py"
+UNSTABLE = "schemes/unstable.py"
+UNTOLD = "schemes/untold.py"
 BROADCASTS = "protocol/broadcasts.py"
 COMPACTION = "protocol/compaction.py"
 CAB = "protocol/cab.py"
@@ -439,146 +441,6 @@ MUTANTS: tuple[Mutant, ...] = (
             ),
         ),
     ),
-    # --- images, checkpoints and snapshots -------------------------------------------------------
-    Mutant(
-        "image_forgets_tentative",
-        "an image holds every request that its checkpoint does not",
-        130,
-        (Edit(ORDERING, "yield from self._order.tentative()", "yield from ()"),),
-    ),
-    Mutant(
-        "image_forgets_committed",
-        "an image holds what was committed after its checkpoint",
-        150,
-        (Edit(ORDERING, "yield from islice(self._order.committed,", "yield from islice((),"),),
-    ),
-    Mutant(
-        "image_forgets_decisions",
-        "an image holds the decisions after its checkpoint",
-        400,
-        (Edit(COMPACTION, "accepted, decided, requests)\n", "accepted, (), requests)\n"),),
-    ),
-    Mutant(
-        "image_forgets_promise",
-        "an image holds what the acceptor promised",
-        600,
-        (
-            Edit(
-                COMPACTION,
-                "Image(checkpoint, acceptor.promised, accepted,",
-                "Image(checkpoint, type(acceptor.promised)(0, 0), accepted,",
-            ),
-        ),
-    ),
-    Mutant(
-        "image_forgets_accepted",
-        "an image holds what the acceptor accepted",
-        200,
-        (
-            Edit(
-                COMPACTION,
-                "Image(checkpoint, acceptor.promised, accepted,",
-                "Image(checkpoint, acceptor.promised, (),",
-            ),
-        ),
-    ),
-    Mutant(
-        "decisions_forgotten_before_settled",
-        "a decision is kept until a checkpoint can stand for it",
-        150,
-        (
-            Edit(
-                LEARNER,
-                "self.forget_below(min(everywhere, settled))",
-                "self.forget_below(min(everywhere, self.delivered))",
-            ),
-        ),
-    ),
-    Mutant(
-        "snapshot_not_told_to_gossip",
-        "what a checkpoint covers is not delivered again",
-        50,
-        (Edit(BROADCASTS, "self.gossip.cover(checkpoint.ids)", "pass"),),
-    ),
-    Mutant(
-        "snapshot_wakes_nobody",
-        "validity: what waited for a request that a checkpoint brings waits no longer",
-        550,
-        (
-            Edit(
-                CAB,
-                "for blocked in self._blocked.values():\n            self._woken.extend(blocked)",
-                "pass",
-            ),
-        ),
-    ),
-    Mutant(
-        "checkpoint_one_instance_too_far",
-        "a checkpoint holds what the instances below its own delivered: all of it",
-        40,
-        (
-            Edit(
-                SETTLED,
-                "instance=self.instance,",
-                "instance=self.instance + 1,",
-            ),
-        ),
-    ),
-    Mutant(
-        "checkpoint_one_instance_too_near",
-        "a checkpoint holds what the instances below its own delivered: no more",
-        20,
-        (
-            Edit(
-                SETTLED,
-                "instance=self.instance,",
-                "instance=max(0, self.instance - 1),",
-            ),
-        ),
-    ),
-    Mutant(
-        "checkpoint_of_speculative_state",
-        "a checkpoint holds the committed state, nothing tentative",
-        300,
-        (Edit(BASIC, "self._state.committed_state().items()", "self._state.items()"),),
-    ),
-    Mutant(
-        "old_snapshot_installed",
-        "committed only grows: a checkpoint of the past changes nothing",
-        250,
-        (
-            Edit(
-                BROADCASTS,
-                "if checkpoint.instance <= self.cab.learner.delivered:\n            return\n",
-                "if False:\n            return\n",
-            ),
-        ),
-    ),
-    Mutant(
-        "snapshot_without_outcomes",
-        "line 73: a strong operation gets its stable answer, from a snapshot if need be",
-        200,
-        (
-            Edit(
-                SETTLED,
-                "outcomes=self._answers.untold.outcomes(),",
-                "outcomes=(),",
-            ),
-        ),
-    ),
-    Mutant(
-        "outcome_of_another_request",
-        "the answer that comes with a snapshot is that of its request",
-        150,
-        (
-            Edit(
-                ANSWERS,
-                "for id, outcome in checkpoint.outcomes:",
-                "for (id, _), (_, outcome) in zip("
-                "checkpoint.outcomes, reversed(checkpoint.outcomes)):",
-            ),
-        ),
-    ),
     # --- order, clock and causal context ---------------------------------------------------------
     Mutant(
         "clock_ignores_what_it_receives",
@@ -844,5 +706,17 @@ MUTANTS: tuple[Mutant, ...] = (
         "Section 4.4: weak requests stabilise without a client's strong one",
         20,
         (Edit(ORDERING, "if wanted and broadcasts", "if False and broadcasts"),),
+    ),
+    Mutant(
+        "one_noop_for_ever",
+        "a no-op that is committed is followed by another one when there is more to stabilise",
+        40,
+        (
+            Edit(
+                UNSTABLE,
+                "(self.noop is not None and self.noop not in self._committed)",
+                "self.noop is not None",
+            ),
+        ),
     ),
 )

@@ -5,6 +5,7 @@ hand does (`tests/unit/schemes`).
 
 from creek.simulation.plan import CHANGE_AT, CHANGE_EVERY, UNHEARD_EVERY
 from tests.mutants.catalogue import (
+    ACCEPTOR,
     BROADCASTS,
     GOSSIP,
     LEADER,
@@ -78,6 +79,18 @@ _MUTANTS: tuple[Mutant, ...] = (
                 LEADER,
                 "self._peers = settings.peers(self._index)\n        self.step_down()",
                 "self._peers = settings.peers(self._index)",
+            ),
+        ),
+    ),
+    Mutant(
+        "deferred_vote_of_old_members",
+        "a deferred vote is void once the members have changed",
+        400,
+        (
+            Edit(
+                ACCEPTOR,
+                "        self._peers = peers\n        self._deferred.clear()\n",
+                "        self._peers = peers\n",
             ),
         ),
     ),

@@ -4,7 +4,7 @@ be told again, no seed has shown yet: tests turned by hand do (`tests/unit/schem
 """
 
 from creek.simulation.plan import LOSE_AT, LOSE_EVERY
-from tests.mutants.catalogue import BROADCASTS, Edit, Mutant
+from tests.mutants.catalogue import BROADCASTS, GOSSIP, Edit, Mutant
 
 NEWCOMER = "protocol/newcomer.py"
 
@@ -32,6 +32,18 @@ _MUTANTS: tuple[Mutant, ...] = (
                 "if told.decided > first_undecided:",
             ),
         ),
+    ),
+    Mutant(
+        "enters_with_a_ballot_that_others_are_beyond",
+        "who lost its disk begins with a ballot above all that it may have promised",
+        400,
+        (Edit(NEWCOMER, "if message.promised > self._ballot:", "if False:"),),
+    ),
+    Mutant(
+        "thought_to_have_what_it_lost",
+        "what one had that lost its disk is kept for it again",
+        200,
+        (Edit(GOSSIP, "        self._known[peer] = Dots()\n", ""),),
     ),
 )
 

@@ -25,12 +25,13 @@ from rich.text import Text
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a script, by its path
 
-from tests.mutants import catalogue, compared, members, newcomers, scans, versions
+from tests.mutants import catalogue, compared, members, newcomers, scans, snapshots, versions
 from tests.mutants.catalogue import Mutant
 from tests.mutants.patched import DoesNotApply, copy_package, patched
 
 MUTANTS: tuple[Mutant, ...] = (
     *catalogue.MUTANTS,
+    *snapshots.MUTANTS,
     *versions.MUTANTS,
     *scans.MUTANTS,
     *compared.MUTANTS,

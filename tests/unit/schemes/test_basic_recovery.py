@@ -3,11 +3,11 @@
 import pytest
 
 from creek.datatypes.kv import KV
-from creek.protocol.dots import Dot
+from creek.protocol.dots import Dot, Dots
 from creek.protocol.effects import Installed, Kind
-from creek.protocol.messages import Image, Received, Snapshot
+from creek.protocol.messages import Cast, Decisions, Image, Received, Snapshot
 from creek.protocol.probes import Probe
-from creek.protocol.request import Outcome
+from creek.protocol.request import Operation, Outcome, Request
 from creek.schemes.basic import BasicReplica
 from tests.unit.schemes.bench import Bench, leading_bench
 from tests.unit.schemes.busy import busy_bench
@@ -93,6 +93,24 @@ def test_an_event_number_is_not_used_again_after_a_restart() -> None:
     assert (first, second) == (Dot(0, 1), Dot(0, 2))
     bench.settle()
     assert bench[2].state() == {"a": 2}
+
+
+def test_no_checkpoint_ends_in_the_middle_of_a_batch() -> None:
+    """Who begins with it would deliver the whole batch."""
+    bench = Bench()
+    one, two, late = (
+        Request(each, Dot(0, each), Operation("put", ("a", each)), True, Dots())
+        for each in (1, 2, 3)
+    )
+    bench.receive(2, 0, Cast((one, two)))
+    bench.receive(2, 0, Decisions(0, ((one.id,), (two.id, late.id))))
+    assert bench[2].committed_ids() == (one.id, two.id)
+    half = bench[2].checkpoint()
+    bench.receive(2, 0, Cast((late,)))
+    whole = bench[2].checkpoint()
+
+    assert (half.instance, half.length) in ((0, 0), (1, 1))
+    assert (whole.instance, whole.length) == (2, 3)
 
 
 def test_timestamps_go_on_after_a_checkpoint_with_a_slower_clock() -> None:

@@ -230,6 +230,23 @@ def test_a_promise_need_not_tell_of_what_it_was_not_asked_for() -> None:
     accepts(check, history(story))
 
 
+@pytest.mark.parametrize("takes_part", ["from the first", "later"])
+def test_who_takes_part_later_tells_of_what_others_had_voted_for_by_then(takes_part: str) -> None:
+    """It began with nothing, and they told it. Seeds 482666 of smr, 487866 of both."""
+    story = Story()
+    one = story.strong(0, "append", "a")
+    story.gossip(one)
+    for replica in (0, 1, 2) if takes_part == "from the first" else (0, 1):
+        told(story, replica, BALLOT)
+    voted(story, BALLOT, (one,), 0, instance=0)
+    told(story, 2, LATER, AcceptedValue(0, BALLOT, (one,)))
+
+    if takes_part == "later":
+        accepts(check, history(story))
+    else:
+        refuses(check, history(story), "vote in ballot 1@0 of instance 0, which was never cast")
+
+
 def test_two_batches_in_one_ballot_are_found() -> None:
     story, one, other = contested()
     voted(story, BALLOT, (one,), 0)

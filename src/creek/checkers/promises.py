@@ -20,8 +20,9 @@ changed, the round of a ballot tells whose it is; and it is theirs as the one wh
 knows them, who has committed all changes before and none after.
 
 Who lost its disk has forgotten its votes, and need not tell of them: what they may have helped to
-decide others voted for as well, and to that everybody is held. It tells of what they told it, as if
-it had voted for that. Its promises it keeps all the same, but for those of ballots of its own that
+decide others voted for as well, and to that everybody is held. Who begins with nothing, for the
+first time or again, tells of what others had voted for by then, as if it had voted for that. Its
+promises it keeps all the same, but for those of ballots of its own that
 nobody else promised: nothing can have come of them.
 
 Only what others could learn of counts: a promise that nobody heard binds nobody. A vote cast in
@@ -88,10 +89,13 @@ def check(run: Run) -> Verdict:
 
 
 def _kept(run: Run) -> Illegal | None:
-    votes = {
-        logged.event for log in run.logs for logged in log.events if isinstance(logged.event, Voted)
-    }
-    acceptors = {voter: _Acceptor(votes) for voters in run.electorates for voter in voters}
+    cast_us: dict[Voted, int] = {}
+    """When each vote was first cast, by whomever."""
+    for log in run.logs:
+        for logged in (*log.events, *log.vain_events):
+            if isinstance(logged.event, Voted):
+                cast_us[logged.event] = min(cast_us.get(logged.event, logged.at_us), logged.at_us)
+    acceptors = {voter: _Acceptor(cast_us) for voters in run.electorates for voter in voters}
     heard_us: dict[Ballot, int] = {}
     """When the first one other than its owner promised a ballot."""
     for log, logged in run.events():
@@ -122,7 +126,7 @@ def _kept(run: Run) -> Illegal | None:
                     f"but knows the members of epoch {run.epoch_of(length)}"
                 )
                 return Illegal(NAME, message, (saw_event(log, logged),))
-            acceptors[log.replica].look_at(log, heard_us)
+            acceptors[log.replica].look_at(log, logged.at_us, heard_us)
             if problem := acceptors[log.replica].check(log, logged, logged.event):
                 return problem
     return None
@@ -131,26 +135,27 @@ def _kept(run: Run) -> Illegal | None:
 class _Acceptor:
     """One replica, over all of its incarnations."""
 
-    def __init__(self, all_votes: set[Voted]) -> None:
+    def __init__(self, cast_us: dict[Voted, int]) -> None:
         self.promises: list[tuple[Ballot, Witness]] = []
         """Each above the one before."""
         self.incarnation = 0
         self.anew: dict[int, int] = {}
         """The incarnations that began with an empty disk, and when."""
-        self.is_anew = False
-        """Has it lost its disk?"""
+        self.entered_us: int | None = None
+        """When it first took part, after it last began with nothing."""
         self.votes: dict[int, _Vote] = {}
         """The last one in each instance that is on its disk."""
         self.ever: set[Voted] = set()
         self.vain: set[Voted] = set()
-        self.all_votes = all_votes
-        """Those of everybody."""
+        self._cast_us = cast_us
 
-    def look_at(self, log: ReplicaLog, heard_us: dict[Ballot, int]) -> None:
+    def look_at(self, log: ReplicaLog, now_us: int, heard_us: dict[Ballot, int]) -> None:
         """Has it lost its disk since it was last heard of?"""
+        if self.entered_us is None:
+            self.entered_us = now_us
         for incarnation, at_us in self.anew.items():
             if self.incarnation < incarnation <= log.incarnation:
-                self.is_anew = True
+                self.entered_us = now_us
                 self.votes.clear()
                 self.promises = [
                     (ballot, witness)
@@ -201,7 +206,10 @@ class _Acceptor:
 
     def _has_voted(self, told: AcceptedValue) -> bool:
         vote = _vote_for(told)
-        return vote in self.ever or vote in self.vain or (self.is_anew and vote in self.all_votes)
+        if vote in self.ever or vote in self.vain:
+            return True
+        cast_us = self._cast_us.get(vote)
+        return cast_us is not None and self.entered_us is not None and cast_us <= self.entered_us
 
     def _is_last(self, told: AcceptedValue, known: Voted) -> bool:
         vote = _vote_for(told)

@@ -360,6 +360,46 @@ def test_no_call_takes_the_place_of_one_that_was_asked_for_again() -> None:
     asyncio.run(story())
 
 
+def test_where_too_many_were_asked_for_again_later_calls_have_another_name() -> None:
+    from creek import connect  # noqa: PLC0415
+
+    together = 2 * UNDER_WAY_MAX
+    taken: list[tuple[str, int]] = []
+
+    def dying(stub: Stub, message: wire.FromClient) -> None:
+        if len(stub.heard) == UNDER_WAY_MAX:
+            stub.hang_up()
+
+    def answering_half(stub: Stub, message: wire.FromClient) -> None:
+        if len(stub.heard) <= UNDER_WAY_MAX:
+            answering(stub, message)
+        elif len(stub.heard) == 2 * UNDER_WAY_MAX:
+            stub.hang_up()
+
+    def noting(stub: Stub, message: wire.FromClient) -> None:
+        assert isinstance(message, wire.Call)
+        taken.append((stub.names[-1], message.number))
+        answering(stub, message)
+
+    async def story() -> None:
+        async with (
+            Stub(dying) as one,
+            Stub(answering_half, 1) as other,
+            Stub(noting, 2) as third,
+            connect((one.address, other.address, third.address)) as db,
+        ):
+            calls = [db.weak.put("a", each) for each in range(together)]
+            assert [await call for call in calls] == ["done"] * together
+            for each in range(2 * CALLS_KEPT):
+                assert await db.weak.put("b", each) == "done"
+            again = [call.number for call in (*one.heard, *other.heard)][: 3 * UNDER_WAY_MAX]
+            later = [number for name, number in taken if name == one.names[0]]
+            places = {number % CALLS_KEPT for number in again}
+            assert places.isdisjoint(number % CALLS_KEPT for number in later if number not in again)
+
+    asyncio.run(story())
+
+
 def test_a_client_that_owes_nothing_takes_another_name_when_it_moves_on() -> None:
     from creek import connect  # noqa: PLC0415
 

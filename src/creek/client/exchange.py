@@ -5,7 +5,7 @@ Rules it keeps:
 - A call that was sent and not answered is asked for again at the next replica, under its number: it
   is executed once. Numbers of such calls stay close together, since replicas remember so many; and
   no later call makes them forget one that was asked for twice, since the first replica may come
-  back with it much later.
+  back with it much later. Where that leaves too little room, later calls have another name.
 - A call that a replica refuses because of what is wrong with that replica goes on at the next one.
   When all have refused it, or its time is over, the last reason is told.
 - A session goes on at another replica only when that has seen all that the session did elsewhere.
@@ -36,8 +36,9 @@ more than that of a connection."""
 WAIT_SHARE: Final = 0.9
 """Of the time that a call has, what it may wait for others at the replica: then there is time left
 to tell that it was not done."""
-SPARED_MAX: Final = CALLS_KEPT * 3 // 4
-"""Calls that were asked for again, and are to be remembered."""
+SPARED_MAX: Final = CALLS_KEPT - UNDER_WAY_MAX
+"""Calls that were asked for again, and are to be remembered, under one name of the client: with
+more, all that was asked for is waited for, and what comes then has another name."""
 SESSIONS_MAX: Final = 16_384
 """Of which it is known, each for itself, what they did; of as many more for a while."""
 ELSEWHERE: Final = ("disk", "stopping", "no_majority")
@@ -72,15 +73,20 @@ class Exchange:
         self._seen_by_any: dict[int, int] = {}
         """The same for all sessions that are not there."""
         self._spared: dict[int, None] = {}
-        """Where calls are remembered that were asked for again; the oldest first."""
+        """Where calls are remembered that were asked for again."""
         self._deadlines = Deadlines(self._waiting, self._too_late)
 
     def next_number(self) -> int:
         self._number += 1
-        if self._spared:
+        if self._spared and not self._is_crowded:
             while self._number % CALLS_KEPT in self._spared:
                 self._number += 1
         return self._number
+
+    @property
+    def _is_crowded(self) -> bool:
+        """Is there too little room for others under this name?"""
+        return len(self._spared) > SPARED_MAX
 
     def is_waited_for(self) -> bool:
         """May more be said to any call?"""
@@ -102,6 +108,10 @@ class Exchange:
         while line is not None and queue:
             call = queue[0]
             number = call.message.number
+            if not call.asked and self._is_crowded:
+                if not unanswered:
+                    self._leave(line)  # there is another name with the next one
+                return
             if unanswered and number - next(iter(unanswered)) >= UNDER_WAY_MAX:
                 return
             queue.popleft()
@@ -156,10 +166,8 @@ class Exchange:
         self.send()
 
     def _spare(self, numbers: Iterable[int]) -> None:
-        """From now on no call takes the place of these; of the oldest ones, perhaps."""
+        """From now on no call takes the place of these."""
         self._spared.update(dict.fromkeys([number % CALLS_KEPT for number in numbers]))
-        for oldest in list(self._spared)[:-SPARED_MAX]:
-            del self._spared[oldest]
         for call in self._queue:
             if not call.asked and self._calls.pop(call.message.number, None) is not None:
                 number = self.next_number()
@@ -301,6 +309,9 @@ class Exchange:
         call.refused_by |= {replica}
         call.refusal = NotDone(refused.reason, refused.message)
         if line is not None:
-            self.line = None  # and once it is closed, another one is found
-            asyncio.get_running_loop().call_soon(line.close)  # it may have said more
+            self._leave(line)
         return True
+
+    def _leave(self, line: Line) -> None:
+        self.line = None  # and once it is closed, another one is found
+        asyncio.get_running_loop().call_soon(line.close)  # it may have said more

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 from rich.console import RenderableType
+from rich.control import Control
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
+from rich.segment import ControlType
 from rich.status import Status
 from rich.text import Text
 
@@ -211,18 +213,32 @@ def needed_packages() -> Iterator[None]:
 
 @contextmanager
 def on_spark(master: str, name: str) -> Iterator["SparkSession"]:
-    """A session; until it is there, which takes a while, one is told what is waited for."""
+    """A session; until it is there, which takes a while, one is told what is waited for: in a line
+    that stands still, since what comes to stderr meanwhile is taken for Spark's."""
     from creek.pipeline.spark import session  # noqa: PLC0415
 
+    console = complaints()
     with ExitStack() as held:
-        yield waiting("starting Spark", lambda: held.enter_context(session(master, name)))
+        if console.is_terminal:
+            console.print("starting Spark ...", end="")
+        try:
+            spark = held.enter_context(session(master, name))
+        finally:
+            console.control(Control((ControlType.ERASE_IN_LINE, 2), ControlType.CARRIAGE_RETURN))
+        yield spark
 
 
-def waiting(what: str, work: Callable[[], Made], spark: "SparkSession | None" = None) -> Made:
-    """For what takes its time, which is told meanwhile."""
+def waiting(
+    what: str,
+    work: Callable[[], Made],
+    spark: "SparkSession | None" = None,
+    aloud: bool = False,
+) -> Made:
+    """For what takes its time, which is told meanwhile; `aloud`: also where nobody watches."""
     console = complaints()
     if not console.is_terminal:
-        click.echo(f"{what} ...", err=True)
+        if aloud:
+            click.echo(f"{what} ...", err=True)
         return work()
     with console.status(what) as status:
         if spark is None:

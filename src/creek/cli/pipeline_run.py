@@ -84,17 +84,17 @@ def run(grid_name: str, out: Path | None, live: tuple[Path, ...], master: str, f
         with watching() as watch:
             failures = simulate(spark, cells, folder, watch, complain)
         tell_simulated(len(cells), failures, folder)
-        measured = waiting("measuring", lambda: measure_runs(spark, folder), spark)
+        measured = waiting("measuring", lambda: measure_runs(spark, folder), spark, aloud=True)
         tell_skipped(measured.skipped)
         tell_measured(
             [row.asDict() for row in measured.measures],
             [row.asDict() for row in measured.peaks],
             folder,
         )
-        verified = waiting("verifying", lambda: verify_runs(spark, folder), spark)
+        verified = waiting("verifying", lambda: verify_runs(spark, folder), spark, aloud=True)
     verdicts = [row.asDict() for row in verified.verdicts]
     tell_verified(verdicts, folder)
-    written = waiting("drawing", lambda: write_report(folder))
+    written = waiting("drawing", lambda: write_report(folder), aloud=True)
     show(map(Text, written.summary))
     show([Text.assemble("the report is ", (str(written.page), "bold"))])
     illegal = any(each["verdict"] == "illegal" for each in verdicts)

@@ -46,6 +46,8 @@ def test_a_cluster_is_started_looked_after_and_stopped(
         assert capsys.readouterr().out == "null  (final)\n3  (stable)\n"
         assert main(["call", "gett", "lamp", "--at", at[0]]) == 1
         assert "did you mean 'get'?" in capsys.readouterr().err
+        assert main(["call", "within", "3", "--at", at[0]]) == 1  # a name like any other
+        assert "unknown operation of kv 'within'" in capsys.readouterr().err
 
         assert main(["up", "--port", str(port)]) == 2
         assert f"port {port}: Address already in use" in capsys.readouterr().err

@@ -87,7 +87,7 @@ def call(
 
     async def ask() -> dict[str, Any]:
         async with connected(addresses, token, authority, timeout) as db:
-            asked = getattr(db.strong if strong else db.weak, operation)(*values)
+            asked = (db.strong if strong else db.weak)(operation, *values)
             if final:
                 ended = await asked.final
                 return {"kind": "final", "value": ended.value, "changed": ended.changed}

@@ -278,7 +278,7 @@ def test_a_replica_that_could_not_start_does_not_become_a_member(
     run(story())
 
 
-def test_who_lost_its_folder_after_members_changed_is_told_to_be_replaced(
+def test_who_lost_its_folder_after_members_changed_is_told_to_be_replaced_and_can_be(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(beginning, "TELL_S", 0.2)
@@ -287,8 +287,8 @@ def test_who_lost_its_folder_after_members_changed_is_told_to_be_replaced(
         return [each.getMessage() for each in caplog.records if "its folder" in each.getMessage()]
 
     async def story() -> None:
-        async with house(tmp_path) as cluster, cluster.client(0) as db:
-            await db.strong(REMOVE, 2)
+        async with house(tmp_path, 4) as cluster, cluster.client(0) as db:
+            await db.strong(REMOVE, 3)
             await cluster.stop(1)
             shutil.rmtree(tmp_path / "1")
             await cluster.start(1)
@@ -298,5 +298,10 @@ def test_who_lost_its_folder_after_members_changed_is_told_to_be_replaced(
             async with cluster.client(1) as waits:
                 with pytest.raises(NotDone, match="creek member replace 1"):
                     await waits.weak.within(1).get("a")
+            words = ["member", "replace", "1", "127.0.0.1:7203", "--data", str(tmp_path / "new")]
+            assert await asyncio.to_thread(main, [*words, "--at", *cluster.addresses(0)]) == 0
+            async with asyncio.timeout(PATIENCE_S):
+                while cluster.servers[0].status()["members"] != [0, 2, 4]:
+                    await asyncio.sleep(0.01)
 
     run(story())

@@ -12,13 +12,15 @@ from creek.cli.call import addresses_option, authority_option, connected, token_
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.output import program, show_json
 from creek.cli.words import counted
-from creek.client import Database, NotDone, OperationFailed, Unknown
+from creek.client import Database, NotDone, OperationFailed, Unknown, connect
 from creek.client.errors import CallFailed
 from creek.cluster.membership import ADD, REMOVE
 from creek.cluster.ticket import make_folder, ticket_of, write_ticket
 from creek.errors import CreekError
 
 TIMEOUT_S = 30.0
+ASK_S = 5.0
+"""Until a replica has said how it is."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 data_option = click.option(
@@ -117,8 +119,9 @@ def remove(replica: int, as_json: bool, **where: Any) -> int:
 @token_option
 @authority_option
 def replace(replica: int, address: str, data: Path, as_json: bool, **where: Any) -> int:
-    """Let a new replica take the place of another one. One that is up is removed last; one that is
-    not, first, so that there is never a majority to miss. The new one is started as with 'add'.
+    """Let a new replica take the place of another one. One that takes part is removed last; one
+    that does not, first, so that there is never a majority to miss. The new one is started as with
+    'add'.
 
     \b
     Example:
@@ -132,7 +135,7 @@ def replace(replica: int, address: str, data: Path, as_json: bool, **where: Any)
             members = ", ".join(map(str, status["members"]))
             message = f"replica {replica} is no member: members are {members}"
             raise NotDone("bad_arguments", message)
-        if replica in (status["replica"], *status["connected"]):
+        if await _takes_part(status, replica, where["token"], where["authority"]):
             new = await added(db, address, data)
             number = new["added"]
             done = f"replica {number} was added, and replica {replica} stays"
@@ -146,6 +149,23 @@ def replace(replica: int, address: str, data: Path, as_json: bool, **where: Any)
             return {**old, **await added(db, address, data)}
 
     return _do(ask, as_json, **where)
+
+
+async def _takes_part(
+    status: dict[str, Any], replica: int, token: str, authority: str | None
+) -> bool:
+    """As far as can be told. One that began with nothing may be up, and wait for somebody."""
+    if replica == status["replica"]:
+        return status["waits_for"] is None
+    at = status["addresses"].get(str(replica))
+    if replica not in status["connected"] or at is None:
+        return replica in status["connected"]
+    try:
+        async with connect(at, token=token, authority=authority, patience=ASK_S) as there:
+            theirs = await there.status()
+    except CallFailed:
+        return True  # others are connected to it
+    return theirs["replica"] != replica or theirs["waits_for"] is None
 
 
 class _Halfway(CreekError):

@@ -73,7 +73,8 @@ def certs(
     \b
     Examples:
       creek certs trial
-      creek certs trial --hosts 10.0.0.1,10.0.0.2,10.0.0.3 --clients ann,bob --days 30
+      creek certs trial --hosts 10.0.0.1,10.0.0.2,10.0.0.3 --clients ann,bob
+      creek certs trial --days 30
       creek certs trial --more 10.0.0.4
       creek certs trial --renew
     """

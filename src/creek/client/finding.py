@@ -56,7 +56,7 @@ class Finder:
                 patience = min(patience, refused or patience)
             if loop.time() >= begun + patience:
                 at, last = errors[-1]
-                why = f"{at}: {reason_of(last)}, for {patience:g} s"
+                why = f"{at}, tried for {patience:g} s: {reason_of(last)}"
                 raise NotDone("unreachable", f"no replica can be reached; the last was {why}")
             await asyncio.sleep(PAUSE_S)
 

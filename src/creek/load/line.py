@@ -224,8 +224,10 @@ async def dial(
         except (OSError, TimeoutError, MalformedMessage) as error:
             patience = refused if is_nobody_there(error) else PATIENCE_S
             if loop.time() > begun + patience:
-                why = f"{reason_of(error)}, for {patience:g} s"
-                raise Unreachable(f"no replica can be reached at {address}: {why}") from error
+                at = f"{address}, tried for {patience:g} s"
+                raise Unreachable(
+                    f"no replica can be reached at {at}: {reason_of(error)}"
+                ) from error
             await asyncio.sleep(PAUSE_S)
         else:
             return line

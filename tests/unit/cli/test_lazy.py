@@ -37,8 +37,6 @@ def test_every_command_is_there_under_its_name() -> None:
 
 def test_help_has_examples_and_fits_into_80_columns() -> None:
     for path, found in [("creek", command), *everything(command)]:
-        if path == "creek certs":
-            continue
         shown = found.get_help(click.Context(found, info_name=path, terminal_width=80))
         assert "Example" in shown, path
         assert max(map(len, shown.splitlines())) <= 80, path

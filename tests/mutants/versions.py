@@ -234,7 +234,7 @@ MUTANTS: tuple[Mutant, ...] = (
         100,
         Edit(
             CREEK,
-            "all_in_order = stays is None or moved[-1].key < stays.key",
+            "all_in_order = stays is None or _is_before(moved[-1], stays)",
             "all_in_order = True",
         ),
     ),
@@ -244,7 +244,7 @@ MUTANTS: tuple[Mutant, ...] = (
         200,
         Edit(
             CREEK,
-            "if self._moved and moved[0].key < self._moved[-1].key:",
+            "if self._moved and _is_before(moved[0], self._moved[-1]):",
             "if False:",
         ),
     ),
@@ -254,7 +254,7 @@ MUTANTS: tuple[Mutant, ...] = (
         200,
         Edit(
             CREEK,
-            "if overtaken is not None and (stays is None or overtaken.key < stays.key):",
+            "if overtaken is not None and (stays is None or _is_before(overtaken, stays)):",
             "if False:",
         ),
     ),

@@ -194,10 +194,11 @@ class CreekReplica(VersionedReplica):
         """What is delivered together takes its places together, as far as it stood in this order
         before."""
         request, length = moved[-1], self._order.length
-        if self._moved and moved[0].key < self._moved[-1].key:
-            self._take_places(length - len(moved), min(moved[0], request, key=_order_key))
+        if self._moved and _is_before(moved[0], self._moved[-1]):
+            first = request if _is_before(request, moved[0]) else moved[0]
+            self._take_places(length - len(moved), first)
         self._moved += moved
-        if len(moved) > 1 and request.key < moved[-2].key:  # its context names what came later
+        if len(moved) > 1 and _is_before(request, moved[-2]):  # its context names what came later
             self._moved.pop()
             self._take_places(length - 1, request)
             self._moved.append(request)
@@ -214,15 +215,15 @@ class CreekReplica(VersionedReplica):
         changes. Who jumps over something that stays has to be looked at."""
         moved, self._moved = self._moved, []
         stays = self._order.first_tentative()
-        if overtaken is not None and (stays is None or overtaken.key < stays.key):
+        if overtaken is not None and (stays is None or _is_before(overtaken, stays)):
             stays = overtaken
-        all_in_order = stays is None or moved[-1].key < stays.key
+        all_in_order = stays is None or _is_before(moved[-1], stays)
         for index, request in enumerate(moved, end - len(moved)):
             entry = self._entries[request.id]
             if entry.stretch is not None:
                 self._commit_in_stretch(entry, entry.stretch, index, stays)
             waited = self._scheduler.remove(entry)
-            if all_in_order or (stays is not None and request.key < stays.key):
+            if all_in_order or (stays is not None and _is_before(request, stays)):
                 self._store.rename(entry, committed_position(index))
             else:
                 self._store.move(entry, committed_position(index))
@@ -457,8 +458,10 @@ class CreekReplica(VersionedReplica):
         return super().idle() and not self._held
 
 
-def _order_key(request: Request) -> OrderKey:
-    return request.key
+def _is_before(one: Request, other: Request) -> bool:
+    """Line 3. As `one.key < other.key`, which is not compiled."""
+    at, other_at = one.timestamp, other.timestamp
+    return at < other_at if at != other_at else one.id < other.id
 
 
 def _ids_of(entries: tuple[Entry, ...]) -> tuple[Dot, ...]:

@@ -47,6 +47,13 @@ def test_calls_give_their_answers(cluster: House) -> None:
         db.weak.get("lamp")
 
 
+def test_who_closes_at_once_does_not_wait(cluster: House) -> None:
+    """uvloop did, for ever, with a datagram endpoint that was not wholly closed."""
+    for _ in range(40):
+        with creek.connect(cluster.addresses()):
+            pass
+
+
 def test_sessions_deadlines_and_what_a_call_comes_after(cluster: House) -> None:
     with creek.connect(cluster.addresses(0)) as ann, creek.connect(cluster.addresses(1)) as bob:
         session = ann.session()

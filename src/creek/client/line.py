@@ -34,11 +34,9 @@ class Line(asyncio.Protocol):
         self._transport.write(wire.frame_of(self._hello))
 
     @property
-    def peer(self) -> tuple[str, int]:
-        """Where the other end is."""
-        assert self._transport is not None
-        host, port, *_ = self._transport.get_extra_info("peername")
-        return host, port
+    def peer(self) -> tuple[Any, ...] | None:
+        """Where the other end is, as a socket takes it. None: not known any more."""
+        return None if self._transport is None else self._transport.get_extra_info("peername")
 
     def connection_lost(self, exc: Exception | None) -> None:
         lost = exc or ConnectionResetError("the replica closed the connection")

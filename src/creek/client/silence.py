@@ -8,9 +8,10 @@ So has one whose pulse is heard, and no word.
 """
 
 import asyncio
+import socket
 from collections.abc import Callable
-from contextlib import suppress
-from typing import Any, Final, cast
+from contextlib import ExitStack, suppress
+from typing import Any, Final
 
 from creek.client.line import Line
 from creek.cluster.pulse import ANSWER, LENGTH, QUESTION
@@ -22,31 +23,23 @@ TRIES: Final = 4
 """Questions for a pulse in that time: some get lost."""
 
 
-class Heartbeat(asyncio.DatagramProtocol):
-    """Of the replica at the other end of a line."""
+class Heartbeat:
+    """Of the replica at the other end of a line. A plain socket, looked after by the loop, as it is
+    made and closed at once: uvloop waits for ever if it is closed while a datagram endpoint ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, asked: socket.socket) -> None:
         self.is_known = False
         """Was it ever heard, and never missed since?"""
         self._heard = asyncio.Event()
         self._number = 0
-        self._transport: asyncio.DatagramTransport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.DatagramTransport, transport)  # uvloop's is no subclass
+        self._socket = asked
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(asked, self._hear)
         self.ask()
 
-    def datagram_received(self, data: bytes, addr: Any) -> None:
-        if data == ANSWER + self._asked():
-            self.is_known = True
-            self._heard.set()
-
-    def error_received(self, exc: Exception) -> None:
-        """Nobody answers there, as far as the system knows."""
-
     def ask(self) -> None:
-        if self._transport is not None:
-            self._transport.sendto(QUESTION + self._asked())
+        with suppress(OSError):  # nobody answers there, as far as the system knows
+            self._socket.send(QUESTION + self._asked())
 
     async def beats(self, within_s: float) -> bool:
         self._number += 1
@@ -60,8 +53,14 @@ class Heartbeat(asyncio.DatagramProtocol):
         return False
 
     def close(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
+        self._loop.remove_reader(self._socket)
+        self._socket.close()
+
+    def _hear(self) -> None:
+        with suppress(OSError):
+            if self._socket.recv(LENGTH + 1) == ANSWER + self._asked():
+                self.is_known = True
+                self._heard.set()
 
     def _asked(self) -> bytes:
         return self._number.to_bytes(LENGTH - len(QUESTION), "big")
@@ -88,7 +87,7 @@ class Silence:
 
     async def until_gone(self) -> None:
         """Until the line is closed, by the replica or because it was silent for long."""
-        heartbeat = await _listened_to(self._line) if self._others else None
+        heartbeat = _listened_to(self._line) if self._others else None
         try:
             while not self._line.closed.done():
                 if await self._is_over(heartbeat):
@@ -139,11 +138,17 @@ class Silence:
                 asked.exception()  # is told by the line's end
 
 
-async def _listened_to(line: Line) -> Heartbeat | None:
-    """None where the system has no socket for it."""
-    with suppress(OSError):
-        _, heartbeat = await asyncio.get_running_loop().create_datagram_endpoint(
-            Heartbeat, remote_addr=line.peer
-        )
+def _listened_to(line: Line) -> Heartbeat | None:
+    """None where the system or the loop cannot, or the line is closed again."""
+    peer = line.peer
+    if peer is None:
+        return None
+    family = socket.AF_INET if len(peer) == len(("host", "port")) else socket.AF_INET6
+    with suppress(OSError, NotImplementedError), ExitStack() as unless_heard:
+        asked = unless_heard.enter_context(socket.socket(family, socket.SOCK_DGRAM))
+        asked.setblocking(False)
+        asked.connect(peer)
+        heartbeat = Heartbeat(asked)
+        unless_heard.pop_all()
         return heartbeat
     return None

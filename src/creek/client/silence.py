@@ -24,8 +24,8 @@ TRIES: Final = 4
 
 
 class Heartbeat:
-    """Of the replica at the other end of a line. A plain socket, looked after by the loop, as it is
-    made and closed at once: uvloop waits for ever if it is closed while a datagram endpoint ends."""
+    """Of the replica at the other end of a line. A plain socket, since that is
+    closed at once: uvloop, closed while a datagram endpoint still ends, waits for ever."""
 
     def __init__(self, asked: socket.socket) -> None:
         self.is_known = False

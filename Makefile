@@ -8,8 +8,10 @@ INSTALLED := $(VENV)/.installed
 LIVE      := $(VENV)/.live
 RIVALS    := $(VENV)/.rivals
 
-ARGS  ?=
-SEEDS ?= 2000
+ARGS   ?=
+SEEDS  ?= 2000
+# What .venv is made with; empty: python3.11, or a quicker build of it (tools/quickest_python.py).
+PYTHON ?=
 
 # The environment's own packages, and nothing that the caller's shell happens to point at.
 unexport PYTHONPATH
@@ -118,12 +120,13 @@ PIP_INSTALL := $(BIN)/python -m pip install -qq --no-input --disable-pip-version
 define MAKE_VENV
 	@usable() { "$$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }; \
 	if ! usable $(BIN)/python || ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
-	    for python in python3.11 python3 ''; do usable "$$python" && break; done; \
+	    for python in $(or $(PYTHON),python3.11 python3) ''; do usable "$$python" && break; done; \
 	    if [ -z "$$python" ]; then \
-	        echo 'Creek needs Python 3.11 or later: neither python3.11 nor python3 is one.' >&2; \
+	        echo 'Creek needs Python 3.11 or later; looked for as $(or $(PYTHON),python3.11 and python3).' >&2; \
 	        exit 1; \
 	    fi; \
-	    echo "Creating $(VENV) with $$($$python --version) ..."; \
+	    $(if $(PYTHON),,python=$$("$$python" tools/quickest_python.py) || exit 1;) \
+	    echo "Creating $(VENV) with $$("$$python" --version) ($$python) ..."; \
 	    "$$python" -m venv --clear $(VENV); \
 	fi
 endef

@@ -188,6 +188,7 @@ def test_whatever_an_operation_raises_is_its_answer_and_kills_nobody(error: Base
 @pytest.mark.parametrize("hands_on", [False, True])
 def test_the_person_at_the_keyboard_can_still_interrupt(hands_on: bool) -> None:
     patient = DataType("patient")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs of shells ignore it
 
     @patient.operation
     def wait(tx: Transaction, hands_on: bool) -> None:
@@ -198,8 +199,11 @@ def test_the_person_at_the_keyboard_can_still_interrupt(hands_on: bool) -> None:
                 raise error
             raise
 
-    with pytest.raises(KeyboardInterrupt):
-        patient.run(request(patient.call("wait", hands_on)), patient.sequential())
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            patient.run(request(patient.call("wait", hands_on)), patient.sequential())
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_how_deep_an_operation_may_recurse_does_not_depend_on_who_runs_it() -> None:

@@ -9,7 +9,8 @@ Rules kept here:
   that arrives early is held back, and so is one whose causal context is not here yet;
 - a request is on disk before anything that depends on it leaves;
 - who misses much pulls a third more in a tick than all have to do in a tick anyway, for they
-  have clients to attend to; what is cast meanwhile, and far ahead of it, is pulled in its turn;
+  have clients to attend to; what is cast meanwhile, and far ahead of it, is pulled in its turn, and
+  once others know how far, they do not cast it there;
 - a request is forgotten once every member has it or a checkpoint covers it, not before. Who still
   misses it cannot deliver what was decided about it, and gets a snapshot by asking for that.
 
@@ -31,6 +32,9 @@ from creek.protocol.settings import Settings
 NEVER_CAST = "an identifier that was never cast"
 AHEAD_MAX = 16
 """Times `pull_limit`: what is cast and further ahead of what was delivered is not kept."""
+
+SPARED_BEYOND = 2 * AHEAD_MAX
+"""The same, for who casts: it knows of the delivered what was told some time ago."""
 
 PACE_TICKS = 32
 """Between two looks at how many others receive: it comes in waves, and is heard of in others."""
@@ -70,6 +74,8 @@ class Gossip:
         """Whose next request is held back until this one is delivered."""
         self._kept: dict[int, dict[int, Request]] = {each: {} for each in settings.ever}
         """By replica and event number."""
+        self._near = self._peers
+        """Those that what is issued here is cast to."""
         self._forgotten: dict[int, int] = {}
         """Per replica, the event number up to which `_kept` was cleared."""
         self._known: dict[int, Dots] = {}
@@ -93,7 +99,7 @@ class Gossip:
         if not set(settings.members) <= set(self._settings.members):
             self._keep_again(requests)
         self._settings = settings
-        self._peers = settings.peers(self._index)
+        self._peers = self._near = settings.peers(self._index)
         for known in (self._known, self._asked, self._asked_before, self._growth):
             for gone in [each for each in known if each not in self._peers]:
                 del known[gone]
@@ -105,8 +111,8 @@ class Gossip:
         self.delivered.add(request.id)
         self._keep(request)
         self._outbox.records.append(Received(request))
-        if self._peers:
-            self._outbox.sends.append(Send(self._peers, Cast((request,))))
+        if self._near:
+            self._outbox.sends.append(Send(self._near, Cast((request,))))
 
     def go_on(self, replica: int) -> None:
         """Deliver what was held back until a request of this replica was there that is now."""
@@ -117,6 +123,7 @@ class Gossip:
         if ticks % max(self._settings.retry_ticks, self._settings.summary_ticks) == 0:
             self._next_round()
         self._go_on_pulling()
+        self._near = tuple([peer for peer in self._peers if self._is_near(peer)])
         if ticks % self._settings.summary_ticks:
             return
         self._forget_what_everyone_has()
@@ -303,6 +310,17 @@ class Gossip:
             del self._have_more[peer]
             if self._pull(peer):
                 self._probes.hit(Probe.PULL_CONTINUED)
+
+    def _is_near(self, peer: int) -> bool:
+        """Or at least not known to be where it would not keep what is cast."""
+        known = self._known.get(peer)
+        if known is None:
+            return True
+        behind = self.delivered.contiguous(self._index) - known.contiguous(self._index)
+        if behind <= SPARED_BEYOND * self._settings.pull_limit:
+            return True
+        self._probes.hit(Probe.CAST_SPARED)
+        return False
 
     def _is_elsewhere(self, wanted: Dots, peer: int) -> bool:
         """Has another peer some of it that has not been asked for it?"""

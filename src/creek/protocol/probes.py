@@ -16,6 +16,7 @@ class Probe(enum.Enum):
     REQUEST_HELD_BACK = "a request waited for an earlier one of the same replica"
     REQUEST_AHEAD_OF_CONTEXT = "a strong request waited for its causal context"
     REQUEST_TOO_FAR = "a request was cast too far ahead to keep"
+    CAST_SPARED = "a replica was too far behind to be cast to"
     REQUEST_PULLED = "anti-entropy brought a request"
     PULL_CONTINUED = "one answer to a pull was not enough"
     PULL_OUTDATED = "a peer pulled what is no longer kept"

@@ -271,6 +271,28 @@ def test_what_is_cast_far_ahead_is_not_kept_but_pulled_in_its_turn() -> None:
     assert pulls(world) == [(1, Dots({1: (17, 18)}))]
 
 
+def test_who_is_far_behind_is_not_cast_to_until_it_is_closer() -> None:
+    world = World(pull_limit=1, summary_ticks=1000)
+
+    def cast_to(event: int) -> tuple[int, ...]:
+        world.effects()
+        world.gossip.cast(request(0, event))
+        (sent,) = world.effects().send
+        return sent.to
+
+    world.gossip.on_summary(Summary(Dots({0: (1, 4)})), 1)  # of 2 nothing was heard
+    for event in range(1, 36):
+        assert cast_to(event) == (1, 2)
+    world.gossip.tick(1)
+    assert cast_to(36) == (1, 2), "32 are not too many"
+    world.gossip.tick(2)
+    assert cast_to(37) == (2,)
+    assert world.probes.counts[Probe.CAST_SPARED] == 1
+    world.gossip.on_summary(Summary(Dots({0: (1, 35)})), 1)
+    world.gossip.tick(3)
+    assert cast_to(38) == (1, 2)
+
+
 def test_what_is_pulled_comes_in_the_order_of_its_timestamps(world: World) -> None:
     first, second, third = (
         Request(timestamp, id, Operation("touch"), False)

@@ -39,9 +39,9 @@ class Floor:
         """For so long each."""
         count, pause_s = max(1, int(self._per_second * seconds)), 1 / self._per_second
         with _writing(self._path, self._data) as write:
-            self._writes_ns += _paced(write, count, pause_s)
+            self._writes_ns += paced(write, count, pause_s)
         with _echoing(self._data) as echo:
-            self._echoes_ns += _paced(echo, count, pause_s)
+            self._echoes_ns += paced(echo, count, pause_s)
 
     @property
     def write_ms(self) -> float:
@@ -69,11 +69,12 @@ class Floor:
 Act: TypeAlias = Callable[[int], None]
 
 
-def _paced(act: Act, count: int, pause_s: float) -> list[int]:
+def paced(act: Act, count: int, pause_s: float) -> list[int]:
     """How long each took, in nanoseconds."""
     took: list[int] = []
     for each in range(count):
-        time.sleep(pause_s)
+        if pause_s:
+            time.sleep(pause_s)
         begun = perf_counter_ns()
         act(each)
         took.append(perf_counter_ns() - begun)

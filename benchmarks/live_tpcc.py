@@ -4,12 +4,18 @@ what it still does when it is asked for twice as much."""
 import asyncio
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from statistics import median
+from typing import NamedTuple
 
+from benchmarks.floor import paced
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
+from creek import tpcc
 from creek.cluster.loop import new_loop
+from creek.execution.sequential import OperationRaised
 from creek.load.cpu import CpuClock
 from creek.load.line import dial
 from creek.load.local import LocalCluster
@@ -41,7 +47,7 @@ def measure(scale: Scale) -> Iterator[Result]:
             cpu_us = _cpu_us(cpu, full)
             runner.run(cluster.until_settled())
             half = runner.run(driven(load=max(1.0, saturated / 2)))
-            yield _latency(saturated, cpu_us, half)
+            yield _latency(saturated, cpu_us, half, _alone(saturated / 2, scale.live_s))
             runner.run(cluster.until_settled())
             flooded = runner.run(driven(load=TOO_MUCH * saturated))
             yield _fall(saturated, _cpu_us(cpu, flooded), flooded)
@@ -66,19 +72,46 @@ async def _driven(
     )
 
 
+class Alone(NamedTuple):
+    """The median time of a weak transaction that one process executes, and does nothing else."""
+
+    at_once_ms: float
+    paced_ms: float
+
+
+def _alone(load: float, seconds: float) -> Alone:
+    """One after the other, and at the pace of that load: in between, caches forget."""
+    machine, stream = tpcc.populated(DATATYPE).sequential(), tpcc_stream(DATATYPE, 1, None, 0)
+    count = max(1, int(load * seconds))
+
+    def took(pause_s: float) -> float:
+        weak = [each for _ in range(count) if not (each := stream(0)).strong]
+
+        def execute(number: int) -> None:
+            with suppress(OperationRaised):  # some are meant to fail
+                machine.call(weak[number].operation, *weak[number].arguments)
+
+        return median(paced(execute, len(weak), pause_s)) / 1e6
+
+    took(0.0)  # rows are computed when they are first read
+    return Alone(took(0.0), took(1 / load))
+
+
 def _cpu_us(cpu: CpuClock, meter: Meter) -> float:
     """Of a transaction, all processes."""
     return sum(cpu.used_s.values()) * 1e6 / max(1, meter.done)
 
 
-def _latency(saturated: float, cpu_us: float, half: Meter) -> Result:
+def _latency(saturated: float, cpu_us: float, half: Meter, alone: Alone) -> Result:
     weak, stable = half.latency(WEAK_TENTATIVE), half.latency(STRONG_STABLE)
     return Result(
         what="TPC-C: median time of a weak transaction",
         explanation=(
             f"At half of {saturated:,.0f} transactions a second, which take {cpu_us:.0f} µs of CPU "
             f"each; 99 % within {weak.p99 if weak else 0:.1f} ms; "
-            f"a Payment is stable after {stable.p50 if stable else 0:.1f} ms."
+            f"a Payment is stable after {stable.p50 if stable else 0:.1f} ms. To execute one "
+            f"alone, without disk and network, takes {alone.at_once_ms:.2f} ms where one "
+            f"follows the other, and {alone.paced_ms:.2f} ms at that pace."
         ),
         value=weak.p50 if weak else 0.0,
         unit="ms",

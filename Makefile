@@ -76,6 +76,11 @@ OF_SOURCE := tests/unit/schemes/test_determinism.py tests/unit/schemes/test_refu
     tests/unit/cluster/test_journal.py tests/unit/cluster/test_metrics.py
 # Tests that put something of their own in the place of what is compiled.
 REPLACING := \
+    tests/unit/cluster/test_blocks.py::test_a_file_never_becomes_longer \
+    tests/unit/cluster/test_blocks.py::test_a_file_system_that_cannot_after_all_is_not_asked_again \
+    tests/unit/cluster/test_blocks.py::test_other_errors_and_short_writes_are_told \
+    tests/unit/cluster/test_blocks.py::test_nothing_stays_open \
+    tests/unit/cluster/test_blocks.py::test_where_a_file_cannot_be_opened_so_others_write \
     tests/unit/cluster/test_journal_begun.py::test_it_is_given_up_when_it_fails_for_a_reason_of_its_own \
     tests/cluster/test_backup.py::test_a_copy_that_is_never_begun_holds_on_to_nothing \
     tests/cluster/test_backup.py::test_who_asks_for_more_than_it_reads_is_left_alone \

@@ -9,22 +9,13 @@ from creek.checkers import Unknown
 from creek.errors import BadValue, UnknownName
 from creek.protocol.probes import Probe
 from creek.schemes import registry
-from creek.simulation import fuzz
 from creek.simulation.fuzz import Score, campaign, examine
-from tests.simulation.leisure import watched
 
 SEEDS = 150
 SHARDS = 10
 """So that several processes of pytest share them."""
 
 
-@pytest.fixture
-def watching(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that a seed fails, too, where an answer waits for other replicas."""
-    monkeypatch.setattr(fuzz, "simulation_of", watched)
-
-
-@pytest.mark.usefixtures("watching")
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_no_seed_breaks_basic(shard: int) -> None:
     each = SEEDS // SHARDS
@@ -32,7 +23,6 @@ def test_no_seed_breaks_basic(shard: int) -> None:
         assert not finding.failed, f"seed {finding.seed}: {finding.describe()}"
 
 
-@pytest.mark.usefixtures("watching")
 @pytest.mark.parametrize("shard", range(SHARDS))
 @pytest.mark.parametrize("scheme", ["smr", "bayou", "archie"])
 def test_no_seed_breaks_what_creek_is_compared_with(scheme: str, shard: int) -> None:

@@ -11,13 +11,12 @@ from creek.protocol.effects import Effects
 from creek.schemes.basic import BasicReplica
 from creek.schemes.creek import CreekReplica
 from creek.schemes.smr import SmrReplica
-from creek.simulation import fuzz
 from creek.simulation.fault_text import parse_faults
 from creek.simulation.fuzz import examine
 from creek.simulation.models import CpuModel, DiskModel
 from creek.simulation.scenario import Scenario
 from creek.simulation.workload import ClientModel, Invocation
-from tests.simulation.leisure import WaitedForOthers, Watched, watched
+from tests.simulation.leisure import WaitedForOthers, Watched
 
 SEEDS = 50
 SHARDS = 5
@@ -71,10 +70,7 @@ def alone(
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))
-def test_in_no_seed_of_creek_an_answer_waits_for_others(
-    shard: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fuzz, "simulation_of", watched)
+def test_in_no_seed_of_creek_an_answer_waits_for_others(shard: int) -> None:
     for seed in range(shard, SEEDS, SHARDS):
         finding = examine(seed, "both")
         assert not finding.failed, f"seed {seed}: {finding.describe()}"

@@ -2,7 +2,7 @@
 
 A process of its own, with FOLDER on PYTHONPATH, so that nothing of the unpatched package is loaded.
 It examines the seeds from FIRST to below SEEDS and prints one line of JSON for each, until a seed
-fails or all passed.
+fails or all passed. Replicas are watched meanwhile (`tests/simulation/leisure.py`).
 """
 
 import json
@@ -11,8 +11,12 @@ import sys
 from pathlib import Path
 from types import FrameType
 
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # run as a script, by its path
+
 from creek import __file__ as package_file
+from creek.simulation import fuzz
 from creek.simulation.fuzz import Finding, examine
+from tests.simulation.leisure import watched
 
 SEED_S_MAX = 120
 """A replica that loops for ever inside one step does not even reach the simulator's own limit."""
@@ -23,6 +27,7 @@ def main(folder: Path, scheme: str, seeds: range) -> None:
     if not loaded.is_relative_to(folder.resolve()):
         sys.exit(f"creek was loaded from {loaded.parent}, not from the copy in {folder}")
     signal.signal(signal.SIGALRM, _too_long)
+    fuzz.simulation_of = watched
     for seed in seeds:
         signal.alarm(SEED_S_MAX)
         finding = examine(seed, scheme)
@@ -50,7 +55,7 @@ def caught_by(finding: Finding) -> str | None:
 def _raised(crash: str) -> str:
     """The name of the exception, from the last line of its traceback that has one."""
     lines = [line for line in crash.splitlines() if line[:1].isalpha()]
-    return lines[-1].split(":")[0]
+    return lines[-1].split(":")[0].rpartition(".")[2]
 
 
 def _too_long(_number: int, _frame: FrameType | None) -> None:

@@ -25,7 +25,16 @@ from rich.text import Text
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a script, by its path
 
-from tests.mutants import catalogue, compared, members, newcomers, scans, snapshots, versions
+from tests.mutants import (
+    catalogue,
+    compared,
+    members,
+    newcomers,
+    scans,
+    snapshots,
+    versions,
+    waiting,
+)
 from tests.mutants.catalogue import Mutant
 from tests.mutants.patched import DoesNotApply, copy_package, patched
 
@@ -37,6 +46,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *compared.MUTANTS,
     *members.MUTANTS,
     *newcomers.MUTANTS,
+    *waiting.MUTANTS,
 )
 EXAMINER = Path(__file__).with_name("examiner.py")
 CONTROL_SEEDS = 200

@@ -19,6 +19,8 @@ QUICK = (
     "delivered_out_of_order",
     "context_with_uncommitted_strong",
     "commit_in_order_of_identifiers",
+    "answer_waits_for_a_vote",
+    "answer_waits_for_its_commit",
 )
 
 

@@ -1,11 +1,11 @@
-"""A story that is told to a simulated cluster, and judged by every checker."""
+"""A story that is told to a simulated cluster, which is watched and judged by every checker."""
 
 from creek.checkers import Illegal, check_all
 from creek.simulation.cluster import Run, Simulation
 from creek.simulation.fault_text import parse_faults
-from creek.simulation.fuzz import simulation_of
 from creek.simulation.scenario import Scenario
 from creek.simulation.workload import ClientModel
+from tests.simulation.leisure import watched
 
 
 def story(faults: str, replicas: int = 3, **settings: int) -> tuple[Simulation, Run]:
@@ -21,7 +21,7 @@ def story(faults: str, replicas: int = 3, **settings: int) -> tuple[Simulation, 
         record_orders=True,
         faults=parse_faults(faults),
     )
-    simulation = simulation_of(scenario)
+    simulation = watched(scenario)
     run = simulation.run()
     assert run.unsettled is None
     illegal = [each.describe() for each in check_all(run.history) if isinstance(each, Illegal)]

@@ -10,9 +10,9 @@ from random import Random
 import pytest
 
 from creek.simulation.faults import Cut
-from creek.simulation.fuzz import simulation_of
 from creek.simulation.scenario import Scenario
 from creek.simulation.workload import ClientModel
+from tests.simulation.leisure import watched
 
 REPLICAS = 5
 SECOND_US = 1_000_000
@@ -54,7 +54,7 @@ def test_a_connected_majority_commits_while_other_links_stay_broken(seed: int) -
         ),
         faults=tuple(Cut(SECOND_US, sender, receiver) for sender, receiver in cuts),
     )
-    simulation = simulation_of(scenario)
+    simulation = watched(scenario)
     seen: list[list[int]] = []
 
     def look() -> None:

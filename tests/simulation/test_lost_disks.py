@@ -5,10 +5,11 @@ import pytest
 from creek.protocol.probes import Probe
 from creek.simulation import injector
 from creek.simulation.cluster import Run
-from creek.simulation.fuzz import FUZZ_EVENTS_MAX, campaign, examine, simulation_of
+from creek.simulation.fuzz import FUZZ_EVENTS_MAX, campaign, examine
 from creek.simulation.losing import _takes_part
 from creek.simulation.plan import LOSE_AT, LOSE_EVERY, scenario_from_seed
 from tests.simulation.judged import story
+from tests.simulation.leisure import watched
 
 FOUND = {
     31074: "a snapshot got lost, and nobody sent it again to one who knew all decisions",
@@ -97,7 +98,7 @@ def test_what_is_lost_with_a_disk_holds_up_nothing_else(
         "loses_nothing",
         lambda node, nodes: node.replica and all(_takes_part(each.disk) for each in nodes),
     )
-    run = simulation_of(scenario_from_seed(seed, "basic")).run(FUZZ_EVENTS_MAX)
+    run = watched(scenario_from_seed(seed, "basic")).run(FUZZ_EVENTS_MAX)
     assert run.unsettled is None, FOUND_LOSING[seed]
     first, *others = run.history.finals
     assert all(each.committed == first.committed for each in others)

@@ -7,10 +7,11 @@ import pytest
 from creek.datatypes.kv import KV
 from creek.execution.datatype import DataType
 from creek.execution.entries import Entry, Phase
+from creek.execution.execution import Execution
 from creek.execution.scheduler import LOSSES_MAX
 from creek.execution.transaction import Transaction
 from creek.protocol.dots import Dot, Dots
-from creek.protocol.effects import Kind
+from creek.protocol.effects import Kind, Task
 from creek.protocol.messages import Checkpoint, Received, Snapshot, decode_record, encode
 from creek.protocol.probes import Probe
 from creek.schemes.creek import CreekReplica
@@ -316,6 +317,44 @@ def test_an_answer_waits_for_what_its_session_did_before_to_be_executed_again() 
     assert alone.answers_to(second) == [(TENTATIVE, None)]
     answered = [each.id for each in alone.answers]
     assert answered.index(other) < answered.index(second)
+
+
+def behind_one_that_runs_again() -> tuple[Alone, Dot, tuple[Task, Execution]]:
+    """A session's strong request has to be executed again, and its weak one, behind, is under way
+    since before."""
+    alone = Alone(CELLS, parallelism=4)
+    first = alone.invoke("copy", "x", "a", session=1, strong=True)
+    alone.step(first)
+    second = alone.invoke("write", "z", 1, session=1)
+    running = alone.begin(second)
+    alone.step(alone.hear(1, "write", "x", 7))
+    assert alone.entry(first).phase is Phase.RUNNING, "withdrawn, and handed out again"
+    return alone, second, running
+
+
+def test_an_answer_that_is_held_for_its_session_leaves_when_it_is_committed_before_that() -> None:
+    """A strong request is in no causal context before it is committed, and can be overtaken by what
+    its session did after it. What is settled was answered."""
+    alone, second, running = behind_one_that_runs_again()
+    alone.finish(*running)
+    assert alone.answers_to(second) == []
+
+    noop = alone.commit(second)
+    assert alone.answers_to(second) == [(TENTATIVE, None)]
+    alone.step(noop)
+
+    assert alone.answers_to(second) == [(TENTATIVE, None), (FINAL, None)]
+
+
+def test_an_answer_is_not_held_for_what_comes_behind_it_by_now() -> None:
+    alone, second, running = behind_one_that_runs_again()
+    noop = alone.commit(second)
+
+    alone.finish(*running)
+    assert alone.answers_to(second) == [(TENTATIVE, None)]
+    alone.step(noop)
+
+    assert alone.answers_to(second) == [(TENTATIVE, None), (FINAL, None)]
 
 
 # --- what is executed, and how often ------------------------------------------------------------

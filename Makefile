@@ -12,6 +12,9 @@ ARGS   ?=
 SEEDS  ?= 2000
 # What .venv is made with; empty: python3.11, or a quicker build of it (tools/quickest_python.py).
 PYTHON ?=
+# Not empty where .venv cannot stay: its Python is gone, or is another than PYTHON names.
+STALE  := $(shell who() { "$$@" -Ic 'import sys; print(sys.base_prefix, sys.version)' 2>&1; }; \
+    [ -x $(BIN)/python ] $(if $(PYTHON),&& [ "$$(who $(PYTHON))" = "$$(who $(BIN)/python)" ]) || echo stale)
 
 # The environment's own packages, and nothing that the caller's shell happens to point at.
 unexport PYTHONPATH
@@ -22,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run reproduce story test check format fuzz mutants chaos bench compiled test-compiled docs screenshots install install-live clean
+.PHONY: $(STALE) help run reproduce story test check format fuzz mutants chaos bench compiled test-compiled docs screenshots install install-live clean
 
 help: ## Show this list
 	@echo 'make <target> [ARGS="…"]'
@@ -116,10 +119,11 @@ install-live: $(LIVE) ## Set up .venv for live clusters alone, without Spark and
 PIP_INSTALL := $(BIN)/python -m pip install -qq --no-input --disable-pip-version-check \
     --constraint constraints.txt --editable
 
-# An environment that works is kept and brought up to date; a broken or an outdated one is replaced.
+# An environment that works is kept and brought up to date; one that is broken, outdated or of another
+# Python than the one asked for is replaced.
 define MAKE_VENV
 	@usable() { "$$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }; \
-	if ! usable $(BIN)/python || ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
+	if [ -n '$(STALE)' ] || ! usable $(BIN)/python || ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
 	    for python in $(or $(PYTHON),python3.11 python3) ''; do usable "$$python" && break; done; \
 	    if [ -z "$$python" ]; then \
 	        echo 'Creek needs Python 3.11 or later; looked for as $(or $(PYTHON),python3.11 and python3).' >&2; \
@@ -131,13 +135,13 @@ define MAKE_VENV
 	fi
 endef
 
-$(INSTALLED): pyproject.toml constraints.txt
+$(INSTALLED): pyproject.toml constraints.txt $(STALE)
 	$(MAKE_VENV)
 	@echo 'Installing creek and the packages that constraints.txt pins into $(VENV); it takes minutes ...'
 	@$(PIP_INSTALL) '.[dev]'
 	@touch $@
 
-$(LIVE): pyproject.toml constraints.txt
+$(LIVE): pyproject.toml constraints.txt $(STALE)
 	$(MAKE_VENV)
 	@echo 'Installing creek for live clusters into $(VENV) ...'
 	@$(PIP_INSTALL) '.[certs]'

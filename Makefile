@@ -33,10 +33,10 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(INSTALLED) ## The whole story: a live cluster, broken and healed, and the paper, on Spark, as a page
-	@echo '1. A live cluster: TPC-C on three replicas, which are killed, started again and divided'
+	@echo '1. A live cluster: TPC-C on three replicas, which are killed, started again and divided; a minute'
 	@$(BIN)/creek live-run --out runs/live --force
 	@echo
-	@echo '2. That run beside some of the paper'"'"'s experiments: simulated, measured, verified, drawn'
+	@echo '2. That run beside some of the paper'"'"'s experiments: simulated, measured, verified, drawn; some minutes'
 	@$(BIN)/creek pipeline run --grid quick --live runs/live --force $(ARGS)
 
 reproduce: compiled ## All of the paper's experiments; goes on where it was interrupted
@@ -101,9 +101,10 @@ test-compiled: compiled ## Run the tests near what is compiled on it, and compar
 	$(BIN)/python tools/compare_compiled.py
 
 docs: $(INSTALLED) ## Build the documentation into build/site
+	@echo 'Building the documentation ...'
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict $(ARGS)
-	@echo 'The documentation is in build/site: open index.html; to search as well, read it through'
-	@echo '$(BIN)/python -m http.server --directory build/site'
+	@echo 'The documentation is build/site/index.html. To search in it, too, serve it:'
+	@echo '  $(BIN)/python -m http.server 8000 --directory build/site    # at http://localhost:8000'
 
 screenshots: $(INSTALLED) ## Take the pictures that the README shows, with Chromium; of the report, after make reproduce
 	CREEK_SCREENSHOTS=docs/images CREEK_REPORT=$(wildcard runs/paper/report.html) \

@@ -12,6 +12,9 @@ ARGS   ?=
 SEEDS  ?= 2000
 # What .venv is made with; empty: python3.11, or a quicker build of it (tools/quickest_python.py).
 PYTHON ?=
+# Not empty where .venv cannot stay: its Python is gone, or is another than PYTHON names.
+STALE  := $(shell who() { "$$@" -Ic 'import sys; print(sys.base_prefix, sys.version)' 2>&1; }; \
+    [ -x $(BIN)/python ] $(if $(PYTHON),&& [ "$$(who $(PYTHON))" = "$$(who $(BIN)/python)" ]) || echo stale)
 
 # The environment's own packages, and nothing that the caller's shell happens to point at.
 unexport PYTHONPATH
@@ -22,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run reproduce story test check format fuzz mutants chaos bench compiled test-compiled docs screenshots install install-live clean
+.PHONY: $(STALE) help run reproduce story test check format fuzz mutants chaos bench compiled test-compiled docs screenshots install install-live clean
 
 help: ## Show this list
 	@echo 'make <target> [ARGS="…"]'
@@ -30,10 +33,10 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(INSTALLED) ## The whole story: a live cluster, broken and healed, and the paper, on Spark, as a page
-	@echo '1. A live cluster: TPC-C on three replicas, which are killed, started again and divided'
+	@echo '1. A live cluster: TPC-C on three replicas, which are killed, started again and divided; a minute'
 	@$(BIN)/creek live-run --out runs/live --force
 	@echo
-	@echo '2. That run beside some of the paper'"'"'s experiments: simulated, measured, verified, drawn'
+	@echo '2. That run beside some of the paper'"'"'s experiments: simulated, measured, verified, drawn; some minutes'
 	@$(BIN)/creek pipeline run --grid quick --live runs/live --force $(ARGS)
 
 reproduce: compiled ## All of the paper's experiments; goes on where it was interrupted
@@ -103,9 +106,10 @@ test-compiled: compiled ## Run the tests near what is compiled on it, and compar
 	$(BIN)/python tools/compare_compiled.py
 
 docs: $(INSTALLED) ## Build the documentation into build/site
+	@echo 'Building the documentation ...'
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict $(ARGS)
-	@echo 'The documentation is in build/site: open index.html; to search as well, read it through'
-	@echo '$(BIN)/python -m http.server --directory build/site'
+	@echo 'The documentation is build/site/index.html. To search in it, too, serve it:'
+	@echo '  $(BIN)/python -m http.server 8000 --directory build/site    # at http://localhost:8000'
 
 screenshots: $(INSTALLED) ## Take the pictures that the README shows, with Chromium; of the report, after make reproduce
 	CREEK_SCREENSHOTS=docs/images CREEK_REPORT=$(wildcard runs/paper/report.html) \
@@ -121,10 +125,11 @@ install-live: $(LIVE) ## Set up .venv for live clusters alone, without Spark and
 PIP_INSTALL := $(BIN)/python -m pip install -qq --no-input --disable-pip-version-check \
     --constraint constraints.txt --editable
 
-# An environment that works is kept and brought up to date; a broken or an outdated one is replaced.
+# An environment that works is kept and brought up to date; one that is broken, outdated or of another
+# Python than the one asked for is replaced.
 define MAKE_VENV
 	@usable() { "$$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }; \
-	if ! usable $(BIN)/python || ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
+	if [ -n '$(STALE)' ] || ! usable $(BIN)/python || ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
 	    for python in $(or $(PYTHON),python3.11 python3) ''; do usable "$$python" && break; done; \
 	    if [ -z "$$python" ]; then \
 	        echo 'Creek needs Python 3.11 or later; looked for as $(or $(PYTHON),python3.11 and python3).' >&2; \
@@ -136,13 +141,13 @@ define MAKE_VENV
 	fi
 endef
 
-$(INSTALLED): pyproject.toml constraints.txt
+$(INSTALLED): pyproject.toml constraints.txt $(STALE)
 	$(MAKE_VENV)
 	@echo 'Installing creek and the packages that constraints.txt pins into $(VENV); it takes minutes ...'
 	@$(PIP_INSTALL) '.[dev]'
 	@touch $@
 
-$(LIVE): pyproject.toml constraints.txt
+$(LIVE): pyproject.toml constraints.txt $(STALE)
 	$(MAKE_VENV)
 	@echo 'Installing creek for live clusters into $(VENV) ...'
 	@$(PIP_INSTALL) '.[certs]'

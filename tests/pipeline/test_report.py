@@ -18,9 +18,10 @@ from creek.pipeline.report import write_report
 from creek.pipeline.report.charts.axes import PLAIN, TENS_FROM, Axis
 from creek.pipeline.report.checks import ASKS
 from creek.pipeline.report.evidence import Evidence
-from creek.pipeline.report.judging import judge
+from creek.pipeline.report.judging import Mark, judge
 from creek.pipeline.report.page import page
 from creek.pipeline.report.reading import Tables
+from creek.pipeline.report.statements import tally
 from creek.pipeline.report.theme import INK_COLOURS, OTHER_COLOURS, SCHEME_COLOURS, css_name
 from creek.pipeline.verify import CONDITIONS, EVENTS
 from tests.pipeline.made_up import SPLIT, tables, write
@@ -136,6 +137,14 @@ def test_one_seed_is_told_as_one_seed() -> None:
 
     assert "one seed only" in words_of(text)
     assert "NaN" not in words_of(text)
+
+
+def test_where_most_statements_are_open_it_says_how_to_have_them_all_measured() -> None:
+    judged = judge(Evidence(tables(few())))
+    everything = [each._replace(mark=Mark.HOLDS) for each in judged]
+
+    assert tally(judged).endswith("“make reproduce” runs all of them.")
+    assert "make reproduce" not in tally(everything)
 
 
 def test_nulls_in_the_measures_are_no_points() -> None:

@@ -11,6 +11,9 @@ WIDTH: Final = 120
 """Of the picture in a row."""
 LEAST: Final = 5.0
 """A single value is drawn so wide."""
+MANY: Final = 0.25
+"""Of the statements: where more are open, the runs are but a part of the paper's."""
+ALL: Final = " These are few of the paper’s experiments; “make reproduce” runs all of them."
 
 
 def grouped(judged: list[Judged]) -> list[tuple[str, list[dict[str, Any]]]]:
@@ -31,7 +34,7 @@ def tally(judged: list[Judged]) -> str:
     return (
         f"Of {len(marks)} statements {hold} hold and {differ} do not; of the other {open_} these "
         "runs do not tell. Where the paper gives a range, that is what is accepted; where it gives "
-        "a number, the number and a tolerance."
+        "a number, the number and a tolerance." + (ALL if open_ > MANY * len(marks) else "")
     )
 
 

@@ -272,7 +272,7 @@ def test_a_server_that_speaks_another_language_is_named(said: bytes) -> None:
         server = await asyncio.start_server(talk, "127.0.0.1", 0)
         address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
         with pytest.raises(
-            NotDone, match=f"{address}, tried for 0.1 s: what answers there is no replica"
+            NotDone, match=f"tried for 0.1 s: {address}: what answers there is no replica"
         ):
             async with connect(address, patience=0.1):
                 pass

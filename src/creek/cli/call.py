@@ -155,17 +155,22 @@ async def connected(
     addresses: tuple[str, ...], token: str, authority: str | None, timeout: float
 ) -> AsyncIterator[Database]:
     """Who has to wait for it is told why."""
-    told = f"creek: nobody answers at {', '.join(addresses)} yet: trying again for some seconds"
-    telling = asyncio.get_running_loop().call_later(TELL_S, partial(click.echo, told, err=True))
+    db = connect(
+        addresses,
+        token=token,
+        authority=authority,
+        timeout=timeout,
+        patience=timeout,
+        refused=REFUSED_S,
+    )
+
+    def tell() -> None:
+        told = f"nobody answers yet: {db.found_so_far()}; trying again for some seconds"
+        click.echo(f"creek: {told}", err=True)
+
+    telling = asyncio.get_running_loop().call_later(TELL_S, tell)
     try:
-        async with connect(
-            addresses,
-            token=token,
-            authority=authority,
-            timeout=timeout,
-            patience=timeout,
-            refused=REFUSED_S,
-        ) as db:
+        async with db:
             telling.cancel()
             yield db
     finally:

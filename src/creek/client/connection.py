@@ -123,6 +123,10 @@ class Database(Chooses):
             message = f"the replica did not say how it is in {self._timeout:g} s"
             raise NotDone("deadline", message) from None
 
+    def found_so_far(self) -> str:
+        """What came of looking for a replica at each address: for who waits for it."""
+        return self._finder.so_far()
+
     @property
     def replica(self) -> int | None:
         """The one that one is connected to, or was last."""

@@ -224,10 +224,8 @@ async def dial(
         except (OSError, TimeoutError, MalformedMessage) as error:
             patience = refused if is_nobody_there(error) else PATIENCE_S
             if loop.time() > begun + patience:
-                at = f"{address}, tried for {patience:g} s"
-                raise Unreachable(
-                    f"no replica can be reached at {at}: {reason_of(error)}"
-                ) from error
+                tried = f"no replica can be reached, tried for {patience:g} s"
+                raise Unreachable(f"{tried}: {address}: {reason_of(error)}") from error
             await asyncio.sleep(PAUSE_S)
         else:
             return line

@@ -11,7 +11,7 @@ import asyncio
 from typing import Final, cast
 
 from creek.cluster.desk import Desk
-from creek.cluster.frames import Frames
+from creek.cluster.frames import NO_TLS, Frames, is_tls
 from creek.cluster.once import CALLS_KEPT
 from creek.cluster.silence import notice_silence
 from creek.cluster.wire import (
@@ -117,7 +117,10 @@ class Connection:
                 if self._transport is None or self._transport.is_closing():
                     return
         except FrameTooLong as error:
-            self._deny("too_large", str(error))
+            if not self.client and is_tls(data):
+                self._deny(NO_TLS, "this replica does not encrypt: leave out the authority")
+            else:
+                self._deny("too_large", str(error))
         except MalformedMessage as error:
             self._deny("malformed", f"not a message of a client: {error}")
 

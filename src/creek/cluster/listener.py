@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, cast
 
-from creek.cluster.frames import Frames
+from creek.cluster.frames import NO_TLS, Frames, is_tls
 from creek.cluster.parts import Assembly, give_up
 from creek.cluster.silence import notice_silence
 from creek.cluster.wire import (
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 HELLO_S: Final = 10.0
 """How long who dialled here may be silent before it says hello."""
+FIRST_BYTES: Final = 8
 PARTS_S: Final = 0.004
 """For how long parts of a snapshot are taken in before others have their turn."""
 
@@ -44,6 +45,8 @@ class Listener:
         self._transport: asyncio.Transport | None = None
         self._silence = asyncio.get_running_loop().call_later(HELLO_S, self._leave_silent)
         self.sender: int | None = None
+        self._first = b""
+        """What it began with."""
         self._data: deque[bytes] = deque()
         """What came while it was paused, or just now."""
         self._is_paused = False
@@ -56,6 +59,7 @@ class Listener:
 
     def data_received(self, data: bytes) -> None:
         self._data.append(data)
+        self._first = self._first or data[:FIRST_BYTES]
         if not self._is_paused:
             self._hear_all(self._payloads())
 
@@ -79,7 +83,8 @@ class Listener:
                     self._pause(payloads)
                     return
         except MalformedMessage:
-            self._peers.count("malformed")
+            is_encrypted = self.sender is None and is_tls(self._first)
+            self._peers.count(NO_TLS if is_encrypted else "malformed")
             self.close()
 
     def _pause(self, payloads: Iterator[bytes]) -> None:

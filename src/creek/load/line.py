@@ -15,7 +15,7 @@ from typing import Final, Protocol, TypeAlias, cast
 import msgspec
 
 from creek.client.finding import is_nobody_there, reason_of
-from creek.client.line import another_door
+from creek.client.line import ENCRYPTS, another_door, encrypts
 from creek.cluster import wire
 from creek.cluster.wire import address_of
 from creek.errors import MalformedMessage, UsageError
@@ -222,6 +222,9 @@ async def dial(
                 f"{error.verify_message}"
             ) from error
         except (OSError, TimeoutError, MalformedMessage) as error:
+            is_left = isinstance(error, ConnectionResetError)
+            if is_left and secured is None and await encrypts((host, port), PATIENCE_S):
+                raise UsageError(f"{address} {ENCRYPTS}") from error
             patience = refused if is_nobody_there(error) else PATIENCE_S
             if loop.time() > begun + patience:
                 tried = f"no replica can be reached, tried for {patience:g} s"

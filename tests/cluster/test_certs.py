@@ -17,6 +17,7 @@ import creek
 from creek import UsageError
 from creek.cli import main
 from creek.client.finding import trusting
+from creek.cluster import clients, listener
 from creek.cluster import server as serving
 from creek.cluster.certificates import Pair, issue, new_authority, read_pair
 from creek.cluster.config import Security, read_config
@@ -238,6 +239,26 @@ def test_a_client_without_tls_and_a_replica_with_it_and_the_reverse(
             with pytest.raises(UsageError, match="leave out the authority"):
                 await cluster.client(authority=trust(papers)).__aenter__()
             assert cluster.servers[0].refused == {NO_TLS: 1}
+
+    run(story())
+
+
+def test_a_handshake_that_failed_is_counted_once(
+    papers: Papers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (clients, listener):
+        monkeypatch.setattr(module, "HELLO_S", 0.05)
+
+    async def story() -> None:
+        async with house(tmp_path, replicas=1, security=papers.good()) as cluster:
+            for at in (*cluster.addresses(), cluster.config(0).members[0]):
+                host, _, port = at.partition(":")
+                reader, writer = await asyncio.open_connection(host, int(port))
+                writer.write(b"\0\0\0\1 in plain")
+                assert await asyncio.wait_for(reader.read(), PATIENCE_S) == b""
+                writer.close()
+            await asyncio.sleep(0.2)
+            assert cluster.servers[0].refused == {PLAIN: 2}
 
     run(story())
 

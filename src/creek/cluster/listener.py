@@ -43,7 +43,8 @@ class Listener:
         self._frames = Frames(HELLO_FRAME_MAX)
         self._assembly = Assembly(peers.intake)
         self._transport: asyncio.Transport | None = None
-        self._silence = asyncio.get_running_loop().call_later(HELLO_S, self._leave_silent)
+        self._silence: asyncio.TimerHandle | None = None
+        """Runs from when it is connected: with TLS, many never are, and nobody tells us."""
         self.sender: int | None = None
         self._first = b""
         """What it began with."""
@@ -54,6 +55,7 @@ class Listener:
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         notice_silence(self._transport)
+        self._silence = asyncio.get_running_loop().call_later(HELLO_S, self._leave_silent)
         self._peers.heard.add(self)
         self._transport.write(frame_of(self._peers.hello))
 
@@ -101,7 +103,7 @@ class Listener:
             self._hear_all(payloads)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._silence.cancel()
+        self._stop_silence()
         self._peers.heard.discard(self)
 
     def eof_received(self) -> None:
@@ -128,6 +130,10 @@ class Listener:
         else:
             self._peers.receive(message, sender)
 
+    def _stop_silence(self) -> None:
+        if self._silence is not None:
+            self._silence.cancel()
+
     def _leave_silent(self) -> None:
         self._peers.count("malformed")
         self.close()
@@ -140,7 +146,7 @@ class Listener:
                 if other.sender == hello.replica:
                     other.close()
             self.sender = hello.replica
-            self._silence.cancel()
+            self._stop_silence()
             self._frames.most = PEER_FRAME_MAX
             self._peers.greet(hello)
         else:

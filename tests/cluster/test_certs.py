@@ -14,15 +14,17 @@ import pytest
 from cryptography.x509 import SubjectAlternativeName
 
 import creek
-from creek import NotDone, UsageError
+from creek import UsageError
 from creek.cli import main
 from creek.client.finding import trusting
+from creek.cluster import clients, listener
 from creek.cluster import server as serving
 from creek.cluster.certificates import Pair, issue, new_authority, read_pair
 from creek.cluster.config import Security, read_config
 from creek.cluster.exposition import families
+from creek.cluster.frames import NO_TLS
 from creek.cluster.metrics import text_of
-from creek.cluster.security import answering, valid_until
+from creek.cluster.security import PLAIN, answering, valid_until
 from creek.cluster.server import Server
 from creek.load.line import dial
 from creek.load.loops import Plan, drive
@@ -227,13 +229,36 @@ def test_a_client_without_tls_and_a_replica_with_it_and_the_reverse(
 ) -> None:
     async def story() -> None:
         async with house(tmp_path / "tls", replicas=1, security=papers.good()) as cluster:
-            with pytest.raises(NotDone, match="if it encrypts, give the authority"):
-                await cluster.client(patience=0.1).__aenter__()
-            assert any(each.startswith("tls: ") for each in cluster.servers[0].refused)
+            with pytest.raises(UsageError, match=f"^{cluster.addresses()[0]} encrypts: give the"):
+                await cluster.client().__aenter__()
+            assert cluster.servers[0].refused == {PLAIN: 1}, "it is not tried again and again"
+            code = await asyncio.to_thread(main, ["bench", "kv", "--at", *cluster.addresses()])
+            assert code == 2
+            assert cluster.servers[0].refused == {PLAIN: 2}
         async with house(tmp_path / "plain", replicas=1) as cluster:
             with pytest.raises(UsageError, match="leave out the authority"):
                 await cluster.client(authority=trust(papers)).__aenter__()
-            assert cluster.servers[0].refused["too_large"] == 1
+            assert cluster.servers[0].refused == {NO_TLS: 1}
+
+    run(story())
+
+
+def test_a_handshake_that_failed_is_counted_once(
+    papers: Papers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (clients, listener):
+        monkeypatch.setattr(module, "HELLO_S", 0.05)
+
+    async def story() -> None:
+        async with house(tmp_path, replicas=1, security=papers.good()) as cluster:
+            for at in (*cluster.addresses(), cluster.config(0).members[0]):
+                host, _, port = at.partition(":")
+                reader, writer = await asyncio.open_connection(host, int(port))
+                writer.write(b"\0\0\0\1 in plain")
+                assert await asyncio.wait_for(reader.read(), PATIENCE_S) == b""
+                writer.close()
+            await asyncio.sleep(0.2)
+            assert cluster.servers[0].refused == {PLAIN: 2}
 
     run(story())
 

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from creek import NotDone, Unknown
-from creek.client.connection import Database
+from creek.client.connection import UNWANTED_S, Database
 from creek.client.exchange import UNDER_WAY_MAX
 from creek.cluster import wire
+from creek.cluster.config import Security
 from creek.cluster.once import CALLS_KEPT
 from creek.protocol.dots import Dot
 from tests.cluster.house import PATIENCE_S, House, house, run
@@ -32,6 +33,30 @@ def test_a_session_reads_its_writes_at_any_replica_however_many_they_were(tmp_pa
                 db._exchange.line.abort()
                 assert await session.weak.get("n") == writes
             assert all(len(seen) <= 3 for seen in db._exchange._seen.values())
+
+    run(story())
+
+
+def test_a_client_that_is_not_wanted_any_more_does_not_come_again_and_again(
+    tmp_path: Path,
+) -> None:
+    async def story() -> None:
+        tokens = {"ann": "secret"}
+        async with (
+            house(tmp_path, 1, security=Security(tokens=tokens)) as cluster,
+            cluster.client(token="secret") as db,
+        ):
+            await db.weak.put("a", 1)
+            await cluster.stop()
+            await cluster.start(security=Security(tokens={"ann": "another"}))
+            refused = cluster.servers[0].refused
+            async with asyncio.timeout(PATIENCE_S):
+                while not refused["token"]:
+                    await asyncio.sleep(0.01)
+            await asyncio.sleep(UNWANTED_S / 2)
+            assert refused["token"] <= 2
+            with pytest.raises(NotDone, match="the token is missing, or none"):
+                await db.weak.put("a", 2)
 
     run(story())
 
@@ -272,7 +297,7 @@ def test_a_server_that_speaks_another_language_is_named(said: bytes) -> None:
         server = await asyncio.start_server(talk, "127.0.0.1", 0)
         address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
         with pytest.raises(
-            NotDone, match=f"{address}, tried for 0.1 s: what answers there is no replica"
+            NotDone, match=f"tried for 0.1 s: {address}: what answers there is no replica"
         ):
             async with connect(address, patience=0.1):
                 pass

@@ -7,6 +7,7 @@ import pytest
 
 from creek.client import NotDone, OperationFailed, Unknown, connect
 from creek.cluster import wire
+from creek.cluster.frames import NO_TLS
 from creek.errors import UsageError
 from tests.cluster.house import PATIENCE_S, House, house
 
@@ -165,6 +166,7 @@ def test_tokens_versions_and_data_types_are_asked_for(tmp_path: Path) -> None:
     [
         (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "too_large"),
         (b"\xff" * 100, "too_large"),
+        (b"\x16\x03\x01\x02\x00\x01\x00", NO_TLS),
         (wire.framed(b"\xc1garbage"), "malformed"),
         (wire.framed(b""), "malformed"),
         (wire.frame_of(wire.StatusRequest(1)), "malformed"),

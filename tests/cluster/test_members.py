@@ -55,7 +55,9 @@ def test_members_change_under_load_and_every_checker_is_content(tmp_path: Path) 
     tell(tmp_path, story)
 
 
-def test_a_replica_that_does_not_come_back_is_replaced_by_command(tmp_path: Path) -> None:
+def test_a_replica_that_does_not_come_back_is_replaced_by_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     async def story(cluster: Cluster) -> None:
         processes = cluster.processes
         load = await cluster.load(120, at=((0, 2), (2, 0)))
@@ -71,7 +73,12 @@ def test_a_replica_that_does_not_come_back_is_replaced_by_command(tmp_path: Path
         processes.start_joined(new)
         await cluster.until(lambda said: all(each["members"] == [0, 2, new] for each in said))
         await cluster.until(lambda said: all(each["is_member"] for each in said))
+        capsys.readouterr()
         assert await asyncio.to_thread(main, ["member", "list", "--at", at]) == 0
+        _, head, *rows = capsys.readouterr().out.splitlines()
+        assert head.split("  ")[-2:] == ["others find it at", "clients at"]
+        assert rows[0].split() == ["0", *processes.where(0)]
+        assert rows[-1].split() == [str(new), *processes.where(new)]
         assert await asyncio.to_thread(main, ["member", "remove", "1", "--at", at]) == 1
         await load.reaches(80)
 

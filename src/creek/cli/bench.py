@@ -329,6 +329,6 @@ def _show(result: Result) -> None:
     results().print(f"CPU for a call, in µs: {sum(result.cpu_us.values()):,.0f}; of {used}")
     click.echo(f"Creek ran {how_it_runs()}{COMPILE if how_it_runs() == 'interpreted' else ''}")
     if result.raised:
-        click.echo(f"{result.raised} operations answered with an error")
+        click.echo(f"{counted(result.raised, 'operation')} answered with an error")
     for reason, count in result.errors.items():
-        click.echo(f"{count} calls without an answer: {reason}")
+        click.echo(f"{counted(count, 'call')} without an answer: {reason}")

@@ -13,6 +13,7 @@ from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.options import argument_of
 from creek.cli.output import show_json
 from creek.client import Database, NotDone, OperationFailed, Unknown, connect
+from creek.client.calls import FINAL, STABLE, TENTATIVE, Call
 from creek.errors import UsageError
 
 TIMEOUT_S = 10.0
@@ -72,7 +73,7 @@ def call(
 ) -> int:
     """Carry out an operation, weakly unless told otherwise. Arguments are JSON where they can be,
     else texts; '--' goes before one that begins with '-'. Exits with 1 when the operation raised,
-    or was not done.
+    was not done, or was answered tentatively and then not in time.
 
     \b
     Examples:
@@ -85,25 +86,68 @@ def call(
         raise UsageError("a strong call's answer is final: leave out --strong or --final")
     values = tuple(map(argument_of, arguments))
 
-    async def ask() -> dict[str, Any]:
+    async def ask() -> tuple[dict[str, Any], list[str]]:
         async with connected(addresses, token, authority, timeout) as db:
             asked = (db.strong if strong else db.weak)(operation, *values)
-            if final:
-                ended = await asked.final
-                return {"kind": "final", "value": ended.value, "changed": ended.changed}
-            return {"kind": "stable" if strong else "tentative", "value": await asked}
+            try:
+                return await (_ended(asked, timeout) if final else _answered(asked)), []
+            except Unknown as error:
+                return await _so_far(asked), _unfinished(asked, error)
 
     try:
-        told = asyncio.run(ask())
+        told, unfinished = asyncio.run(ask())
     except (OperationFailed, NotDone, Unknown) as error:
         click.echo(f"creek: {_what(error)}: {why(error, addresses)}", err=True)
         return ILLEGAL
-    if as_json:
+    if unfinished and strong:
+        click.echo(f"creek: tentatively {_text(told)}", err=True)
+    elif as_json:
         show_json(told)
     else:
-        changed = ", changed" if told.get("changed") else ""
-        click.echo(f"{msgspec.json.encode(told['value']).decode()}  ({told['kind']}{changed})")
-    return FINE
+        click.echo(f"{_text(told)}  ({told['kind']}{', changed' if told.get('changed') else ''})")
+    for line in unfinished:
+        click.echo(f"creek: {line}", err=True)
+    return ILLEGAL if unfinished else FINE
+
+
+async def _answered(asked: Call) -> dict[str, Any]:
+    return {"kind": STABLE if asked.message.strong else TENTATIVE, "value": await asked}
+
+
+async def _ended(asked: Call, timeout: float) -> dict[str, Any]:
+    """Who has to wait for it is told what was answered so far."""
+    so_far = _text(await _so_far(asked))
+    told = f"creek: tentatively {so_far}; waiting up to {timeout:g} s for the final answer"
+    telling = asyncio.get_running_loop().call_later(TELL_S, partial(click.echo, told, err=True))
+    try:
+        ended = await asked.final
+    finally:
+        telling.cancel()
+    return {"kind": FINAL, "value": ended.value, "changed": ended.changed}
+
+
+async def _so_far(asked: Call) -> dict[str, Any]:
+    """The first answer, which may be that it raised; without any, why there is none."""
+    try:
+        return {"kind": TENTATIVE, "value": await asked.tentative}
+    except OperationFailed as error:
+        return {"kind": TENTATIVE, "error": str(error)}
+
+
+def _text(told: dict[str, Any]) -> str:
+    if "error" in told:
+        return f"raised {told['error']}"
+    return msgspec.json.encode(told["value"]).decode()
+
+
+def _unfinished(asked: Call, error: Unknown) -> list[str]:
+    """What becomes of a call that has a tentative answer, and no other one in time."""
+    where = "the replica that answered" if asked.id is None else f"replica {asked.id.replica}"
+    return [
+        f"{error}: is a majority up? 'creek status' tells",
+        f"it is not lost: {where} keeps it until a majority fixes its place; "
+        "read strongly then what came of it",
+    ]
 
 
 @asynccontextmanager
@@ -111,17 +155,22 @@ async def connected(
     addresses: tuple[str, ...], token: str, authority: str | None, timeout: float
 ) -> AsyncIterator[Database]:
     """Who has to wait for it is told why."""
-    told = f"creek: nobody answers at {', '.join(addresses)} yet: trying again for some seconds"
-    telling = asyncio.get_running_loop().call_later(TELL_S, partial(click.echo, told, err=True))
+    db = connect(
+        addresses,
+        token=token,
+        authority=authority,
+        timeout=timeout,
+        patience=timeout,
+        refused=REFUSED_S,
+    )
+
+    def tell() -> None:
+        told = f"nobody answers yet: {db.found_so_far()}; trying again for some seconds"
+        click.echo(f"creek: {told}", err=True)
+
+    telling = asyncio.get_running_loop().call_later(TELL_S, tell)
     try:
-        async with connect(
-            addresses,
-            token=token,
-            authority=authority,
-            timeout=timeout,
-            patience=timeout,
-            refused=REFUSED_S,
-        ) as db:
+        async with db:
             telling.cancel()
             yield db
     finally:

@@ -74,6 +74,7 @@ _FOR_TPCC = ("warehouses", "layout", "local_reads", "warm_up", "find_peak", "pop
 def chosen_scenario(context: click.Context, options: dict[str, Any], kept: bool) -> Scenario:
     """`kept`: the run is to be written to a folder, with all that happened in it."""
     seed, scheme, replay = options["seed"], options["scheme"], options["replay"]
+    import_from_here()
     registry.named(scheme)
     if options["story"]:
         _refuse_others(context, "--story", ("replay", *_GIVEN_BY_A_SCENARIO))
@@ -141,7 +142,6 @@ def _settings(options: dict[str, Any]) -> dict[str, int]:
 
 
 def _any_datatype(options: dict[str, Any]) -> Scenario:
-    import_from_here()
     name: str = options["datatype"]
     datatype = datatype_named(name)
     replicas, duration_us = options["replicas"], options["duration"]

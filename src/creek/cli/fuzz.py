@@ -18,7 +18,7 @@ from rich.text import Text
 
 from creek.checkers import rows
 from creek.cli.exits import FINE, ILLEGAL
-from creek.cli.options import scheme_option
+from creek.cli.options import import_from_here, scheme_option
 from creek.cli.output import complaints, program, show, show_json, show_table
 from creek.cli.scenario_text import scenario_lines
 from creek.cli.words import counted
@@ -74,6 +74,7 @@ def fuzz(
       creek fuzz --seeds 2000
       creek fuzz --from 291 --seeds 1 --verbose
     """
+    import_from_here()
     score = Score(scheme)
     findings = campaign(range(first, first + seeds), scheme, jobs or usable_cores())
     if debug:

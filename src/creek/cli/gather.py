@@ -7,6 +7,7 @@ import click
 from creek.cli.exits import FINE
 from creek.cli.options import NewFolder
 from creek.cli.output import program
+from creek.cli.words import counted
 from creek.history import gather as gathered
 from creek.history import save
 
@@ -26,7 +27,8 @@ def gather(recordings: Path, out: Path) -> int:
     """
     history = gathered(recordings)
     save(history, out)
-    click.echo(f"{len(history.operations)} operations of {len(history.members)} replicas: {out}")
+    operations, replicas = len(history.operations), len(history.members)
+    click.echo(f"{counted(operations, 'operation')} of {counted(replicas, 'replica')}: {out}")
     if not history.quiescent:
         click.echo("they were not at rest when they were stopped: what convergence asks for fails")
     click.echo(f"check it with '{program()} check {out}'")

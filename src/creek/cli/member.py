@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.table import Table
 
 from creek.cli.call import addresses_option, authority_option, connected, token_option, why
 from creek.cli.exits import FINE, ILLEGAL
-from creek.cli.output import program, show_json
+from creek.cli.output import program, show_json, show_table
 from creek.cli.words import counted
 from creek.client import Database, NotDone, OperationFailed, Unknown, connect
 from creek.client.errors import CallFailed
@@ -52,7 +53,8 @@ def member() -> None:
 @token_option
 @authority_option
 def list_members(as_json: bool, **where: Any) -> int:
-    """Show the members, as the replica that answers knows them.
+    """Show the members, as the replica that answers knows them: where the others find each, and
+    where clients do, as far as it has met them.
 
     \b
     Example:
@@ -61,7 +63,12 @@ def list_members(as_json: bool, **where: Any) -> int:
 
     async def ask(db: Database) -> dict[str, Any]:
         status = await db.status()
-        return {"epoch": status["epoch"], "members": status["members"]}
+        return {
+            "epoch": status["epoch"],
+            "members": status["members"],
+            "found_at": status.get("found_at", {}),
+            "clients_at": status["addresses"],
+        }
 
     return _do(ask, as_json, **where, otherwise="the members are not known")
 
@@ -228,4 +235,17 @@ def _do(
             click.echo(f"replica {told[what]} was {what}")
     members = ", ".join(map(str, told["members"]))
     click.echo(f"members are {members}, after {counted(told['epoch'], 'change')}")
+    if "found_at" in told:
+        show_table(_places(told))
     return FINE
+
+
+def _places(told: dict[str, Any]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("replica", justify="right")
+    for column in ("others find it at", "clients at"):
+        table.add_column(column, overflow="fold")
+    for member in map(str, told["members"]):
+        places = told["found_at"].get(member), told["clients_at"].get(member)
+        table.add_row(member, *(at or "-" for at in places))
+    return table

@@ -28,7 +28,7 @@ scheme_option = click.option(
     default="basic",
     show_default=True,
     help="Which replicas: basic, creek, both, smr, bayou, archie, or yours as "
-    "package.module:Class. A live cluster runs creek.",
+    "package.module:Class, which may be in this folder. A live cluster runs creek.",
 )
 
 
@@ -72,7 +72,8 @@ def is_given(context: click.Context, name: str) -> bool:
 
 
 def import_from_here() -> None:
-    """Let data types be found where the user is, as `python -m` does."""
+    """Let data types and schemes be found where the user is, as `python -m` does. To be called by
+    every command that takes one, since the script `creek` does not."""
     here = os.getcwd()
     if "" not in sys.path and here not in sys.path:
         sys.path.insert(0, here)

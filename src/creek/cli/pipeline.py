@@ -21,6 +21,7 @@ from rich.text import Text
 
 from creek.cli.exits import FINE, ILLEGAL
 from creek.cli.lazy import LazyGroup
+from creek.cli.options import import_from_here
 from creek.cli.output import complaints, show
 from creek.cli.words import counted
 from creek.errors import UsageError
@@ -76,6 +77,7 @@ def pipeline() -> None:
       creek pipeline report runs/quick --open
       creek pipeline generate --warehouses 5 --out runs/population
     """
+    import_from_here()
 
 
 @pipeline.command(short_help="Write TPC-C's initial data as Parquet.")

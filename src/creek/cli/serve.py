@@ -60,7 +60,9 @@ FEW: Final = 50
     "--http", metavar="HOST:PORT", help="Speak HTTP there: operations, state, status, metrics."
 )
 @click.option(
-    "--datatype", help="What is replicated: kv, tpcc-rows-5-0, or yours as package.module:variable."
+    "--datatype",
+    help="What is replicated: kv, tpcc-rows-5-0, or yours as package.module:variable, which may be "
+    "in this folder.",
 )
 @click.option("--data", help="The folder for its journal.")
 @click.option(

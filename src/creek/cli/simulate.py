@@ -63,7 +63,8 @@ def _help_faults(context: click.Context, parameter: click.Parameter, asked: bool
     "--datatype",
     default="bank",
     show_default=True,
-    help="What is replicated: bank, kv, …, or yours as package.module:variable, with --call.",
+    help="What is replicated: bank, kv, …, or yours as package.module:variable, which may be in "
+    "this folder, with --call.",
 )
 @click.option(
     "--replicas",

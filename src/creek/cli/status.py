@@ -7,7 +7,7 @@ import click
 
 from creek.cli.call import HERE, addresses_option, authority_option, token_option, what_to_do
 from creek.cli.exits import FINE, ILLEGAL
-from creek.cli.output import results, show_json, show_table
+from creek.cli.output import program, results, show_json, show_table
 from creek.cli.replicas import Row, replicas_table, state_of
 from creek.cli.words import counted
 from creek.client import NotDone, connect
@@ -97,13 +97,18 @@ def _complete(found: list[dict[str, Any]], is_guess: bool) -> list[dict[str, Any
             each["replica"] = numbers.get(each["address"], "-")
     if is_guess:
         found = [each for each in found if each["replica"] != "-"] or found[:1]
-    nowhere = "those that answer have not met it since they were started"
+    found_at = {replica: at for each in found for replica, at in each.get("found_at", {}).items()}
     found += [
-        {**_unreachable("-", nowhere), "replica": replica}
+        {**_unreachable("-", _not_met(found_at.get(replica))), "replica": replica}
         for replica, at in missing.items()
         if not at
     ]
     return sorted(found, key=lambda each: (str(each["replica"]), each["address"]))
+
+
+def _not_met(found_at: str | None) -> str:
+    at = "" if found_at is None else f", and look for it at {found_at}"
+    return f"those that answer have not met it since they were started{at}"
 
 
 def _row(told: dict[str, Any]) -> Row:
@@ -117,6 +122,8 @@ def _show_more(found: list[dict[str, Any]]) -> None:
     for each in found:
         if "unreachable" in each:
             click.echo(f"replica {each['replica']}: {each['unreachable']}")
+        if each.get("waits_for") is not None:
+            click.echo(f"replica {each['replica']}: {_until_it_takes_part(each)}")
         refused = _refused(each)
         if refused:
             reasons = ", ".join(f"{count} × {reason}" for reason, count in refused.items())
@@ -127,6 +134,23 @@ def _show_more(found: list[dict[str, Any]]) -> None:
             click.echo(
                 f"replica {each['replica']} was held up by {times}, the last: {long['last']}"
             )
+
+
+def _until_it_takes_part(told: dict[str, Any]) -> str:
+    """Of one that began with an empty folder: what it waits for, and what to do."""
+    others = ", ".join(f"replica {each}" for each in told["waits_for"])
+    if told.get("epoch", 0):
+        return (
+            "its folder was empty and the members have been changed, so it cannot take part any "
+            "more: let a new one take its place, with "
+            f"'{program()} member replace {told['replica']} HOST:PORT --data DIR'"
+        )
+    if not others:
+        return "its folder was empty: it fetches the state of the others, then it takes part"
+    return (
+        f"its folder was empty: it takes part once it has heard from {others}. Start what is down; "
+        f"if one is lost for good, replace it and then this one ('{program()} member replace')"
+    )
 
 
 def _refused(told: dict[str, Any]) -> dict[str, int]:

@@ -54,7 +54,8 @@ class _Made(msgspec.Struct, forbid_unknown_fields=True):
     "--datatype",
     default="kv",
     show_default=True,
-    help="What is replicated: kv, bank, …, or yours as package.module:variable.",
+    help="What is replicated: kv, bank, …, or yours as package.module:variable, which may be in "
+    "this folder.",
 )
 @click.option(
     "--data",

@@ -144,7 +144,7 @@ class Call:
         return _value(await self._first(kinds))
 
     async def _final(self) -> Final:
-        answer = await self._first((STABLE, FINAL))
+        answer = await self._first((FINAL, STABLE))
         return Final(_value(answer), answer.changed)
 
     async def _first(self, kinds: tuple[str, ...]) -> Answer:

@@ -29,6 +29,8 @@ from creek.execution.datatype import DataType
 
 TIMEOUT_S: Final = 60.0
 PATIENCE_S: Final = 10.0
+UNWANTED_S: Final = 1.0
+"""Between two tries where nobody will have us: each of them is counted there."""
 INTERNAL: Final = "creek."
 """Names of what is asked of the cluster itself begin so."""
 
@@ -122,6 +124,10 @@ class Database(Chooses):
         except TimeoutError:
             message = f"the replica did not say how it is in {self._timeout:g} s"
             raise NotDone("deadline", message) from None
+
+    def found_so_far(self) -> str:
+        """What came of looking for a replica at each address: for who waits for it."""
+        return self._finder.so_far()
 
     @property
     def replica(self) -> int | None:
@@ -219,9 +225,12 @@ class Database(Chooses):
         while True:
             try:
                 return await self._reach()
-            except (NotDone, UsageError) as error:
+            except NotDone as error:
                 self._exchange.give_up("unreachable", str(error))
                 await asyncio.sleep(PAUSE_S)
+            except UsageError as error:
+                self._exchange.give_up("unreachable", str(error))
+                await asyncio.sleep(UNWANTED_S)
 
     async def _reach(self, refused: float | None = None) -> Line:
         """The next replica that answers."""

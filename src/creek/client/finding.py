@@ -31,6 +31,13 @@ class Finder:
         self._secured = secured
         self._patience = patience
         self._at = 0
+        self._why: dict[str, Exception] = {}
+        """By address: why the one there would not do when it was last asked."""
+
+    def so_far(self) -> str:
+        """What has come of looking, for who waits."""
+        not_yet = TimeoutError("not asked yet")
+        return _each([(at, self._why.get(at, not_yet)) for at in map(_text, self.addresses)])
 
     async def find(
         self,
@@ -48,16 +55,13 @@ class Finder:
             found = await self._first_of_all(hello, heard, errors)
             if found is not None:
                 return found
-            for _, error in errors:
-                if isinstance(error, UsageError):
-                    raise error
+            _raise_mistake(errors)
             patience = self._patience
             if all(is_nobody_there(error) for _, error in errors):
                 patience = min(patience, refused or patience)
             if loop.time() >= begun + patience:
-                at, last = errors[-1]
-                why = f"{at}, tried for {patience:g} s: {reason_of(last)}"
-                raise NotDone("unreachable", f"no replica can be reached; the last was {why}")
+                tried = f"no replica can be reached, tried for {patience:g} s"
+                raise NotDone("unreachable", f"{tried}: {_each(errors)}")
             await asyncio.sleep(PAUSE_S)
 
     async def _first_of_all(
@@ -71,12 +75,14 @@ class Finder:
         waiting: tuple[Line, wire.Welcome] | None = None
         try:
             for _ in self.addresses:
-                host, port = address = self.addresses[self._at % len(self.addresses)]
+                address = self.addresses[self._at % len(self.addresses)]
                 self._at += 1
+                self._why.setdefault(_text(address), TimeoutError("no answer yet"))
                 try:
                     line, welcome = await dial(address, hello, heard, self._secured, each_s)
                 except (UsageError, OSError, TimeoutError, MalformedMessage) as error:
-                    errors.append((f"{host}:{port}", error))
+                    errors.append((_text(address), error))
+                    self._why[_text(address)] = error
                     continue
                 if not welcome.waits:
                     return line, welcome
@@ -89,6 +95,28 @@ class Finder:
         finally:
             if waiting is not None:
                 waiting[0].close()
+
+
+def _text(address: tuple[str, int]) -> str:
+    host, port = address
+    return f"{host}:{port}"
+
+
+def _each(errors: Iterable[tuple[str, Exception]]) -> str:
+    """What happened at each address; those where it is the same stand together."""
+    alike: dict[str, list[str]] = {}
+    for at, error in errors:
+        alike.setdefault(reason_of(error), []).append(at)
+    return "; ".join(f"{', '.join(places)}: {why}" for why, places in alike.items())
+
+
+def _raise_mistake(errors: list[tuple[str, Exception]]) -> None:
+    """If one is there that will never have us; with what happened to the others."""
+    mistakes = [error for _, error in errors if isinstance(error, UsageError)]
+    if mistakes:
+        others = [each for each in errors if not isinstance(each[1], UsageError)]
+        told = [*map(str, mistakes), *([_each(others)] if others else [])]
+        raise UsageError("; ".join(told)) from mistakes[0]
 
 
 def trusting(authority: str | None) -> ssl.SSLContext | None:

@@ -10,6 +10,7 @@ from creek.client.errors import NotDone
 from creek.cluster import wire
 from creek.errors import MalformedMessage, UsageError
 
+ENCRYPTS: Final = "encrypts: give the authority that you trust"
 _ABOUT_CALLS: Final[frozenset[type]] = frozenset((wire.Issued, wire.Answer, wire.Refused))
 
 
@@ -120,6 +121,24 @@ def another_door(data: bytes) -> UsageError | None:
     return None
 
 
+async def encrypts(address: tuple[str, int], patience: float) -> bool:
+    """Does who listens there speak TLS? To be asked when it leaves without a word: what it is told
+    in plain, it takes for noise."""
+    anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    anybody.check_hostname = False
+    anybody.verify_mode = ssl.CERT_NONE
+    host, port = address
+    try:
+        async with asyncio.timeout(patience):
+            transport, _ = await asyncio.get_running_loop().create_connection(
+                asyncio.Protocol, host, port, ssl=anybody
+            )
+    except (OSError, TimeoutError):
+        return False
+    transport.abort()
+    return True
+
+
 async def dial(
     address: tuple[str, int],
     hello: wire.Hello,
@@ -156,8 +175,9 @@ async def dial(
     except MalformedMessage as error:
         raise MalformedMessage(f"what answers there is no replica ({error})") from error
     except ConnectionResetError as error:
-        hint = "" if secured else ": if it encrypts, give the authority that you trust"
-        raise ConnectionResetError(f"it closes the connection without a word{hint}") from error
+        if secured is None and await encrypts(address, patience):
+            raise UsageError(f"{host}:{port} {ENCRYPTS}") from error
+        raise ConnectionResetError("it closes the connection without a word") from error
     if isinstance(first, wire.Denied):
         line.close()
         if first.reason == "busy":

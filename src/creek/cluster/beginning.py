@@ -49,10 +49,11 @@ def what_it_waits_for(replica: Replica) -> str | None:
             "promised may be gone, so it cannot take part any more. Let a new one take its place: "
             f"'creek member replace {replica.index} HOST:PORT --data DIR'"
         )
-    whom = f"replicas {', '.join(map(str, missing))}" if missing else "their state"
+    whom = ", ".join(f"replica {each}" for each in missing)
+    what = f"{whom}: start what is down" if whom else "their state"
     return (
         "its folder was empty: it takes no part before every other member has told what it knows, "
-        f"and waits for {whom}"
+        f"and waits for {what}"
     )
 
 

@@ -11,7 +11,7 @@ import asyncio
 from typing import Final, cast
 
 from creek.cluster.desk import Desk
-from creek.cluster.frames import Frames
+from creek.cluster.frames import NO_TLS, Frames, is_tls
 from creek.cluster.once import CALLS_KEPT
 from creek.cluster.silence import notice_silence
 from creek.cluster.wire import (
@@ -80,17 +80,19 @@ class Connection:
         """Before the first of them."""
         self.client = ""
         self.token = ""
-        self._silence = self._loop.call_later(HELLO_S, self._deny_silence)
+        self._silence: asyncio.TimerHandle | None = None
+        """Runs from when it is connected: with TLS, many never are, and nobody tells us."""
 
     # --- asyncio ------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         notice_silence(self._transport)
+        self._silence = self._loop.call_later(HELLO_S, self._deny_silence)
         self._desk.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._silence.cancel()
+        self._stop_silence()
         self._desk.connections.discard(self)
         self._desk.copies.give_up(self)
         self._desk.forget(self._ids.values())
@@ -117,7 +119,10 @@ class Connection:
                 if self._transport is None or self._transport.is_closing():
                     return
         except FrameTooLong as error:
-            self._deny("too_large", str(error))
+            if not self.client and is_tls(data):
+                self._deny(NO_TLS, "this replica does not encrypt: leave out the authority")
+            else:
+                self._deny("too_large", str(error))
         except MalformedMessage as error:
             self._deny("malformed", f"not a message of a client: {error}")
 
@@ -158,7 +163,7 @@ class Connection:
             raise MalformedMessage("a client has a name")
         else:
             self.client, self.token = hello.client, hello.token
-            self._silence.cancel()
+            self._stop_silence()
             self._frames.most = CLIENT_FRAME_MAX
             names = desk.datatype.operations
             operations = tuple((name, desk.datatype.is_readonly(name)) for name in names)
@@ -263,6 +268,10 @@ class Connection:
     def close(self) -> None:
         if self._transport is not None:
             self._transport.close()
+
+    def _stop_silence(self) -> None:
+        if self._silence is not None:
+            self._silence.cancel()
 
     def _deny_silence(self) -> None:
         self._deny("malformed", f"nothing was said in {HELLO_S:g} s")

@@ -5,11 +5,20 @@ from typing import Final
 
 from creek.errors import FrameTooLong
 
+NO_TLS: Final = "tls: not spoken at this port"
+"""What is counted of those who would encrypt where nothing is encrypted."""
 _LENGTH_BYTES: Final = 4
+_TLS_BEGINS: Final = b"\x16\x03"
+"""A record with a handshake. As a frame it would be longer than any that is read."""
 
 
 def framed(payload: bytes) -> bytes:
     return len(payload).to_bytes(_LENGTH_BYTES, "big") + payload
+
+
+def is_tls(data: bytes) -> bool:
+    """Is that the beginning of who would encrypt?"""
+    return data.startswith(_TLS_BEGINS)
 
 
 class Frames:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from creek.cluster.security import problem_of
+from creek.cluster.security import PLAIN, problem_of
 from creek.cluster.talker import Talker
 
 if TYPE_CHECKING:
@@ -130,7 +130,9 @@ class Link:
                 hello = await talker.hello
         except ssl.SSLError as error:
             talker.abort()
-            self._tell(Problem(problem_of(error), str(error)))
+            reason = problem_of(error)
+            text = "it does not encrypt, and this replica does" if reason == PLAIN else str(error)
+            self._tell(Problem(reason, text))
             return None
         except OSError:
             talker.abort()

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, cast
 
-from creek.cluster.frames import Frames
+from creek.cluster.frames import NO_TLS, Frames, is_tls
 from creek.cluster.parts import Assembly, give_up
 from creek.cluster.silence import notice_silence
 from creek.cluster.wire import (
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 HELLO_S: Final = 10.0
 """How long who dialled here may be silent before it says hello."""
+FIRST_BYTES: Final = 8
 PARTS_S: Final = 0.004
 """For how long parts of a snapshot are taken in before others have their turn."""
 
@@ -42,8 +43,11 @@ class Listener:
         self._frames = Frames(HELLO_FRAME_MAX)
         self._assembly = Assembly(peers.intake)
         self._transport: asyncio.Transport | None = None
-        self._silence = asyncio.get_running_loop().call_later(HELLO_S, self._leave_silent)
+        self._silence: asyncio.TimerHandle | None = None
+        """Runs from when it is connected: with TLS, many never are, and nobody tells us."""
         self.sender: int | None = None
+        self._first = b""
+        """What it began with."""
         self._data: deque[bytes] = deque()
         """What came while it was paused, or just now."""
         self._is_paused = False
@@ -51,11 +55,13 @@ class Listener:
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         notice_silence(self._transport)
+        self._silence = asyncio.get_running_loop().call_later(HELLO_S, self._leave_silent)
         self._peers.heard.add(self)
         self._transport.write(frame_of(self._peers.hello))
 
     def data_received(self, data: bytes) -> None:
         self._data.append(data)
+        self._first = self._first or data[:FIRST_BYTES]
         if not self._is_paused:
             self._hear_all(self._payloads())
 
@@ -79,7 +85,8 @@ class Listener:
                     self._pause(payloads)
                     return
         except MalformedMessage:
-            self._peers.count("malformed")
+            is_encrypted = self.sender is None and is_tls(self._first)
+            self._peers.count(NO_TLS if is_encrypted else "malformed")
             self.close()
 
     def _pause(self, payloads: Iterator[bytes]) -> None:
@@ -96,7 +103,7 @@ class Listener:
             self._hear_all(payloads)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._silence.cancel()
+        self._stop_silence()
         self._peers.heard.discard(self)
 
     def eof_received(self) -> None:
@@ -123,6 +130,10 @@ class Listener:
         else:
             self._peers.receive(message, sender)
 
+    def _stop_silence(self) -> None:
+        if self._silence is not None:
+            self._silence.cancel()
+
     def _leave_silent(self) -> None:
         self._peers.count("malformed")
         self.close()
@@ -135,7 +146,7 @@ class Listener:
                 if other.sender == hello.replica:
                     other.close()
             self.sender = hello.replica
-            self._silence.cancel()
+            self._stop_silence()
             self._frames.most = PEER_FRAME_MAX
             self._peers.greet(hello)
         else:

@@ -13,6 +13,8 @@ from typing import Any, Final
 from creek.cluster.config import Security
 from creek.errors import UsageError
 
+PLAIN: Final = "tls: not spoken by the other end"
+"""What is counted where one side encrypts and the other does not."""
 HANDSHAKE_ROUNDS: Final = 3
 """After which both sides have said all, in every version of TLS."""
 
@@ -58,6 +60,8 @@ def problem_of(error: ssl.SSLError) -> str:
     """In few words, and of these there are not many."""
     if isinstance(error, ssl.SSLCertVerificationError):
         said = error.verify_message.partition(", certificate is not valid for")[0]
+    elif error.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST"):
+        return PLAIN
     else:
         said = (error.reason or type(error).__name__).replace("_", " ").lower()
     return f"tls: {said}"

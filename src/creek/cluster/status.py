@@ -15,6 +15,7 @@ def status_of(server: "Server") -> dict[str, Any]:
         "replica": server.config.replica,
         "process": os.getpid(),
         "members": list(server.company.configuration.numbers),
+        "found_at": {str(each): at for each, at in server.company.configuration.members},
         "epoch": server.company.configuration.epoch,
         "is_member": server.company.is_member,
         "datatype": server.desk.datatype.name,

@@ -4,11 +4,20 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from creek.cluster.frames import NO_TLS
 from creek.cluster.logs import EventLog
+from creek.cluster.security import PLAIN
 from creek.protocol.members import Configuration
 
 QUIET: Final = frozenset(("sent to a peer that is away", "could not reach a peer", "no hello"))
 """Counted, but known from elsewhere."""
+HINTS: Final = {
+    NO_TLS: "Somebody encrypts, and this replica does not: leave out the authority there, or give "
+    "this one certificates, under [security]",
+    PLAIN: "Somebody does not encrypt, and this replica does: clients need its authority, replicas "
+    "certificates",
+}
+"""What to do about some of them."""
 PAUSE_LOOKS: Final = 40
 """Looks between two events about refusals: however many there are, they fill no disk."""
 ALONE_LOOKS: Final = 20
@@ -64,8 +73,10 @@ class Watch:
             if reason not in QUIET and count > self._refused[reason]
         }
         if more and not self._pause:
-            what = f"{sum(more.values())} inputs were refused"
-            self._log.warning("input.refused", what, reasons=more)
+            number = sum(more.values())
+            what = "1 input was refused" if number == 1 else f"{number} inputs were refused"
+            hints = [HINTS[reason] for reason in more if reason in HINTS]
+            self._log.warning("input.refused", ". ".join([what, *hints]), reasons=more)
             self._refused, self._pause = refused, PAUSE_LOOKS
 
     def _look_for_majority(self, configuration: Configuration) -> None:

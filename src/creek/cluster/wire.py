@@ -219,7 +219,7 @@ class Denied(msgspec.Struct, frozen=True, array_like=True, tag=25):
     """The connection is closed after this."""
 
     reason: str
-    """`version`, `token`, `datatype`, `malformed`, `too_large` or `busy`."""
+    """`version`, `token`, `datatype`, `malformed`, `too_large`, `busy` or `frames.NO_TLS`."""
     message: str
 
 

@@ -15,7 +15,7 @@ from typing import Final, Protocol, TypeAlias, cast
 import msgspec
 
 from creek.client.finding import is_nobody_there, reason_of
-from creek.client.line import another_door
+from creek.client.line import ENCRYPTS, another_door, encrypts
 from creek.cluster import wire
 from creek.cluster.wire import address_of
 from creek.errors import MalformedMessage, UsageError
@@ -222,12 +222,13 @@ async def dial(
                 f"{error.verify_message}"
             ) from error
         except (OSError, TimeoutError, MalformedMessage) as error:
+            is_left = isinstance(error, ConnectionResetError)
+            if is_left and secured is None and await encrypts((host, port), PATIENCE_S):
+                raise UsageError(f"{address} {ENCRYPTS}") from error
             patience = refused if is_nobody_there(error) else PATIENCE_S
             if loop.time() > begun + patience:
-                at = f"{address}, tried for {patience:g} s"
-                raise Unreachable(
-                    f"no replica can be reached at {at}: {reason_of(error)}"
-                ) from error
+                tried = f"no replica can be reached, tried for {patience:g} s"
+                raise Unreachable(f"{tried}: {address}: {reason_of(error)}") from error
             await asyncio.sleep(PAUSE_S)
         else:
             return line

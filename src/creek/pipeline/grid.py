@@ -43,6 +43,7 @@ _FIELDS: Final = tuple(
     next((key for key, name in _DURATIONS.items() if name == field), field)
     for field in Experiment.__struct_fields__
 )
+_KINDS: Final = {int: "a whole number", str: "a text", bool: "true or false"}
 KEYS: Final = (*_FIELDS, "transactions")
 
 
@@ -138,7 +139,8 @@ def _experiment(where: str, chosen: dict[str, Any]) -> Experiment:
     try:
         return msgspec.convert(fields, Experiment)
     except (msgspec.ValidationError, UsageError) as error:
-        raise UsageError(f"{where}, key '{_blamed(fields)}': {error}") from error
+        key, why = _blamed(fields, error)
+        raise UsageError(f"{where}, key '{key}': {why}") from error
 
 
 def _read(where: str, key: str, value: Any) -> Any:
@@ -158,17 +160,24 @@ def _read(where: str, key: str, value: Any) -> Any:
         raise UsageError(f"{where}, key '{key}': {error}") from error
 
 
-def _blamed(fields: dict[str, Any]) -> str:
-    """The key that is wrong by itself; or else the one that does not go with the others."""
+def _blamed(fields: dict[str, Any], error: Exception) -> tuple[str, str]:
+    """The key that is wrong by itself, and why; or else the one that does not go with others."""
     keys = {field: key for key, field in _DURATIONS.items()}
     for field, value in fields.items():
         try:
             msgspec.convert({field: value}, Experiment)
-        except (msgspec.ValidationError, UsageError):
-            return keys.get(field, field)
-    return next(
-        key for key in ("faults", "warm_up", "duration") if _DURATIONS.get(key, key) in fields
-    )
+        except msgspec.ValidationError:
+            return keys.get(field, field), _not_of_its_kind(field, value)
+        except UsageError as alone:
+            return keys.get(field, field), str(alone)
+    together = ("faults", "warm_up", "duration")
+    return next(key for key in together if _DURATIONS.get(key, key) in fields), str(error)
+
+
+def _not_of_its_kind(field: str, value: Any) -> str:
+    usual = getattr(Experiment(), field)
+    example = "" if usual is None or usual is False else f", such as {usual}"
+    return f"{value!r} is not {_KINDS.get(type(usual), 'a number')}{example}"
 
 
 def _lasting(where: str, chosen: dict[str, Any]) -> int:

@@ -197,8 +197,15 @@ def _settings(master: str, scratch: Path, heap_mib: int) -> dict[str, str]:
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        **({"spark.sql.shuffle.partitions": str(2 * _cores())} if is_local(master) else {}),
+        **(_here() if is_local(master) else {}),
     }
+
+
+def _here() -> dict[str, str]:
+    """On this machine, tasks find modules where this process does, also those of the user."""
+    here = os.getcwd()
+    paths = {"spark.executorEnv.PYTHONPATH": here} if {"", here} & {*sys.path} else {}
+    return {**paths, "spark.sql.shuffle.partitions": str(2 * _cores())}
 
 
 def _cores() -> int:

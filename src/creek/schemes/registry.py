@@ -99,12 +99,22 @@ def named(name: str) -> Scheme:
         raise UnknownName("scheme", name, [*SCHEMES, "package.module:Class"])
     try:
         found = getattr(import_module(module), variable)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise UsageError(f"scheme {name} cannot be imported: {error}") from error
+    except Exception as error:  # the module is the user's, and may raise anything
+        raise UsageError(f"scheme {name} cannot be imported: {_what(error)}") from error
     if not callable(found):
         raise UsageError(f"scheme {name} is no class of replicas, nor makes them")
     scheme: Scheme = found
     return scheme
+
+
+def _what(error: Exception) -> str:
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}, line {error.lineno}: {error.msg}"
+    if isinstance(error, ModuleNotFoundError):
+        return f"{error} in this folder, on PYTHONPATH or installed"
+    if isinstance(error, ImportError | AttributeError | ValueError):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
 
 
 def probes(name: str) -> tuple[Probe, ...]:

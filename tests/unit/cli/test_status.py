@@ -39,6 +39,24 @@ def test_a_replica_that_was_held_up_says_by_what(capsys: pytest.CaptureFixture[s
     assert said == "replica 0 was held up by 2 operations, the last: slow(7) took 7.0 s\n"
 
 
+@pytest.mark.parametrize(
+    ("how", "advice"),
+    [
+        ({"waits_for": [1, 2], "epoch": 0}, "heard from replica 1, replica 2. Start what is down"),
+        ({"waits_for": [1], "epoch": 0}, "if one is lost for good, replace it and then this one"),
+        ({"waits_for": [], "epoch": 0}, "it fetches the state of the others"),
+        ({"waits_for": [1], "epoch": 2}, "member replace 0 HOST:PORT --data DIR'"),
+    ],
+)
+def test_one_that_takes_no_part_says_what_to_do(
+    how: dict[str, Any], advice: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = told(capsys, **how)
+    assert said.startswith("replica 0: its folder was empty")
+    assert advice in said
+    assert told(capsys, waits_for=None, epoch=2) == ""
+
+
 def at(number: int) -> str:
     return f"127.0.0.1:{7100 + number}"
 
@@ -67,6 +85,9 @@ def test_a_member_that_nobody_has_met_is_shown_all_the_same(
     assert shown(down, answer(1, 2), answer(2, 1))[0] == ("0", "-", False)
     _show_more(_complete([down, answer(1, 2), answer(2, 1)], is_guess=True))
     assert capsys.readouterr().out.startswith("replica 0: those that answer have not met it")
+    known = {**answer(1, 2), "found_at": {"0": "127.0.0.1:7200"}}
+    _show_more(_complete([known, answer(2, 1)], is_guess=True))
+    assert "and look for it at 127.0.0.1:7200\n" in capsys.readouterr().out
 
 
 def test_where_one_only_guessed_there_need_not_be_anybody() -> None:

@@ -1,14 +1,16 @@
 """Where a client looks for a replica, and for how long."""
 
 import asyncio
+import errno
 from typing import Any, cast
 
 import pytest
 
-from creek.client import finding
+from creek.client import NotDone, finding
 from creek.client.finding import Finder
 from creek.client.line import Line
 from creek.cluster import wire
+from creek.errors import UsageError
 
 HELLO = wire.Hello(wire.WIRE_VERSION, "me", "", "")
 
@@ -71,3 +73,63 @@ def test_one_that_takes_no_part_yet_is_chosen_only_if_no_other_does(
 
     asyncio.run(story())
     assert [each for each in dialled if not each.is_closed] == [lines[chosen]]
+
+
+def looked(patience: float, outcomes: dict[int, Exception], monkeypatch: pytest.MonkeyPatch) -> str:
+    """What somebody is told who looked at those ports in vain."""
+
+    async def dial(address: tuple[str, int], *_: Any) -> tuple[Line, wire.Welcome]:
+        raise outcomes[address[1]]
+
+    monkeypatch.setattr(finding, "dial", dial)
+
+    async def story() -> None:
+        finder = Finder([("there", port) for port in outcomes], None, patience)
+        with pytest.raises((NotDone, UsageError)) as told:
+            await finder.find(HELLO, lambda message: None)
+        said.append(str(told.value))
+
+    said: list[str] = []
+    asyncio.run(story())
+    return said[0]
+
+
+REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed")
+
+
+def test_for_each_address_it_is_told_what_happened(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcomes: dict[int, Exception] = {1: TimeoutError(), 2: REFUSED, 3: REFUSED}
+    assert looked(0.1, outcomes, monkeypatch) == (
+        "no replica can be reached, tried for 0.1 s: "
+        "there:1: no answer; there:2, there:3: Connection refused"
+    )
+
+
+def test_one_that_is_not_for_clients_is_told_with_what_happened_to_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mistake = UsageError("there:2 is not for clients")
+    assert looked(9.0, {2: mistake}, monkeypatch) == "there:2 is not for clients"
+    said = looked(9.0, {1: TimeoutError(), 2: mistake, 3: REFUSED}, monkeypatch)
+    assert said == "there:2 is not for clients; there:1: no answer; there:3: Connection refused"
+
+
+def test_who_waits_is_told_what_has_happened_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def dial(address: tuple[str, int], *_: Any) -> tuple[Line, wire.Welcome]:
+        if address[1] == 1:
+            raise REFUSED
+        await asyncio.sleep(60)
+        raise TimeoutError
+
+    monkeypatch.setattr(finding, "dial", dial)
+
+    async def story() -> None:
+        finder = Finder([("there", port) for port in (1, 2, 3)], None, 9.0)
+        looking = asyncio.ensure_future(finder.find(HELLO, lambda message: None))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        so_far = "there:1: Connection refused; there:2: no answer yet; there:3: not asked yet"
+        assert finder.so_far() == so_far
+        looking.cancel()
+
+    asyncio.run(story())

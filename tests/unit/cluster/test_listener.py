@@ -5,8 +5,10 @@ import socket
 from typing import Any, cast
 
 import msgspec
+import pytest
 
 from creek.cluster import wire
+from creek.cluster.frames import NO_TLS
 from creek.cluster.listener import Listener
 from creek.cluster.parts import frames_of
 from creek.cluster.peers import Peers
@@ -131,6 +133,29 @@ def test_a_snapshot_of_nothing_is_no_part_and_holds_up_nothing() -> None:
         heard = Heard()
         heard.listener.data_received(wire.frame_of(BARE) + wire.frame_of(Progress(7, 7)))
         assert heard.messages == [BARE, Progress(7, 7)]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("pieces", "reason"),
+    [
+        ([b"\x16\x03\x01\x02\x00\x01"], NO_TLS),
+        ([b"\x16\x03", b"\x01\x02\x00\x01"], NO_TLS),
+        ([b"\xff" * 8], "malformed"),
+    ],
+)
+def test_one_who_encrypts_where_nothing_is_encrypted_is_counted_as_such(
+    pieces: list[bytes], reason: str
+) -> None:
+    async def story() -> None:
+        heard, wired = Heard(), Wire()
+        listener = Listener(heard.peers)
+        listener.connection_made(cast(asyncio.BaseTransport, wired))
+        for piece in pieces:
+            listener.data_received(piece)
+        assert heard.counted == [reason]
+        assert wired.is_closed
 
     asyncio.run(story())
 

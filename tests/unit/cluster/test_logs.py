@@ -8,7 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from creek.cluster import logs
+from creek.cluster.frames import NO_TLS
 from creek.cluster.logs import TOLD_MAX, EventLog
+from creek.cluster.security import PLAIN
 from creek.cluster.watch import ALONE_LOOKS, PAUSE_LOOKS, Watch
 from creek.protocol.members import Configuration
 
@@ -156,6 +158,17 @@ def test_many_refusals_are_few_events() -> None:
     found = [json.loads(line) for line in stream.getvalue().splitlines()]
     found = [each for each in found if each["event"] == "input.refused"]
     assert [each["reasons"] for each in found] == [{"malformed": 1}, {"malformed": PAUSE_LOOKS}]
+
+
+def test_where_one_side_encrypts_and_the_other_does_not_it_is_told_what_to_do() -> None:
+    events, stream = told("text")
+    watch = Watch(events, 3)
+    watch.look(None, [], {NO_TLS: 1}, MEMBERS)
+    assert "1 input was refused. Somebody encrypts, and this replica does not" in stream.getvalue()
+    for _ in range(PAUSE_LOOKS):
+        watch.look(None, [], {NO_TLS: 1, PLAIN: 2}, MEMBERS)
+    last = stream.getvalue().splitlines()[-1]
+    assert "2 inputs were refused. Somebody does not encrypt, and this replica does" in last
 
 
 def test_who_reaches_no_majority_says_whom_it_misses() -> None:

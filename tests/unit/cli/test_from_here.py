@@ -1,0 +1,66 @@
+"""A scheme or data type of one's own is found in the folder where one is, by every command."""
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from creek.errors import UsageError
+from creek.schemes.registry import named
+
+AS_INSTALLED = "import sys; sys.path.remove(''); from creek.cli import main; sys.exit(main())"
+"""The script that pip makes does not look for modules where one is."""
+SCHEME = "from creek.schemes.basic import BasicReplica\nclass Mine(BasicReplica):\n    pass\n"
+DATATYPE = """
+import creek
+shop = creek.DataType("shop")
+@shop.operation
+def stock(tx, thing, count):
+    tx.write(thing, count)
+"""
+SHORT = "--duration 50ms --replicas 3"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"simulate --scheme mine:Mine {SHORT}",
+        f"simulate --workload tpcc --warehouses 1 --scheme mine:Mine {SHORT}",
+        "simulate --replay 1 --scheme mine:Mine",
+        f"simulate --datatype shop:shop --call 'stock lamp 3 on 0 at 1ms' {SHORT}",
+        "fuzz --seeds 2 --jobs 2 --scheme mine:Mine",
+    ],
+)
+def test_it_is_found(command: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(SCHEME)
+    (tmp_path / "shop.py").write_text(DATATYPE)
+    ran = subprocess.run(
+        [sys.executable, "-c", AS_INSTALLED, *shlex.split(command)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("def x(:", r"broken\.py, line 1: invalid syntax"),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("Other = 1", "has no attribute 'Mine'"),
+        (None, "No module named 'broken' in this folder, on PYTHONPATH or installed"),
+    ],
+)
+def test_what_is_wrong_with_it_is_told_in_a_line(
+    text: str | None, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "broken", raising=False)
+    if text is not None:
+        (tmp_path / "broken.py").write_text(text)
+    with pytest.raises(UsageError, match=f"^scheme broken:Mine cannot be imported: .*{says}"):
+        named("broken:Mine")

@@ -411,8 +411,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 GOSSIP,
-                "self._outbox.records.append(Received(request))\n        if self._peers:",
-                "if self._peers:",
+                "self._outbox.records.append(Received(request))\n        if self._near:",
+                "if self._near:",
             ),
         ),
     ),

@@ -6,10 +6,13 @@ from typing import Any, Final
 import msgspec
 
 from creek.cluster.config import EVERYWHERE, ServerConfig
+from creek.cluster.journal import Journal
 from creek.cluster.ticket import read_ticket
 from creek.cluster.wire import address_of
 from creek.errors import BadValue
 from creek.protocol.members import Configuration
+from creek.protocol.messages import Promised
+from creek.protocol.newcomer import ENTERED
 from creek.protocol.request import Operation
 
 ADD: Final = "creek.members.add"
@@ -23,8 +26,20 @@ def begun(config: ServerConfig) -> tuple[ServerConfig, Configuration]:
     ticket = read_ticket(Path(config.data))
     if ticket is None:
         return config, Configuration(0, tuple(sorted(config.members.items())))
-    config = msgspec.structs.replace(config, replica=ticket.replica, members=ticket.addresses)
-    return config, ticket.configuration
+    own = {"replica": ticket.replica, "members": ticket.addresses, "fresh": False}
+    return msgspec.structs.replace(config, **own), ticket.configuration
+
+
+def begin_journal(folder: Path) -> None:
+    """Of one that was added, when it is started for the first time: that it has promised nothing
+    yet. Whoever finds less has lost it. Raises `StorageFault` if that cannot be written."""
+    journal = Journal(folder)
+    try:
+        if not journal.open():
+            journal.append([Promised(ENTERED)])
+            journal.flush()
+    finally:
+        journal.close()
 
 
 def change_asked(

@@ -27,10 +27,10 @@ from creek.cluster.journal import Journal
 from creek.cluster.listener import Listener
 from creek.cluster.logs import REPLICA_STOPPING, EventLog
 from creek.cluster.logs import set_up as set_up_logs
-from creek.cluster.membership import begun
+from creek.cluster.membership import begin_journal, begun
 from creek.cluster.noticing import Noticing
 from creek.cluster.onlooker import Onlooker
-from creek.cluster.owner import Owner, refuse_foreign, sign
+from creek.cluster.owner import Owner, is_signed, refuse_foreign, sign
 from creek.cluster.peers import Peers
 from creek.cluster.pulse import Pulse
 from creek.cluster.recorder import Recorder
@@ -208,6 +208,9 @@ class Server:
         config, folder = self.config, Path(self.config.data)
         owner = Owner(cluster=config.cluster, replica=config.replica, datatype=self._datatype.name)
         refuse_foreign(folder, owner)
+        joins = not self.company.is_member and not is_signed(folder)
+        if joins:
+            begin_journal(folder)
         executor, datatype = self._executing(Once(self._datatype))
         replica = registry.named(config.scheme)(config.replica, self._settings, datatype)
         self._calls = TimedCalls(self.fsync, config.io_uring, self._log_journal)
@@ -224,7 +227,7 @@ class Server:
         sign(folder, owner)
         self._recorder = None
         if config.record:
-            self._recorder = self._recording(replica.terms, anew=not records)
+            self._recorder = self._recording(replica.terms, anew=joins or not records)
         self.peers = self._peers(replica)
         self.desk = self.traffic.desk = self._desk(replica)
         self.driver = self.traffic.driver = self._driver(replica, executor)

@@ -106,7 +106,7 @@ class Broadcasts:
         self._handover = Handover(self.outbox)
         self.newcomer: Newcomer | None = None
         """As long as we take no part."""
-        if settings.begin_anew and settings.peers(index) and index in settings.members:
+        if settings.begin_anew and settings.peers(index):
             self.newcomer = Newcomer(index, settings, self.outbox)
             self.omega.is_silent = self.cab.abstains = True
 
@@ -299,7 +299,7 @@ class Broadcasts:
         self._stragglers.begins_anew(sender, message.delivered, self.cab.learner)
 
     def _enter_if_informed(self, newcomer: Newcomer) -> None:
-        if self.settings.epoch:
+        if self.settings.epoch or not self.is_member:
             return  # those who knew what it lost may be members no more: it is to be replaced
         undecided = self.cab.learner.first_undecided
         if newcomer.is_informed(undecided, self.gossip.received):

@@ -362,3 +362,23 @@ def test_who_was_added_and_lost_its_journal_has_no_vote_any_more(
             await db.strong.put("a", 3)
 
     run(story())
+
+
+def test_who_let_the_others_in_and_lost_its_folder_does_not_go_on_alone(tmp_path: Path) -> None:
+    async def story() -> None:
+        with Processes(tmp_path, 1) as processes:
+            async with processes.client(0) as db:
+                await db.strong.put("lamp", 3)
+                for _ in range(2):
+                    new = processes.join(0)
+                    async with processes.client(new) as there:
+                        await there.strong.put("lamp", new)
+            processes.kill(0)
+            shutil.rmtree(processes.data(0))
+            processes.start(0)
+            assert await processes.exit_code(0) == 3
+            assert "creek member replace 0" in processes.said(0)
+            async with processes.client(1) as db:
+                assert await db.strong.get("lamp") == 2
+
+    run(story())

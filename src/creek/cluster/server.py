@@ -58,7 +58,7 @@ from creek.cluster.watchdog import Watchdog
 from creek.cluster.wire import WIRE_OLDEST, WIRE_VERSION, Heard, PeerHello, Told, address_of
 from creek.errors import StorageFault
 from creek.execution.datatype import DataType
-from creek.protocol.admission import NOT_OURS
+from creek.protocol.admission import NOT_OURS, WITHOUT_US
 from creek.protocol.dots import Dot
 from creek.protocol.drafts import Brought
 from creek.protocol.request import Operation
@@ -409,9 +409,19 @@ class Server:
 
     def _look_for_loss(self) -> None:
         """No request leaves before it is on disk: whoever tells of one that is not there tells that
-        the disk has lost it. Then what was promised with it is lost as well."""
-        if NOT_OURS in self.driver.replica.refused:
-            folder = self.config.data
+        the disk has lost it. Then what was promised with it is lost as well. So it is with members,
+        where one that knows of no others had let them in."""
+        replica, folder = self.driver.replica, self.config.data
+        if WITHOUT_US in replica.refused:
+            self.fail(
+                StorageFault(
+                    f"there are other members, which this replica let in, and {folder} does not "
+                    "hold that: what counted as safe is lost. Nothing more is promised from there: "
+                    "let a new one take its place: "
+                    f"'creek member replace {replica.index} HOST:PORT --data DIR'"
+                )
+            )
+        elif NOT_OURS in replica.refused:
             self.fail(
                 StorageFault(
                     f"others have requests of this replica that {folder} does not hold: what "

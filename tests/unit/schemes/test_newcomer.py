@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from creek.datatypes.kv import KV
+from creek.protocol.admission import WITHOUT_US
 from creek.protocol.dots import Dot
 from creek.protocol.messages import (
     Accept,
@@ -403,3 +404,27 @@ def test_who_was_added_and_lost_its_disk_never_takes_part_again(again: bool) -> 
     assert not bench[0].is_committed(id), "three of four are needed, and it has no vote"
     said = {type(message).__name__ for sender, _, message in bench.sent if sender == 3}
     assert not said & {"Vote", "Promise", "Prepare", "Heartbeat"}
+
+
+@pytest.mark.parametrize("calls", range(8))
+def test_who_let_all_others_in_and_lost_its_disk_is_not_one_of_them_any_more(calls: int) -> None:
+    """However much it was asked for meanwhile, as one that is alone."""
+    bench = running_bench(1, checkpoint_every=1)
+    for new in (1, 2):
+        bench.journals[new] = [encode(Promised(ENTERED))]
+        bench.events[new] = []
+        bench.restart(new)
+        operation = bench[0].configuration().adding(new, "e")
+        bench.invoke(0, operation.name, *operation.arguments, strong=True)
+        bench.tick(60)
+        bench.invoke(new, "put", "a", new, strong=True)
+        bench.tick(20)
+    lose_disk(bench, 0)
+    for call in range(calls):
+        bench.invoke(0, "put", "a", call, strong=call % 2 == 0)
+    bench.tick(PATIENCE_TICKS)
+    assert bench[0].refused[WITHOUT_US]
+    assert bench[0].configuration().numbers == (0,)
+    for each in (1, 2):
+        assert bench[each].configuration().numbers == (0, 1, 2)
+        assert bench[each].leader() in (1, 2)

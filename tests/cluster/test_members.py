@@ -347,7 +347,7 @@ def test_who_was_added_and_lost_its_journal_has_no_vote_any_more(
             await db.strong.put("a", 1)  # three of four
 
             await cluster.stop(3)
-            for file in folder.glob("*.journal"):
+            for file in (*folder.glob("*.journal"), folder / "owner.json"):
                 file.unlink()
             for _ in range(2):  # the second time there is a journal, without a promise
                 caplog.clear()

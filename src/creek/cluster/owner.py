@@ -36,11 +36,6 @@ def refuse_foreign(folder: Path, owner: Owner) -> None:
         )
 
 
-def is_signed(folder: Path) -> bool:
-    """Has a replica begun there before?"""
-    return (folder / _FILE).exists()
-
-
 def sign(folder: Path, owner: Owner) -> None:
     """From now on it is this one's. On a disk that is full, from the next start on."""
     path = folder / _FILE

@@ -30,7 +30,7 @@ from creek.cluster.logs import set_up as set_up_logs
 from creek.cluster.membership import begin_journal, begun
 from creek.cluster.noticing import Noticing
 from creek.cluster.onlooker import Onlooker
-from creek.cluster.owner import Owner, is_signed, refuse_foreign, sign
+from creek.cluster.owner import Owner, refuse_foreign, sign
 from creek.cluster.peers import Peers
 from creek.cluster.pulse import Pulse
 from creek.cluster.recorder import Recorder
@@ -208,9 +208,7 @@ class Server:
         config, folder = self.config, Path(self.config.data)
         owner = Owner(cluster=config.cluster, replica=config.replica, datatype=self._datatype.name)
         refuse_foreign(folder, owner)
-        joins = not self.company.is_member and not is_signed(folder)
-        if joins:
-            begin_journal(folder)
+        joins = begin_journal(folder)
         executor, datatype = self._executing(Once(self._datatype))
         replica = registry.named(config.scheme)(config.replica, self._settings, datatype)
         self._calls = TimedCalls(self.fsync, config.io_uring, self._log_journal)

@@ -2,17 +2,21 @@
 
 import asyncio
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from creek.cli import member
 from creek.cli.app import main
-from creek.client import NotDone
+from creek.client import CallFailed, NotDone
 from creek.cluster import beginning, link
 from creek.cluster.membership import ADD, REMOVE, change_asked
+from creek.cluster.server import Server
 from creek.cluster.ticket import make_folder, read_ticket, ticket_of, write_ticket
 from creek.errors import BadValue, StorageFault
+from creek.load.ports import free_port
 from creek.protocol.members import Configuration
 from tests.cluster.faults_story import Cluster, tell
 from tests.cluster.house import PATIENCE_S, house, run
@@ -310,5 +314,78 @@ def test_who_lost_its_folder_after_members_changed_is_told_to_be_replaced_and_ca
             async with asyncio.timeout(PATIENCE_S):
                 while cluster.servers[0].status()["members"] != [0, 2, 4]:
                     await asyncio.sleep(0.01)
+
+    run(story())
+
+
+def test_who_was_added_and_lost_its_journal_has_no_vote_any_more(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its ticket and its signature are still there, and what it promised is not."""
+    monkeypatch.setattr(beginning, "TELL_S", 0.2)
+
+    async def story() -> None:
+        async with house(tmp_path, 3) as cluster, cluster.client(0) as db:
+            address = f"127.0.0.1:{free_port()}"
+            folder = tmp_path / "new"
+            make_folder(folder)
+            write_ticket(ticket_of(await db.strong(ADD, address), address), folder)
+            place = {"data": str(folder), "clients": "127.0.0.1:0", "fresh": True}
+            config = msgspec.structs.replace(cluster.config(0), **place)
+
+            async def start() -> None:
+                cluster.servers[3] = Server(config)
+                await cluster.servers[3].start()
+
+            def takes_part() -> bool:
+                status = cluster.servers[3].status()
+                return bool(status["is_member"]) and status["waits_for"] is None
+
+            async def until(holds: Callable[[], bool]) -> None:
+                async with asyncio.timeout(PATIENCE_S):
+                    while not holds():
+                        await asyncio.sleep(0.01)
+
+            await start()
+            await cluster.stop(3)  # before it was let in, perhaps
+            await start()
+            await until(takes_part)
+            await cluster.stop(2)
+            await db.strong.put("a", 1)  # three of four
+
+            await cluster.stop(3)
+            for file in (*folder.glob("*.journal"), folder / "owner.json"):
+                file.unlink()
+            for _ in range(2):  # the second time there is a journal, without a promise
+                caplog.clear()
+                await start()
+                await until(lambda: bool(cluster.servers[3].status()["is_member"]))
+                await until(lambda: "creek member replace 3" in caplog.text)
+                assert not takes_part()
+                with pytest.raises((CallFailed, TimeoutError)):
+                    await db.strong.within(0.5).put("a", 2)
+                await cluster.stop(3)
+            await cluster.start(2)
+            await db.strong.put("a", 3)
+
+    run(story())
+
+
+def test_who_let_the_others_in_and_lost_its_folder_does_not_go_on_alone(tmp_path: Path) -> None:
+    async def story() -> None:
+        with Processes(tmp_path, 1) as processes:
+            async with processes.client(0) as db:
+                await db.strong.put("lamp", 3)
+                for _ in range(2):
+                    new = processes.join(0)
+                    async with processes.client(new) as there:
+                        await there.strong.put("lamp", new)
+            processes.kill(0)
+            shutil.rmtree(processes.data(0))
+            processes.start(0)
+            assert await processes.exit_code(0) == 3
+            assert "creek member replace 0" in processes.said(0)
+            async with processes.client(1) as db:
+                assert await db.strong.get("lamp") == 2
 
     run(story())

@@ -13,13 +13,7 @@ _MUTANTS: tuple[Mutant, ...] = (
         "takes_part_at_once",
         "who lost its disk takes no part before all others have told what they know",
         400,
-        (
-            Edit(
-                BROADCASTS,
-                "if settings.begin_anew and settings.peers(index) and index in settings.members:",
-                "if False:",
-            ),
-        ),
+        (Edit(BROADCASTS, "if settings.begin_anew and settings.peers(index):", "if False:"),),
     ),
     Mutant(
         "enters_without_what_others_have",

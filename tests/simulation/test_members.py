@@ -53,6 +53,13 @@ def answered_at(history: History, replica: int) -> int:
     return sum(each.replica == replica and bool(each.answers) for each in history.operations)
 
 
+def test_who_is_added_is_not_taken_for_one_that_lost_its_disk() -> None:
+    simulation, run = story("add 3 at 200ms; crash 3 at 500ms; restart 3 at 550ms", begin_anew=1)
+
+    assert configurations(simulation)[3].numbers == (0, 1, 2, 3)
+    assert answered_at(run.history, 3)
+
+
 def test_a_new_replica_starts_with_a_snapshot_and_then_takes_part() -> None:
     simulation, run = story("add 3 at 200ms", checkpoint_every=20)
 

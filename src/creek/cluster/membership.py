@@ -6,10 +6,15 @@ from typing import Any, Final
 import msgspec
 
 from creek.cluster.config import EVERYWHERE, ServerConfig
-from creek.cluster.ticket import read_ticket
+from creek.cluster.journal import Journal
+from creek.cluster.ticket import read_ticket, write_ticket
 from creek.cluster.wire import address_of
 from creek.errors import BadValue
 from creek.protocol.members import Configuration
+from creek.protocol.messages import Promised
+from creek.protocol.newcomer import ENTERED
+from creek.protocol.omega import NO_BALLOT
+from creek.protocol.recovery import found_on_disk
 from creek.protocol.request import Operation
 
 ADD: Final = "creek.members.add"
@@ -23,8 +28,27 @@ def begun(config: ServerConfig) -> tuple[ServerConfig, Configuration]:
     ticket = read_ticket(Path(config.data))
     if ticket is None:
         return config, Configuration(0, tuple(sorted(config.members.items())))
-    config = msgspec.structs.replace(config, replica=ticket.replica, members=ticket.addresses)
-    return config, ticket.configuration
+    own = {"replica": ticket.replica, "members": ticket.addresses, "fresh": False}
+    return msgspec.structs.replace(config, **own), ticket.configuration
+
+
+def begin_journal(folder: Path) -> bool:
+    """Of one that was added, and is started for the first time: that it has promised nothing yet.
+    Who has begun and does not find that has lost it. True if nothing was there before. Raises
+    `StorageFault` if it cannot be written."""
+    ticket = read_ticket(folder)
+    if ticket is None or ticket.begun:
+        return False
+    journal = Journal(folder)
+    try:
+        records = journal.open()
+        if found_on_disk(records).promised == NO_BALLOT:
+            journal.append([Promised(ENTERED)])
+            journal.flush()
+    finally:
+        journal.close()
+    write_ticket(msgspec.structs.replace(ticket, begun=True), folder)
+    return not records
 
 
 def change_asked(

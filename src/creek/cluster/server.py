@@ -27,7 +27,7 @@ from creek.cluster.journal import Journal
 from creek.cluster.listener import Listener
 from creek.cluster.logs import REPLICA_STOPPING, EventLog
 from creek.cluster.logs import set_up as set_up_logs
-from creek.cluster.membership import begun
+from creek.cluster.membership import begin_journal, begun
 from creek.cluster.noticing import Noticing
 from creek.cluster.onlooker import Onlooker
 from creek.cluster.owner import Owner, refuse_foreign, sign
@@ -58,7 +58,7 @@ from creek.cluster.watchdog import Watchdog
 from creek.cluster.wire import WIRE_OLDEST, WIRE_VERSION, Heard, PeerHello, Told, address_of
 from creek.errors import StorageFault
 from creek.execution.datatype import DataType
-from creek.protocol.admission import NOT_OURS
+from creek.protocol.admission import NOT_OURS, WITHOUT_US
 from creek.protocol.dots import Dot
 from creek.protocol.drafts import Brought
 from creek.protocol.request import Operation
@@ -208,6 +208,7 @@ class Server:
         config, folder = self.config, Path(self.config.data)
         owner = Owner(cluster=config.cluster, replica=config.replica, datatype=self._datatype.name)
         refuse_foreign(folder, owner)
+        joins = begin_journal(folder)
         executor, datatype = self._executing(Once(self._datatype))
         replica = registry.named(config.scheme)(config.replica, self._settings, datatype)
         self._calls = TimedCalls(self.fsync, config.io_uring, self._log_journal)
@@ -224,7 +225,7 @@ class Server:
         sign(folder, owner)
         self._recorder = None
         if config.record:
-            self._recorder = self._recording(replica.terms, anew=not records)
+            self._recorder = self._recording(replica.terms, anew=joins or not records)
         self.peers = self._peers(replica)
         self.desk = self.traffic.desk = self._desk(replica)
         self.driver = self.traffic.driver = self._driver(replica, executor)
@@ -406,9 +407,19 @@ class Server:
 
     def _look_for_loss(self) -> None:
         """No request leaves before it is on disk: whoever tells of one that is not there tells that
-        the disk has lost it. Then what was promised with it is lost as well."""
-        if NOT_OURS in self.driver.replica.refused:
-            folder = self.config.data
+        the disk has lost it. Then what was promised with it is lost as well. So it is with members,
+        where one that knows of no others had let them in."""
+        replica, folder = self.driver.replica, self.config.data
+        if WITHOUT_US in replica.refused:
+            self.fail(
+                StorageFault(
+                    f"there are other members, which this replica let in, and {folder} does not "
+                    "hold that: what counted as safe is lost. Nothing more is promised from there: "
+                    "let a new one take its place: "
+                    f"'creek member replace {replica.index} HOST:PORT --data DIR'"
+                )
+            )
+        elif NOT_OURS in replica.refused:
             self.fail(
                 StorageFault(
                     f"others have requests of this replica that {folder} does not hold: what "

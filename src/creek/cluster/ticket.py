@@ -1,7 +1,8 @@
 """The ticket of a replica that is added: its number, where the others find it, and who they are.
 
 It lies in the folder of its journal: the two belong together. A number whose folder is lost is lost
-as well, since nobody else knows what it promised; then another replica takes its place.
+as well, since nobody else knows what it promised; then another replica takes its place. So it is
+when only the journal is lost, of one that has begun.
 """
 
 from pathlib import Path
@@ -24,6 +25,8 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     members: tuple[Member, ...]
     former: tuple[int, ...]
+    begun: bool = False
+    """Has it been started, so that there must be a journal?"""
 
     @property
     def configuration(self) -> Configuration:

@@ -43,6 +43,7 @@ LIMIT = 2**62
 STRANGER = "from a stranger"
 FORMER = "from one who was removed"
 OTHER_MEMBERS = "a ballot of earlier or later members"
+WITHOUT_US = "of members that only we could have let in, and did not"
 OTHER_TYPE = "not one of our messages"
 BAD_DOTS = "a set of dots that is none"
 BAD_ID = "an identifier that nobody can have issued"

@@ -106,7 +106,7 @@ class Broadcasts:
         self._handover = Handover(self.outbox)
         self.newcomer: Newcomer | None = None
         """As long as we take no part."""
-        if settings.begin_anew and settings.peers(index) and index in settings.members:
+        if settings.begin_anew and settings.peers(index):
             self.newcomer = Newcomer(index, settings, self.outbox)
             self.omega.is_silent = self.cab.abstains = True
 
@@ -270,8 +270,13 @@ class Broadcasts:
 
     def _on_later(self, message: Given, sender: int) -> str | None:
         """Perhaps one that was added while we were away, and all that we know have left: it can
-        show by what it knows of the members."""
+        show by what it knows of the members. But nobody is added to one that is alone without it:
+        who hears so has forgotten."""
+        is_alone = self.settings.members == (self.index,)
         match message:
+            case Heartbeat(ballot=ballot):
+                if is_alone and self.settings.end_round <= ballot.round < admission.LIMIT:
+                    return admission.WITHOUT_US
             case Progress(delivered=delivered):
                 here = self.cab.learner.delivered
                 if delivered > here:
@@ -282,6 +287,8 @@ class Broadcasts:
                 except BadValue:
                     return admission.BAD_CHECKPOINT
                 if configuration is not None and configuration.epoch > self.settings.epoch:
+                    if is_alone:
+                        return admission.WITHOUT_US
                     self.probes.hit(Probe.LATER_MEMBER_HEARD)
                     later = self.settings.changed_to(configuration)
                     return admission.problem(message, sender, later)
@@ -299,7 +306,7 @@ class Broadcasts:
         self._stragglers.begins_anew(sender, message.delivered, self.cab.learner)
 
     def _enter_if_informed(self, newcomer: Newcomer) -> None:
-        if self.settings.epoch:
+        if self.settings.epoch or not self.is_member:
             return  # those who knew what it lost may be members no more: it is to be replaced
         undecided = self.cab.learner.first_undecided
         if newcomer.is_informed(undecided, self.gossip.received):

@@ -22,6 +22,10 @@ Why that is enough, when no member but this one has forgotten anything:
 
 A driver must see to it that nothing arrives that was sent before the loss by a replica that begins
 anew. Members that begin anew as well have nothing to tell; if all do, the cluster is new.
+
+One that is added to a cluster that runs is not new like all the others. It finds on its disk, from
+its first day on, that it has promised nothing yet (`ENTERED`), and takes part when it is let in. If
+it does not find that, it lost its disk, and never takes part: the members have been changed.
 """
 
 from collections.abc import Iterable

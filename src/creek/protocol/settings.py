@@ -33,7 +33,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     begin_anew: int = 0
     """1: a replica without a promise on its disk may have lost another one, and takes no part until
-    every other member has told it what it knows (`creek.protocol.newcomer`)."""
+    every other member has told it what it knows (`creek.protocol.newcomer`). For one that is added,
+    the driver puts a promise of nothing there before it is started for the first time."""
 
     heartbeat_ticks: int = 2
     """Between two heartbeats."""

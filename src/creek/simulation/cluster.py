@@ -18,7 +18,8 @@ import msgspec
 from creek.errors import BadValue
 from creek.history.records import History
 from creek.protocol.dots import Dot
-from creek.protocol.messages import Message
+from creek.protocol.messages import Message, Promised, Record
+from creek.protocol.newcomer import ENTERED
 from creek.protocol.probes import Probe
 from creek.protocol.request import Operation
 from creek.schemes.contract import Replica
@@ -213,8 +214,8 @@ class Simulation:
             self._serving.discard(replica)
             self._clients.replica_crashed(replica)
 
-    def _start(self, replica: int) -> None:
-        self.nodes[replica].start()
+    def _start(self, replica: int, found: Record | None = None) -> None:
+        self.nodes[replica].start(found)
         if self._lets_in:
             self._let_in(replica)
         else:
@@ -222,7 +223,7 @@ class Simulation:
 
     def _start_new(self, replica: int) -> None:
         self._injector.dead.discard(replica)
-        self._start(replica)
+        self._start(replica, Promised(ENTERED) if self._begins_anew else None)
 
     def _stop_for_good(self, replica: int) -> None:
         self._injector.dead.add(replica)

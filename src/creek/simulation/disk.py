@@ -79,6 +79,11 @@ class Disk:
         """The position behind the last record."""
         return self._dropped + len(self._log)
 
+    def begin_with(self, record: Record) -> None:
+        """It is there before the replica is."""
+        self._log.append(encode(record))
+        self._made_durable(self.end)
+
     def append(self, records: tuple[Record, ...]) -> None:
         """Write a batch; `on_durable` is called once it is durable, unless it is at once."""
         if not self._model.kept:

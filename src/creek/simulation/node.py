@@ -145,12 +145,15 @@ class Node:
 
     # --- inputs -------------------------------------------------------------------------------
 
-    def start(self) -> None:
+    def start(self, found: Record | None = None) -> None:
+        """`found`: what is on its disk when it is started for the first time."""
         assert self.replica is None, "a replica that is up cannot be started"
         self.incarnation += 1
+        if found is not None:
+            self.disk.begin_with(found)
         replica = self.replica = self._make_replica(self.index)
         self._recorder.started(self.index, self.incarnation, replica.terms, self._lost_disk)
-        if self.incarnation:
+        if self.incarnation or found is not None:
             self._trace.add(self._heap.now, 0, self.index, RECOVER, b"".join(self.disk.contents()))
             if not self._lost_disk:
                 replica.recover(self.disk.read())

@@ -20,7 +20,7 @@ from creek.protocol.terms import Terms
 from creek.schemes import registry
 from creek.simulation.clock import DAY_US
 from creek.simulation.fault_mix import fault_mix
-from creek.simulation.faults import Crash, Die, Fault, LoseDisk
+from creek.simulation.faults import Crash, Die, Fault, Heal, LoseDisk, Partition
 from creek.simulation.member_mix import member_mix
 from creek.simulation.models import ClockModel, CpuModel, DiskModel, NetworkModel
 from creek.simulation.plays import PLAYERS_MIN, play
@@ -37,6 +37,9 @@ PLAY_EVERY = 4
 CHANGE_EVERY, CHANGE_AT = 8, 7
 UNHEARD_EVERY = 4 * CHANGE_EVERY
 LOSE_EVERY, LOSE_AT = 8, 2
+FAR_EVERY, FAR_AT = 64, 33
+FAR_OPERATIONS = 60
+"""At each replica."""
 
 
 def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) -> Scenario:
@@ -72,6 +75,13 @@ def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) ->
             think_us=clients.think_us // staged.haste,
             tentative_only_share=1.0,
         )
+    cpu = _cpu(derive(seed, "plan", "cpu"))
+    if seed % FAR_EVERY == FAR_AT and replicas > 1:
+        mix = _far_behind(derive(seed, "plan", "far behind"), replicas, duration_us)
+        settings |= {"pull_limit": 1}
+        rate = FAR_OPERATIONS * 1_000_000 / duration_us
+        clients = replace(clients, rate_per_second=rate)
+        cpu = replace(cpu, execution_us=0)
     return Scenario(
         seed=seed,
         scheme=scheme,
@@ -82,7 +92,7 @@ def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) ->
         tick_us=tick_us,
         turn_us=_turn_us(derive(seed, "plan", "turns"), tick_us),
         clients=clients,
-        cpu=_cpu(derive(seed, "plan", "cpu")),
+        cpu=cpu,
         network=network,
         disk=_disk(derive(seed, "plan", "disk")),
         clock=_clock(derive(seed, "plan", "clock"), replicas),
@@ -182,6 +192,16 @@ def _lost_disks(random: Random, replicas: int, duration_us: int) -> tuple[Fault,
             int(duration_us * random.random() ** 2 / 2),
         )
         for _ in range(random.randint(1, 4))
+    )
+
+
+def _far_behind(random: Random, replicas: int, duration_us: int) -> tuple[Fault, ...]:
+    """One hears nothing while others are busy, and misses more than it can pull at once."""
+    alone = random.randrange(replicas)
+    rest = tuple(each for each in range(replicas) if each != alone)
+    return (
+        Partition(random.randrange(duration_us // 10), ((alone,), rest)),
+        Heal(random.randrange(duration_us // 10 * 8, duration_us // 10 * 9)),
     )
 
 

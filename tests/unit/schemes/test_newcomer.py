@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from creek.datatypes.kv import KV
+from creek.protocol.admission import WITHOUT_US
 from creek.protocol.dots import Dot
 from creek.protocol.messages import (
     Accept,
@@ -13,10 +14,12 @@ from creek.protocol.messages import (
     Promised,
     Pulled,
     Received,
+    Record,
     Snapshot,
     Vote,
     encode,
 )
+from creek.protocol.newcomer import ENTERED
 from creek.protocol.omega import NO_BALLOT
 from creek.schemes.basic import BasicReplica
 from tests.unit.schemes.bench import Bench
@@ -350,3 +353,78 @@ def test_a_question_that_is_asked_twice_is_answered_alike() -> None:
     known = [message for sender, _, message in bench.sent if type(message).__name__ == "Known"]
     assert known[-1] == known[-2]
     assert not any(isinstance(message, Pulled) for _, _, message in bench.network)
+
+
+# --- one that was added ---------------------------------------------------------------------------
+
+
+def joiner(bench: Bench, *records: Record) -> None:
+    """The fourth, as it finds what is on its disk."""
+    bench.journals[3] = [encode(record) for record in records]
+    bench.events[3] = []
+    bench.replicas[3] = BasicReplica(3, bench.settings, KV)
+    bench.replicas[3].recover(bench.records(3))
+
+
+def let_in(bench: Bench) -> None:
+    operation = bench[0].configuration().adding(3, "d")
+    bench.invoke(0, operation.name, *operation.arguments, strong=True)
+    bench.tick(60)
+    assert 3 in bench[3].configuration().numbers
+
+
+def test_who_is_added_takes_part_when_it_is_let_in() -> None:
+    bench = running_bench()
+    joiner(bench, Promised(ENTERED))
+    let_in(bench)
+    assert bench[3].waits_for() is None
+    bench.crash(2)
+    id = bench.invoke(3, "put", "a", 1, strong=True)
+    bench.tick(PATIENCE_TICKS)
+    assert bench[0].is_committed(id), "three of four, and one of them is new"
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_who_was_added_and_lost_its_disk_never_takes_part_again(again: bool) -> None:
+    bench = running_bench(checkpoint_every=1)
+    joiner(bench, Promised(ENTERED))
+    let_in(bench)
+    bench.sent.clear()
+    joiner(bench)
+    bench.tick(PATIENCE_TICKS)
+    assert any(isinstance(record, Image) for record in bench.records(3)), "it got a snapshot"
+    if again:
+        bench.crash(3)
+        bench.restart(3)
+    bench.crash(2)
+    id = bench.invoke(0, "put", "a", 1, strong=True)
+    bench.tick(PATIENCE_TICKS)
+    assert bench[3].has(id), "it listens"
+    assert bench[3].waits_for() is not None
+    assert not bench[0].is_committed(id), "three of four are needed, and it has no vote"
+    said = {type(message).__name__ for sender, _, message in bench.sent if sender == 3}
+    assert not said & {"Vote", "Promise", "Prepare", "Heartbeat"}
+
+
+@pytest.mark.parametrize("calls", range(8))
+def test_who_let_all_others_in_and_lost_its_disk_is_not_one_of_them_any_more(calls: int) -> None:
+    """However much it was asked for meanwhile, as one that is alone."""
+    bench = running_bench(1, checkpoint_every=1)
+    for new in (1, 2):
+        bench.journals[new] = [encode(Promised(ENTERED))]
+        bench.events[new] = []
+        bench.restart(new)
+        operation = bench[0].configuration().adding(new, "e")
+        bench.invoke(0, operation.name, *operation.arguments, strong=True)
+        bench.tick(60)
+        bench.invoke(new, "put", "a", new, strong=True)
+        bench.tick(20)
+    lose_disk(bench, 0)
+    for call in range(calls):
+        bench.invoke(0, "put", "a", call, strong=call % 2 == 0)
+    bench.tick(PATIENCE_TICKS)
+    assert bench[0].refused[WITHOUT_US]
+    assert bench[0].configuration().numbers == (0,)
+    for each in (1, 2):
+        assert bench[each].configuration().numbers == (0, 1, 2)
+        assert bench[each].leader() in (1, 2)

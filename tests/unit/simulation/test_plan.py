@@ -5,9 +5,11 @@ from typing import get_args
 
 import msgspec
 
+from creek.protocol.probes import Probe
 from creek.simulation.clock import DAY_US
-from creek.simulation.faults import Add, Crash, Die, Fault, LoseDisk, Remove
-from creek.simulation.plan import CHANGE_AT, CHANGE_EVERY, scenario_from_seed
+from creek.simulation.faults import Add, Crash, Die, Fault, Heal, LoseDisk, Partition, Remove
+from creek.simulation.fuzz import examine
+from creek.simulation.plan import CHANGE_AT, CHANGE_EVERY, FAR_AT, FAR_EVERY, scenario_from_seed
 from tests.unit.simulation.toy import run
 
 SCENARIOS = [scenario_from_seed(seed) for seed in range(400)]
@@ -93,3 +95,12 @@ def test_a_primary_comes_back_in_the_end_and_others_still_die() -> None:
                 assert after == before
                 dead += isinstance(after, Die)
     assert dead
+
+
+def test_in_some_scenarios_one_misses_more_than_is_cast_to_it() -> None:
+    scenario = scenario_from_seed(FAR_AT + FAR_EVERY)
+    assert scenario.settings["pull_limit"] == 1
+    assert [type(fault) for fault in scenario.faults] == [Partition, Heal]
+    finding = examine(scenario.seed)
+    assert not finding.failed, finding.describe()
+    assert finding.probes[Probe.CAST_SPARED]

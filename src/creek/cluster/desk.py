@@ -153,12 +153,13 @@ class Desk:
             self.waiting.enter((caller, call.number), missing, call.wait_ms)
 
     def why_closed(self) -> str:
-        """Why all calls wait; nothing where they do not."""
-        return "" if self.opening is None else self._why_closed() or "it began just now"
+        """Why all calls wait; nothing where they do not, or not for longer than until somebody
+        looks whether they still have to."""
+        return "" if self.opening is None else self._why_closed() or ""
 
     def why_too_late(self, missing: Dot) -> str:
         if missing == self.opening:
-            return f"this replica does not take part: {self.why_closed()}"
+            return f"this replica does not take part: {self.why_closed() or 'it began just now'}"
         return f"it comes after request {missing}, which did not arrive here in time"
 
     def arrived(self, id: Dot) -> None:

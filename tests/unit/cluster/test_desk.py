@@ -1,6 +1,7 @@
 """A call comes after a request: it waits until that is here."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, cast
 
 from creek.cluster.copies import Copies
@@ -38,6 +39,23 @@ class Asking:
         self.ids.append(id)
 
 
+def desk_of(invoke: Callable[..., Dot], here: set[Dot]) -> Desk:
+    return Desk(
+        "here",
+        0,
+        KV,
+        invoke=invoke,
+        has=here.__contains__,
+        alone=lambda operation, strong: False,
+        refusal=lambda strong, alone: None,
+        change_members=Operation,
+        status=dict,
+        count=lambda reason: None,
+        copies=cast(Copies, None),
+        tokens=cast(Tokens, None),
+    )
+
+
 def test_a_call_waits_until_what_it_comes_after_is_here_and_the_replica_is_told() -> None:
     here, told = set[Dot](), list[tuple[Dot, ...]]()
 
@@ -46,20 +64,7 @@ def test_a_call_waits_until_what_it_comes_after_is_here_and_the_replica_is_told(
         return Dot(0, 1)
 
     async def story() -> None:
-        desk = Desk(
-            "here",
-            0,
-            KV,
-            invoke=invoke,
-            has=here.__contains__,
-            alone=lambda operation, strong: False,
-            refusal=lambda strong, alone: None,
-            change_members=Operation,
-            status=dict,
-            count=lambda reason: None,
-            copies=cast(Copies, None),
-            tokens=cast(Tokens, None),
-        )
+        desk = desk_of(invoke, here)
         asking = Asking(desk)
         asking.ask()
         assert len(desk.waiting) == 2
@@ -68,5 +73,25 @@ def test_a_call_waits_until_what_it_comes_after_is_here_and_the_replica_is_told(
         assert not desk.waiting
         assert asking.ids == [Dot(0, 1)] * 2
         assert told == [(BEFORE,)] * 2
+
+    asyncio.run(story())
+
+
+def test_who_comes_when_a_replica_may_be_called_is_not_told_that_it_waits() -> None:
+    """Clients go on to another replica then; and it is opened at the next look."""
+    why: list[str | None] = ["it waits for replica 2"]
+
+    async def story() -> None:
+        desk = desk_of(lambda *_: Dot(0, 1), {BEFORE})
+        desk.close(Dot(0, 0), lambda: why[0])
+        assert desk.why_closed() == "it waits for replica 2"
+        why[0] = None
+        assert desk.why_closed() == ""
+        asking = Asking(desk)
+        asking.ask()
+        assert len(desk.waiting) == 2
+        assert desk.why_too_late(Dot(0, 0)).endswith("it began just now")
+        desk.open()
+        assert asking.ids == [Dot(0, 1)] * 2
 
     asyncio.run(story())

@@ -10,7 +10,7 @@ import pytest
 
 from creek.cli import member
 from creek.cli.app import main
-from creek.client import CallFailed, NotDone
+from creek.client import CallFailed, Database, NotDone
 from creek.cluster import beginning, link
 from creek.cluster.membership import ADD, REMOVE, change_asked
 from creek.cluster.server import Server
@@ -173,15 +173,20 @@ def test_one_that_was_removed_is_dialled_while_it_talks(
     run(story())
 
 
+async def get_company(processes: Processes, db: Database) -> None:
+    """Of the one that `db` calls, and that is alone: two more, and each puts its number."""
+    await db.strong.put("lamp", 3)
+    for _ in range(2):
+        new = processes.join(0)
+        async with processes.client(new) as there:
+            await there.strong.put("lamp", new)
+
+
 def test_a_replica_that_is_alone_gets_company(tmp_path: Path) -> None:
     async def story() -> None:
         with Processes(tmp_path, 1) as processes:
             async with processes.client(0) as db:
-                await db.strong.put("lamp", 3)
-                for _ in range(2):
-                    new = processes.join(0)
-                    async with processes.client(new) as there:
-                        await there.strong.put("lamp", new)
+                await get_company(processes, db)
                 assert await db.strong.get("lamp") == 2
 
     run(story())
@@ -375,11 +380,7 @@ def test_who_let_the_others_in_and_lost_its_folder_does_not_go_on_alone(tmp_path
     async def story() -> None:
         with Processes(tmp_path, 1) as processes:
             async with processes.client(0) as db:
-                await db.strong.put("lamp", 3)
-                for _ in range(2):
-                    new = processes.join(0)
-                    async with processes.client(new) as there:
-                        await there.strong.put("lamp", new)
+                await get_company(processes, db)
             processes.kill(0)
             shutil.rmtree(processes.data(0))
             processes.start(0)

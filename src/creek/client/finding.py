@@ -37,7 +37,7 @@ class Finder:
     def so_far(self) -> str:
         """What has come of looking, for who waits."""
         not_yet = TimeoutError("not asked yet")
-        return _each([(at, self._why.get(at, not_yet)) for at in map(_text, self.addresses)])
+        return _each([(at, self._why.get(at, not_yet)) for at in map(text_of, self.addresses)])
 
     async def find(
         self,
@@ -77,12 +77,12 @@ class Finder:
             for _ in self.addresses:
                 address = self.addresses[self._at % len(self.addresses)]
                 self._at += 1
-                self._why.setdefault(_text(address), TimeoutError("no answer yet"))
+                self._why.setdefault(text_of(address), TimeoutError("no answer yet"))
                 try:
                     line, welcome = await dial(address, hello, heard, self._secured, each_s)
                 except (UsageError, OSError, TimeoutError, MalformedMessage) as error:
-                    errors.append((_text(address), error))
-                    self._why[_text(address)] = error
+                    errors.append((text_of(address), error))
+                    self._why[text_of(address)] = error
                     continue
                 if not welcome.waits:
                     return line, welcome
@@ -97,7 +97,7 @@ class Finder:
                 waiting[0].close()
 
 
-def _text(address: tuple[str, int]) -> str:
+def text_of(address: tuple[str, int]) -> str:
     host, port = address
     return f"{host}:{port}"
 

@@ -24,8 +24,8 @@ TRIES: Final = 4
 
 
 class Heartbeat:
-    """Of the replica at the other end of a line. A plain socket, since that is
-    closed at once: uvloop, closed while a datagram endpoint still ends, waits for ever."""
+    """Of the replica at the other end of a line. A plain socket, since that is closed at once:
+    uvloop, closed while a datagram endpoint still ends, waits for ever."""
 
     def __init__(self, asked: socket.socket) -> None:
         self.is_known = False

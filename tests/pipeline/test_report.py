@@ -247,7 +247,7 @@ def test_a_cell_that_failed_is_told(tmp_path: Path) -> None:
     (tmp_path / "failed" / "creek-w5.txt").write_text("it ran out of <memory>")
     told = words_of(write_report(tmp_path).page.read_text())
 
-    assert "1 of the cells failed" in told
+    assert "1 of the experiments failed" in told
     assert "it ran out of <memory>" in told
 
 

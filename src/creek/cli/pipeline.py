@@ -178,7 +178,7 @@ def going_on_later(out: Path) -> Iterator[None]:
 
 
 def tell_simulated(cells: int, failures: Sequence["Failure"], out: Path) -> None:
-    show([Text(f"{cells - len(failures)} of {counted(cells, 'cell')} simulated, in {out}")])
+    show([Text(f"{cells - len(failures)} of {counted(cells, 'experiment')} simulated, in {out}")])
     for failure in failures:
         show([Text(f"{failure.cell.name} failed: {failure.reason}", style="red")])
         show([Text(f"  replay it with: {failure.command}")])
@@ -308,7 +308,7 @@ class _Lines:
     def __call__(self, progress: "Progress") -> None:
         if monotonic() - self._told_s >= TELL_EVERY_S and progress.done < progress.total:
             self._told_s = monotonic()
-            cells = counted(progress.total, "cell")
+            cells = counted(progress.total, "experiment")
             left = f", {_left(progress)}" if _left(progress) else ""
             click.echo(f"{progress.done} of {cells} simulated{left}", err=True)
 

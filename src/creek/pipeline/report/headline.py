@@ -130,7 +130,7 @@ def _alarms(evidence: Evidence) -> list[str]:
     unsettled = [row for row in evidence.tables.runs if row["unsettled"] is not None]
     violated = [row for row in evidence.tables.runs if row["violated"]]
     failed = len(evidence.tables.failed)
-    alarms = [f"{failed} of the cells failed and are not in this page."] if failed else []
+    alarms = [f"{failed} of the experiments failed and are not in this page."] if failed else []
     if illegal:
         runs = len({row["run"] for row in illegal})
         alarms.append(

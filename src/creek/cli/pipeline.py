@@ -134,9 +134,9 @@ def generate(warehouses: int, seed: int, out: Path, master: str, force: bool) ->
 def simulate(grid_name: str, out: Path, master: str, force: bool) -> int:
     """Simulate every experiment of a grid, each as a task of Spark.
 
-    A grid is a list of blocks; a block gives fields of an experiment one value or several, and its
-    cells are all combinations. Each cell leaves a run folder in OUT/runs. After an interruption,
-    the same command goes on where it was. Exits with 1 when a cell failed.
+    A grid is a list of blocks; a block gives fields of an experiment one value or several, and
+    stands for all combinations. Each experiment leaves a run folder in OUT/runs. After an
+    interruption, the same command goes on where it was. Exits with 1 when an experiment failed.
 
     \b
     Examples:
@@ -291,7 +291,7 @@ def watching() -> Iterator[Callable[["Progress"], None]]:
 
 
 class _Cells(Bar):
-    """With a line for the cells that run: their names are long."""
+    """With a line for the experiments that run: their names are long."""
 
     running: Sequence[str] = ()
 

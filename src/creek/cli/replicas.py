@@ -67,7 +67,7 @@ def _layout(shown: list[dict[str, str]], width: int, live: bool) -> tuple[int, t
 
 def _needed(shown: list[dict[str, str]], names: tuple[str, ...], gap: int) -> int:
     columns = [max(len(name), *(len(cells[name]) for cells in shown)) for name in names]
-    state = max(len(cells["state"]) for cells in shown)
+    state = max(len("state"), *(len(cells["state"]) for cells in shown))
     return sum(columns) + gap * len(columns) + min(state, _STATE_WIDTH)
 
 

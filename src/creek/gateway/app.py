@@ -106,7 +106,8 @@ class Paths:
             what = f"{request.method} cannot be done here, but {allowed}"
             return _problem(Problem("method", what), Allow=allowed)
         except web.HTTPNotFound:
-            return _problem(Problem("not_found", "/openapi.json tells which paths there are"))
+            told = "/docs tells people which paths there are, and /openapi.json programs"
+            return _problem(Problem("not_found", told))
         except ConnectionError:
             raise  # nobody is there any more
         except Exception:  # noqa: BLE001 - whatever it is, it is told, here and in the log

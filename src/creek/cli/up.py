@@ -276,7 +276,8 @@ class _View:
                 self._tell_what_holds_up(replica)
 
     def _why_stopped(self, replica: int) -> str:
-        return self._cluster.last_told(replica, REPLICA_REMOVED) or "it was told to stop"
+        removed = self._cluster.last_told(replica, REPLICA_REMOVED)
+        return removed or "it was told to stop; the page can start it again"
 
     def _tell_what_holds_up(self, replica: int) -> None:
         """One that is busy with a long operation cannot say so, but writes it down."""

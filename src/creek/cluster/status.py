@@ -35,6 +35,7 @@ def status_of(server: "Server") -> dict[str, Any]:
         "clocks_ahead_us": {str(peer): us for peer, us in sorted(replica.drift_us.items())},
         "disk": None if failed is None else str(failed),
         "waits_for": replica.waits_for(),
+        "why_closed": server.desk.why_closed(),
         "digests": server.digests.status(),
         "failure": None if server.failure is None else str(server.failure),
     }

@@ -45,15 +45,15 @@ def what_it_waits_for(replica: Replica) -> str | None:
         return None
     if is_to_be_replaced(replica):
         return (
-            "its folder was empty, and the members have been changed: those who knew what it had "
+            "its journal was empty, and the members have been changed: those who knew what it had "
             "promised may be gone, so it cannot take part any more. Let a new one take its place: "
             f"'creek member replace {replica.index} HOST:PORT --data DIR'"
         )
     if not missing:
-        return "its folder was empty: it fetches the state of the others, then it takes part"
+        return "its journal was empty: it fetches the state of the others, then it takes part"
     whom = ", ".join(f"replica {each}" for each in missing)
     return (
-        "its folder was empty: it takes no part before every other member has told what it knows, "
+        "its journal was empty: it takes no part before every other member has told what it knows, "
         f"and waits for {whom}. Start what is down; if one is lost for good, replace it and then "
         "this one ('creek member replace')"
     )

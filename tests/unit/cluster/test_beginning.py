@@ -44,7 +44,7 @@ def test_one_that_takes_no_part_says_what_to_do(
 ) -> None:
     said = told(missing, epoch)
     assert said is not None
-    assert said.startswith("its folder was empty")
+    assert said.startswith("its journal was empty")
     assert advice in said
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from creek.cluster import clients, waiting, wire
+from creek.cluster import clients, silence, waiting, wire
 from creek.cluster.config import read_config
 from creek.cluster.server import Server
 from creek.errors import UsageError
@@ -111,7 +111,7 @@ def test_a_client_that_reads_slowly_is_waited_for(
 def test_who_connects_and_says_nothing_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clients, "HELLO_S", 0.05)
+    monkeypatch.setattr(silence, "HELLO_S", 0.05)
 
     async def story() -> None:
         async with house(tmp_path, replicas=1) as cluster:

@@ -17,8 +17,8 @@ import creek
 from creek import UsageError
 from creek.cli import main
 from creek.client.finding import trusting
-from creek.cluster import clients, listener
 from creek.cluster import server as serving
+from creek.cluster import silence
 from creek.cluster.certificates import Pair, issue, new_authority, read_pair
 from creek.cluster.config import Security, read_config
 from creek.cluster.exposition import families
@@ -246,8 +246,7 @@ def test_a_client_without_tls_and_a_replica_with_it_and_the_reverse(
 def test_a_handshake_that_failed_is_counted_once(
     papers: Papers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (clients, listener):
-        monkeypatch.setattr(module, "HELLO_S", 0.05)
+    monkeypatch.setattr(silence, "HELLO_S", 0.05)
 
     async def story() -> None:
         async with house(tmp_path, replicas=1, security=papers.good()) as cluster:

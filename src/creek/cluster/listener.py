@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from creek.cluster.frames import NO_TLS, Frames, is_tls
 from creek.cluster.parts import Assembly, give_up
-from creek.cluster.silence import notice_silence
+from creek.cluster.silence import UntilHello, notice_silence
 from creek.cluster.wire import (
     HELLO_FRAME_MAX,
     PEER_FRAME_MAX,
@@ -26,8 +26,6 @@ from creek.protocol.messages import Snapshot
 if TYPE_CHECKING:
     from creek.cluster.peers import Peers
 
-HELLO_S: Final = 10.0
-"""How long who dialled here may be silent before it says hello."""
 FIRST_BYTES: Final = 8
 PARTS_S: Final = 0.004
 """For how long parts of a snapshot are taken in before others have their turn."""
@@ -43,8 +41,7 @@ class Listener:
         self._frames = Frames(HELLO_FRAME_MAX)
         self._assembly = Assembly(peers.intake)
         self._transport: asyncio.Transport | None = None
-        self._silence: asyncio.TimerHandle | None = None
-        """Runs from when it is connected: with TLS, many never are, and nobody tells us."""
+        self._until_hello = UntilHello()
         self.sender: int | None = None
         self._first = b""
         """What it began with."""
@@ -55,7 +52,7 @@ class Listener:
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         notice_silence(self._transport)
-        self._silence = asyncio.get_running_loop().call_later(HELLO_S, self._leave_silent)
+        self._until_hello.begin(self._leave_silent)
         self._peers.heard.add(self)
         self._transport.write(frame_of(self._peers.hello))
 
@@ -103,7 +100,7 @@ class Listener:
             self._hear_all(payloads)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_silence()
+        self._until_hello.end()
         self._peers.heard.discard(self)
 
     def eof_received(self) -> None:
@@ -130,10 +127,6 @@ class Listener:
         else:
             self._peers.receive(message, sender)
 
-    def _stop_silence(self) -> None:
-        if self._silence is not None:
-            self._silence.cancel()
-
     def _leave_silent(self) -> None:
         self._peers.count("malformed")
         self.close()
@@ -146,7 +139,7 @@ class Listener:
                 if other.sender == hello.replica:
                     other.close()
             self.sender = hello.replica
-            self._stop_silence()
+            self._until_hello.end()
             self._frames.most = PEER_FRAME_MAX
             self._peers.greet(hello)
         else:

@@ -116,7 +116,7 @@ class Connection:
                 if self._transport is None or self._transport.is_closing():
                     return
         except FrameTooLong as error:
-            if not self.client and is_tls(data):
+            if not self.client and is_tls(error.begins):
                 self._deny(NO_TLS, "this replica does not encrypt: leave out the authority")
             else:
                 self._deny("too_large", str(error))

@@ -49,7 +49,8 @@ class Frames:
                 begin = at + _LENGTH_BYTES
                 length = int.from_bytes(data[at:begin], "big")
                 if length > self.most:
-                    raise FrameTooLong(f"a frame of {length} bytes: at most {self.most} are read")
+                    told = f"a frame of {length} bytes: at most {self.most} are read"
+                    raise FrameTooLong(told, data[at:begin])
                 if end - begin < length:
                     self._needed = _LENGTH_BYTES + length
                     return

@@ -19,14 +19,13 @@ from creek.cluster.wire import (
     from_peer,
     peer_hello,
 )
-from creek.errors import MalformedMessage
+from creek.errors import FrameTooLong, MalformedMessage
 from creek.protocol.drafts import Brought
 from creek.protocol.messages import Snapshot
 
 if TYPE_CHECKING:
     from creek.cluster.peers import Peers
 
-FIRST_BYTES: Final = 8
 PARTS_S: Final = 0.004
 """For how long parts of a snapshot are taken in before others have their turn."""
 
@@ -43,8 +42,6 @@ class Listener:
         self._transport: asyncio.Transport | None = None
         self._until_hello = UntilHello()
         self.sender: int | None = None
-        self._first = b""
-        """What it began with."""
         self._data: deque[bytes] = deque()
         """What came while it was paused, or just now."""
         self._is_paused = False
@@ -58,7 +55,6 @@ class Listener:
 
     def data_received(self, data: bytes) -> None:
         self._data.append(data)
-        self._first = self._first or data[:FIRST_BYTES]
         if not self._is_paused:
             self._hear_all(self._payloads())
 
@@ -81,9 +77,12 @@ class Listener:
                 if isinstance(message, Part) and time.monotonic() >= begun + self._parts_s:
                     self._pause(payloads)
                     return
-        except MalformedMessage:
-            is_encrypted = self.sender is None and is_tls(self._first)
+        except FrameTooLong as error:
+            is_encrypted = self.sender is None and is_tls(error.begins)
             self._peers.count(NO_TLS if is_encrypted else "malformed")
+            self.close()
+        except MalformedMessage:
+            self._peers.count("malformed")
             self.close()
 
     def _pause(self, payloads: Iterator[bytes]) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from creek.cluster import clients, silence, waiting, wire
 from creek.cluster.config import read_config
+from creek.cluster.frames import NO_HTTP
 from creek.cluster.server import Server
 from creek.errors import UsageError
 from creek.load.ports import free_port
@@ -137,7 +138,7 @@ def test_who_connects_and_says_nothing_is_not_waited_for(
         (wire.frame_of(wire.PeerHello(wire.WIRE_VERSION, "creek", 7, (0, 7), "kv")), "members"),
         (wire.frame_of(wire.PeerHello(wire.WIRE_VERSION, "creek", 0, (0, 1), "kv")), "members"),
         (wire.frame_of(wire.Hello(wire.WIRE_VERSION, "me")), "malformed"),
-        (b"GET / HTTP/1.1\r\n\r\n", "malformed"),
+        (b"GET / HTTP/1.1\r\n\r\n", NO_HTTP),
         (wire.framed(b"\xc1"), "malformed"),
     ],
 )

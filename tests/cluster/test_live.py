@@ -1,13 +1,16 @@
 """Replicas on real sockets and disks, with clients that are answered."""
 
 import asyncio
+from http import HTTPStatus
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 
 from creek.client import NotDone, OperationFailed, Unknown, connect
 from creek.cluster import wire
-from creek.cluster.frames import NO_TLS
+from creek.cluster.frames import NO_HTTP, NO_TLS
 from creek.errors import UsageError
 from tests.cluster.house import PATIENCE_S, House, house
 
@@ -164,7 +167,6 @@ def test_tokens_versions_and_data_types_are_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "too_large"),
         (b"\xff" * 100, "too_large"),
         (b"\x16\x03\x01\x02\x00\x01\x00", NO_TLS),
         (wire.framed(b"\xc1garbage"), "malformed"),
@@ -192,6 +194,23 @@ def test_garbage_on_the_port_is_answered_counted_and_changes_nothing(
             assert cluster.servers[0].refused[reason] == 1
             async with cluster.client() as db:
                 assert await db.weak.put("a", 1) is None
+
+    run(story())
+
+
+@pytest.mark.parametrize("page", ["127.0.0.1:7399", ""])
+def test_a_browser_at_the_port_for_clients_is_told_where_the_page_is(
+    page: str, tmp_path: Path
+) -> None:
+    async def story() -> None:
+        async with house(tmp_path, replicas=1, http=page) as cluster:
+            host, _, port = cluster.addresses()[0].partition(":")
+            with pytest.raises(HTTPError) as told:
+                await asyncio.to_thread(urlopen, f"http://{host}:{port}/")
+            assert told.value.code == HTTPStatus.BAD_REQUEST
+            where = f"at http://{page}/" if page else "where 'creek serve --http HOST:PORT' says"
+            assert told.value.read().decode().endswith(f"HTTP is spoken {where}\n")
+            assert cluster.servers[0].refused == {NO_HTTP: 1}
 
     run(story())
 

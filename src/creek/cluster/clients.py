@@ -11,7 +11,7 @@ import asyncio
 from typing import Final, cast
 
 from creek.cluster.desk import Desk
-from creek.cluster.frames import NO_TLS, Frames, is_tls
+from creek.cluster.frames import NO_HTTP, NO_TLS, Frames, another_language
 from creek.cluster.once import CALLS_KEPT
 from creek.cluster.silence import HELLO_S, UntilHello, notice_silence
 from creek.cluster.wire import (
@@ -116,8 +116,11 @@ class Connection:
                 if self._transport is None or self._transport.is_closing():
                     return
         except FrameTooLong as error:
-            if not self.client and is_tls(error.begins):
+            language = None if self.client else another_language(error.begins)
+            if language == NO_TLS:
                 self._deny(NO_TLS, "this replica does not encrypt: leave out the authority")
+            elif language == NO_HTTP:
+                self._end(NO_HTTP, _for_browsers(self._desk.page))
             else:
                 self._deny("too_large", str(error))
         except MalformedMessage as error:
@@ -270,8 +273,11 @@ class Connection:
         self._deny("malformed", f"nothing was said in {HELLO_S:g} s")
 
     def _deny(self, reason: str, message: str) -> None:
+        self._end(reason, frame_of(Denied(reason, message)))
+
+    def _end(self, reason: str, word: bytes) -> None:
         self._desk.count(reason)
-        self._say(Denied(reason, message))
+        self._leave(word)
         self._flush()
         self.close()
 
@@ -300,3 +306,16 @@ def _too_long(size: int) -> Outcome:
     """It was carried out all the same."""
     error = f"TooLarge: it was done, and its answer of {size} bytes is too long to be sent"
     return Outcome(None, error)
+
+
+def _for_browsers(page: str) -> bytes:
+    """Who speaks HTTP is answered in it."""
+    where = f"at {page}/" if page else "where 'creek serve --http HOST:PORT' says"
+    text = f"Here clients of Creek find a replica. HTTP is spoken {where}\n".encode()
+    head = (
+        "HTTP/1.1 400 Bad Request",
+        "Content-Type: text/plain; charset=utf-8",
+        f"Content-Length: {len(text)}",
+        "Connection: close",
+    )
+    return "\r\n".join((*head, "", "")).encode() + text

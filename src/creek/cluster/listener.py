@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, cast
 
-from creek.cluster.frames import NO_TLS, Frames, is_tls
+from creek.cluster.frames import Frames, another_language
 from creek.cluster.parts import Assembly, give_up
 from creek.cluster.silence import UntilHello, notice_silence
 from creek.cluster.wire import (
@@ -78,8 +78,8 @@ class Listener:
                     self._pause(payloads)
                     return
         except FrameTooLong as error:
-            is_encrypted = self.sender is None and is_tls(error.begins)
-            self._peers.count(NO_TLS if is_encrypted else "malformed")
+            language = another_language(error.begins) if self.sender is None else None
+            self._peers.count(language or "malformed")
             self.close()
         except MalformedMessage:
             self._peers.count("malformed")

@@ -272,6 +272,7 @@ class Server:
             count=self._count,
             copies=Copies(self._take, self.tasks.spawn),
             tokens=Tokens(self.config.security),
+            page=self.config.for_browsers,
         )
 
     def _driver(self, replica: Replica, executor: Executor) -> Driver:

@@ -1,6 +1,8 @@
 """Replicas on real sockets and disks, with clients that are answered."""
 
 import asyncio
+import re
+import socket
 from http import HTTPStatus
 from pathlib import Path
 from urllib.error import HTTPError
@@ -12,6 +14,7 @@ from creek.client import NotDone, OperationFailed, Unknown, connect
 from creek.cluster import wire
 from creek.cluster.frames import NO_HTTP, NO_TLS
 from creek.errors import UsageError
+from creek.load.ports import free_port
 from tests.cluster.house import PATIENCE_S, House, house
 
 
@@ -211,6 +214,33 @@ def test_a_browser_at_the_port_for_clients_is_told_where_the_page_is(
             where = f"at http://{page}/" if page else "where 'creek serve --http HOST:PORT' says"
             assert told.value.read().decode().endswith(f"HTTP is spoken {where}\n")
             assert cluster.servers[0].refused == {NO_HTTP: 1}
+
+    run(story())
+
+
+def test_addresses_of_ipv6_are_told_as_they_are_written(tmp_path: Path) -> None:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("there is no IPv6 here")
+
+    async def story() -> None:
+        cluster = House(tmp_path, 2)
+        for addresses in (cluster._members, cluster._clients):
+            addresses.update({each: f"[::1]:{free_port()}" for each in addresses})
+        await cluster.start()
+        await cluster.until_connected()
+        here, there = cluster.addresses()
+        async with cluster.client(0) as db:
+            await db.strong.put("a", 1)
+            assert (await db.status())["addresses"] == {"0": here, "1": there}
+        await cluster.stop(1)
+        with pytest.raises(NotDone, match=re.escape(f"{there}: Connection refused")):
+            await cluster.client(1, patience=0.1).__aenter__()
+        for_peers = cluster.config(0).members[0]
+        with pytest.raises(UsageError, match=re.escape(f"{for_peers} is not for clients")):
+            await connect(for_peers).__aenter__()
+        await cluster.stop()
 
     run(story())
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from creek.cluster.security import PLAIN, problem_of
 from creek.cluster.talker import Talker
+from creek.cluster.wire import address_text
 
 if TYPE_CHECKING:
     from creek.cluster.peers import Peers
@@ -163,5 +164,5 @@ class Link:
         self._peers.count(problem.reason)
         if problem.text != self._told:
             self._told = problem.text
-            where = f"replica {self._replica} at {self._host}:{self._port}"
+            where = f"replica {self._replica} at {address_text(self._host, self._port)}"
             self._peers.log(self._replica, f"cannot talk to {where}: {problem.text}")

@@ -14,6 +14,8 @@ from creek.client import NotDone, connect
 from creek.errors import UsageError
 
 PATIENCE_S = 2.0
+SILENT_S = 3.0
+"""Replicas say something many times a second: one that did not for so long is told of."""
 AWAY = ("could not reach a peer", "sent to a peer that is away", "cut")
 """What replicas count while others are not there: every cluster has some of it from its start."""
 
@@ -124,6 +126,12 @@ def _show_more(found: list[dict[str, Any]]) -> None:
             click.echo(f"replica {each['replica']}: {each['unreachable']}")
         if each.get("why_closed"):
             click.echo(f"replica {each['replica']}: {each['why_closed']}")
+        for peer, seconds in each.get("silent_s", {}).items():
+            if seconds >= SILENT_S:
+                click.echo(
+                    f"replica {each['replica']} has heard nothing of replica {peer} for "
+                    f"{seconds:.0f} s, though they are connected: it may be frozen"
+                )
         refused = _refused(each)
         if refused:
             reasons = ", ".join(f"{count} × {reason}" for reason, count in refused.items())

@@ -42,6 +42,8 @@ class Listener:
         self._transport: asyncio.Transport | None = None
         self._until_hello = UntilHello()
         self.sender: int | None = None
+        self.heard_at = time.monotonic()
+        """When it last said something."""
         self._data: deque[bytes] = deque()
         """What came while it was paused, or just now."""
         self._is_paused = False
@@ -63,7 +65,7 @@ class Listener:
             yield from self._frames.feed(self._data.popleft())
 
     def _hear_all(self, payloads: Iterator[bytes]) -> None:
-        begun = time.monotonic()
+        self.heard_at = begun = time.monotonic()
         try:
             for payload in payloads:
                 if self._transport is None or self._transport.is_closing():

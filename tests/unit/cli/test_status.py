@@ -46,6 +46,16 @@ def test_one_that_takes_no_part_is_told_of_in_its_own_words(
     assert told(capsys, why_closed="") == ""
 
 
+def test_one_that_is_connected_and_says_nothing_is_told_of(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    said = told(capsys, silent_s={"1": 0.02, "2": 41.7})
+    assert said == (
+        "replica 0 has heard nothing of replica 2 for 42 s, though they are connected: "
+        "it may be frozen\n"
+    )
+
+
 def at(number: int) -> str:
     return f"127.0.0.1:{7100 + number}"
 

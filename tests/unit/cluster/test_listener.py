@@ -161,6 +161,17 @@ def test_one_who_speaks_another_language_is_counted_as_such(
     asyncio.run(story())
 
 
+def test_how_long_one_has_said_nothing_is_known() -> None:
+    async def story() -> None:
+        heard = Heard()
+        heard.listener.heard_at -= 60
+        assert heard.peers.silent_s()[1] >= 60
+        heard.listener.data_received(wire.frame_of(Progress(7, 7)))
+        assert heard.peers.silent_s()[1] < 60
+
+    asyncio.run(story())
+
+
 def test_a_second_replica_with_the_number_of_one_that_is_there_is_not_heard() -> None:
     def dials(heard: Heard, at: str) -> bool:
         wired = Wire()

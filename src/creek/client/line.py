@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 
 from creek.client.errors import NotDone
 from creek.cluster import wire
+from creek.cluster.encrypting import encrypts as encrypts
 from creek.errors import MalformedMessage, UsageError
 
 ENCRYPTS: Final = "encrypts: give the authority that you trust"
@@ -119,24 +120,6 @@ def another_door(data: bytes) -> UsageError | None:
             wire.peer_hello(payload)
             return UsageError("it is where replicas find each other; clients have another port")
     return None
-
-
-async def encrypts(address: tuple[str, int], patience: float) -> bool:
-    """Does who listens there speak TLS? To be asked when it leaves without a word: what it is told
-    in plain, it takes for noise."""
-    anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    anybody.check_hostname = False
-    anybody.verify_mode = ssl.CERT_NONE
-    host, port = address
-    try:
-        async with asyncio.timeout(patience):
-            transport, _ = await asyncio.get_running_loop().create_connection(
-                asyncio.Protocol, host, port, ssl=anybody
-            )
-    except (OSError, TimeoutError):
-        return False
-    transport.abort()
-    return True
 
 
 async def dial(

@@ -12,6 +12,7 @@ from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
+from creek.cluster.encrypting import encrypts
 from creek.cluster.security import PLAIN, problem_of
 from creek.cluster.talker import Talker
 from creek.cluster.wire import address_text
@@ -26,6 +27,12 @@ LASTING_S: Final = 1.0
 once, over and over."""
 DIAL_S: Final = 4.0
 """Until who is dialled has said hello."""
+IN_PLAIN: Final = (
+    "it does not encrypt, and this replica does: give that one certificates, under [security]"
+)
+ENCRYPTS: Final = (
+    "it encrypts, and this replica does not: give this one certificates, under [security]"
+)
 
 
 class Problem(NamedTuple):
@@ -132,8 +139,7 @@ class Link:
         except ssl.SSLError as error:
             talker.abort()
             reason = problem_of(error)
-            text = "it does not encrypt, and this replica does" if reason == PLAIN else str(error)
-            self._tell(Problem(reason, text))
+            self._tell(Problem(reason, IN_PLAIN if reason == PLAIN else str(error)))
             return None
         except OSError:
             talker.abort()
@@ -144,7 +150,10 @@ class Link:
             raise
         if hello is None:
             talker.abort()
-            self._peers.count("no hello")
+            if await self._encrypts():
+                self._tell(Problem("no hello", ENCRYPTS))
+            else:
+                self._peers.count("no hello")
             return None
         problem = self._peers.problem(hello)
         if problem is None and hello.replica != self._replica:
@@ -158,6 +167,12 @@ class Link:
         self.at = hello.at
         self._peers.note(hello)
         return talker
+
+    async def _encrypts(self) -> bool:
+        """Is that why it left without a word? Once that is told, it is not asked again."""
+        if self._secured is not None:
+            return False
+        return self._told == ENCRYPTS or await encrypts((self._host, self._port), DIAL_S)
 
     def _tell(self, problem: Problem) -> None:
         """The person who looks after this replica, once."""

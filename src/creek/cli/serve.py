@@ -200,7 +200,11 @@ async def _serve(
     server = Server(config)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(server.unhandled)
+    loop.add_signal_handler(signal.SIGHUP, _reload, server, again)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a long journal is not waited for
     await server.start()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, server.over.set)
     server.tasks.spawn(_look_for_garbage(server))
     if with_parent:
         loop.add_reader(0, _parent(server, loop).hear)
@@ -211,9 +215,6 @@ async def _serve(
     click.echo(
         f"replica {config.replica} of {config.cluster}: clients at {at}, journal in {config.data}"
     )
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, server.over.set)
-    loop.add_signal_handler(signal.SIGHUP, _reload, server, again)
     await server.over.wait()
     if gateway is not None:
         await gateway.stop()

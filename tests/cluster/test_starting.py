@@ -1,4 +1,4 @@
-"""Signals to a replica that takes up a long journal."""
+"""A replica that starts: signals while it takes up a long journal, and a Python without ctypes."""
 
 import signal
 import subprocess
@@ -73,3 +73,19 @@ def test_one_that_is_told_to_reload_before_it_has_started_does_so_then(tmp_path:
         until(tmp_path / "said", "replica 0 of creek: clients at")
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_S) == 0
+
+
+def test_a_python_without_ctypes_does_without_io_uring(tmp_path: Path) -> None:
+    bare = "import sys; sys.modules['_ctypes'] = None; from creek.cli import main; sys.exit(main())"
+    given = ["--member", "0=127.0.0.1:0", "--data", str(tmp_path / "0")]
+    with (tmp_path / "said").open("wb") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-c", bare, "serve", *given], stdout=said, stderr=said
+        )
+    try:
+        until(tmp_path / "said", "writes=thread")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 0
+    finally:
+        process.kill()
+        process.wait()

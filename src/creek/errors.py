@@ -65,6 +65,11 @@ class MalformedMessage(PeerFault):
 class FrameTooLong(MalformedMessage):
     """Its length says more than is allowed: whoever sent it does not speak our language."""
 
+    def __init__(self, message: str, begins: bytes) -> None:
+        super().__init__(message)
+        self.begins = begins
+        """What was taken for its length: in another language it may be the first word."""
+
 
 class StorageFault(CreekError):
     """The disk failed, or holds what we did not write."""

@@ -7,8 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from creek.cluster import clients, waiting, wire
+from creek.cluster import clients, silence, waiting, wire
 from creek.cluster.config import read_config
+from creek.cluster.frames import NO_HTTP
 from creek.cluster.server import Server
 from creek.errors import UsageError
 from creek.load.ports import free_port
@@ -111,7 +112,7 @@ def test_a_client_that_reads_slowly_is_waited_for(
 def test_who_connects_and_says_nothing_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clients, "HELLO_S", 0.05)
+    monkeypatch.setattr(silence, "HELLO_S", 0.05)
 
     async def story() -> None:
         async with house(tmp_path, replicas=1) as cluster:
@@ -137,7 +138,7 @@ def test_who_connects_and_says_nothing_is_not_waited_for(
         (wire.frame_of(wire.PeerHello(wire.WIRE_VERSION, "creek", 7, (0, 7), "kv")), "members"),
         (wire.frame_of(wire.PeerHello(wire.WIRE_VERSION, "creek", 0, (0, 1), "kv")), "members"),
         (wire.frame_of(wire.Hello(wire.WIRE_VERSION, "me")), "malformed"),
-        (b"GET / HTTP/1.1\r\n\r\n", "malformed"),
+        (b"GET / HTTP/1.1\r\n\r\n", NO_HTTP),
         (wire.framed(b"\xc1"), "malformed"),
     ],
 )

@@ -17,12 +17,13 @@ import creek
 from creek import UsageError
 from creek.cli import main
 from creek.client.finding import trusting
-from creek.cluster import clients, listener
 from creek.cluster import server as serving
+from creek.cluster import silence
 from creek.cluster.certificates import Pair, issue, new_authority, read_pair
 from creek.cluster.config import Security, read_config
 from creek.cluster.exposition import families
 from creek.cluster.frames import NO_TLS
+from creek.cluster.link import ENCRYPTS, IN_PLAIN
 from creek.cluster.metrics import text_of
 from creek.cluster.security import PLAIN, answering, valid_until
 from creek.cluster.server import Server
@@ -187,6 +188,30 @@ def test_a_replica_whose_certificate_became_bad_takes_no_part(
     run(story())
 
 
+def test_replicas_of_which_one_encrypts_say_so_once_and_what_to_do(
+    papers: Papers, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        cluster = House(tmp_path, replicas=2)
+        await cluster.start(0, security=papers.good())
+        await cluster.start(1)
+        plain = cluster.servers[1]
+        told = [
+            f"cannot talk to replica 1 at {cluster._members[1]}: {IN_PLAIN}",
+            f"cannot talk to replica 0 at {cluster._members[0]}: {ENCRYPTS}",
+        ]
+        async with asyncio.timeout(PATIENCE_S):
+            while not all(each in caplog.text for each in told):
+                await asyncio.sleep(0.01)
+            seen = plain.refused["no hello"]
+            while plain.refused["no hello"] < seen + 3:
+                await asyncio.sleep(0.01)
+        assert [caplog.text.count(each) for each in told] == [1, 1]
+        await cluster.stop()
+
+    run(story())
+
+
 def test_a_replica_without_a_certificate_takes_no_part(papers: Papers, tmp_path: Path) -> None:
     async def story() -> None:
         async with house(tmp_path, replicas=1, security=papers.good()) as cluster:
@@ -246,8 +271,7 @@ def test_a_client_without_tls_and_a_replica_with_it_and_the_reverse(
 def test_a_handshake_that_failed_is_counted_once(
     papers: Papers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (clients, listener):
-        monkeypatch.setattr(module, "HELLO_S", 0.05)
+    monkeypatch.setattr(silence, "HELLO_S", 0.05)
 
     async def story() -> None:
         async with house(tmp_path, replicas=1, security=papers.good()) as cluster:

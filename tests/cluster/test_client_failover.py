@@ -482,7 +482,7 @@ def test_a_client_goes_past_a_replica_that_takes_no_part_yet(tmp_path: Path) -> 
                 await db.weak.put("lamp", 3)
                 assert db.replica == 1
             async with cluster.client(0) as alone:
-                with pytest.raises(NotDone, match="does not take part: its folder was empty"):
+                with pytest.raises(NotDone, match="does not take part: its journal was empty"):
                     await alone.weak.within(0.5).get("lamp")
                 await cluster.start(2)
                 await alone.strong.put("lamp", 4)

@@ -88,6 +88,7 @@ def test_until_all_have_told_it_holds_calls_back_and_says_what_it_waits_for(tmp_
                 async with asyncio.timeout(PATIENCE_S):
                     while (await db.status())["waits_for"] != [1]:
                         await asyncio.sleep(0.01)
+                assert "waits for replica 1" in (await db.status())["why_closed"]
                 with pytest.raises((NotDone, Unknown)):
                     await db.weak.within(0.2).put("a", 2)
                 held = asyncio.ensure_future(_answer(db.strong.get("a")))

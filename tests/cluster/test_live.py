@@ -1,14 +1,20 @@
 """Replicas on real sockets and disks, with clients that are answered."""
 
 import asyncio
+import re
+import socket
+from http import HTTPStatus
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 
 from creek.client import NotDone, OperationFailed, Unknown, connect
 from creek.cluster import wire
-from creek.cluster.frames import NO_TLS
+from creek.cluster.frames import NO_HTTP, NO_TLS
 from creek.errors import UsageError
+from creek.load.ports import free_port
 from tests.cluster.house import PATIENCE_S, House, house
 
 
@@ -164,7 +170,6 @@ def test_tokens_versions_and_data_types_are_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "too_large"),
         (b"\xff" * 100, "too_large"),
         (b"\x16\x03\x01\x02\x00\x01\x00", NO_TLS),
         (wire.framed(b"\xc1garbage"), "malformed"),
@@ -192,6 +197,50 @@ def test_garbage_on_the_port_is_answered_counted_and_changes_nothing(
             assert cluster.servers[0].refused[reason] == 1
             async with cluster.client() as db:
                 assert await db.weak.put("a", 1) is None
+
+    run(story())
+
+
+@pytest.mark.parametrize("page", ["127.0.0.1:7399", ""])
+def test_a_browser_at_the_port_for_clients_is_told_where_the_page_is(
+    page: str, tmp_path: Path
+) -> None:
+    async def story() -> None:
+        async with house(tmp_path, replicas=1, http=page) as cluster:
+            host, _, port = cluster.addresses()[0].partition(":")
+            with pytest.raises(HTTPError) as told:
+                await asyncio.to_thread(urlopen, f"http://{host}:{port}/")
+            assert told.value.code == HTTPStatus.BAD_REQUEST
+            where = f"at http://{page}/" if page else "where 'creek serve --http HOST:PORT' says"
+            assert told.value.read().decode().endswith(f"HTTP is spoken {where}\n")
+            assert cluster.servers[0].refused == {NO_HTTP: 1}
+
+    run(story())
+
+
+def test_addresses_of_ipv6_are_told_as_they_are_written(tmp_path: Path) -> None:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("there is no IPv6 here")
+
+    async def story() -> None:
+        cluster = House(tmp_path, 2)
+        for addresses in (cluster._members, cluster._clients):
+            addresses.update({each: f"[::1]:{free_port()}" for each in addresses})
+        await cluster.start()
+        await cluster.until_connected()
+        here, there = cluster.addresses()
+        async with cluster.client(0) as db:
+            await db.strong.put("a", 1)
+            assert (await db.status())["addresses"] == {"0": here, "1": there}
+        await cluster.stop(1)
+        with pytest.raises(NotDone, match=re.escape(f"{there}: Connection refused")):
+            await cluster.client(1, patience=0.1).__aenter__()
+        for_peers = cluster.config(0).members[0]
+        with pytest.raises(UsageError, match=re.escape(f"{for_peers} is not for clients")):
+            await connect(for_peers).__aenter__()
+        await cluster.stop()
 
     run(story())
 

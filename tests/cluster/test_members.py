@@ -300,7 +300,11 @@ def test_who_lost_its_folder_after_members_changed_is_told_to_be_replaced_and_ca
     monkeypatch.setattr(beginning, "TELL_S", 0.2)
 
     def told() -> list[str]:
-        return [each.getMessage() for each in caplog.records if "its folder" in each.getMessage()]
+        return [
+            each.getMessage()
+            for each in caplog.records
+            if "its journal was empty" in each.getMessage()
+        ]
 
     async def story() -> None:
         async with house(tmp_path, 4) as cluster, cluster.client(0) as db:

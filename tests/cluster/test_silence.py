@@ -82,8 +82,7 @@ def test_a_peer_that_hangs_up_at_once_leaves_nothing_for_the_garbage_collector(
 def test_who_dials_and_says_no_hello_or_a_long_one_is_hung_up_on(
     door: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listener, "HELLO_S", 0.05)
-    monkeypatch.setattr(clients, "HELLO_S", 0.05)
+    monkeypatch.setattr(silence, "HELLO_S", 0.05)
 
     async def story() -> None:
         async with house(tmp_path, 1) as cluster:

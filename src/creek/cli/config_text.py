@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
+from creek.cluster.wire import address_text
+
 FIRST_CLIENT_PORT: Final = 7100
 FIRST_PEER_PORT: Final = 7200
 
@@ -41,17 +43,13 @@ def config_text(
 
 def client_address(host: str, replica: int) -> str:
     """Where clients find a replica."""
-    return _address(host, FIRST_CLIENT_PORT + replica)
+    return address_text(host, FIRST_CLIENT_PORT + replica)
 
 
 def peer_address(host: str, replica: int) -> str:
     """Where the others find it."""
-    return _address(host, FIRST_PEER_PORT + replica)
+    return address_text(host, FIRST_PEER_PORT + replica)
 
 
 def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
-
-
-def _address(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

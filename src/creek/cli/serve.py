@@ -18,6 +18,7 @@ from creek.cluster.config import ServerConfig, read_config
 from creek.cluster.crowd import allow_more_files
 from creek.cluster.server import Server
 from creek.cluster.trial import Parent, end_with
+from creek.cluster.wire import address_of, address_text
 from creek.errors import UsageError
 from creek.execution.garbage import Samples, seldom_collecting
 
@@ -199,19 +200,21 @@ async def _serve(
     server = Server(config)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(server.unhandled)
+    loop.add_signal_handler(signal.SIGHUP, _reload, server, again)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a long journal is not waited for
     await server.start()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, server.over.set)
     server.tasks.spawn(_look_for_garbage(server))
     if with_parent:
         loop.add_reader(0, _parent(server, loop).hear)
     gateway = speaker(server) if speaker is not None else None
     if gateway is not None:
         await _started(gateway, server)
-    host = config.clients.rpartition(":")[0] or "127.0.0.1"
-    click.echo(f"replica {config.replica} of {config.cluster}: clients at {host}:", nl=False)
-    click.echo(f"{server.client_port}, journal in {config.data}")
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, server.over.set)
-    loop.add_signal_handler(signal.SIGHUP, _reload, server, again)
+    at = address_text(address_of(config.clients)[0], server.client_port)
+    click.echo(
+        f"replica {config.replica} of {config.cluster}: clients at {at}, journal in {config.data}"
+    )
     await server.over.wait()
     if gateway is not None:
         await gateway.stop()

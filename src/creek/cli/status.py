@@ -7,13 +7,15 @@ import click
 
 from creek.cli.call import HERE, addresses_option, authority_option, token_option, what_to_do
 from creek.cli.exits import FINE, ILLEGAL
-from creek.cli.output import program, results, show_json, show_table
+from creek.cli.output import results, show_json, show_table
 from creek.cli.replicas import Row, replicas_table, state_of
 from creek.cli.words import counted
 from creek.client import NotDone, connect
 from creek.errors import UsageError
 
 PATIENCE_S = 2.0
+SILENT_S = 3.0
+"""Replicas say something many times a second: one that did not for so long is told of."""
 AWAY = ("could not reach a peer", "sent to a peer that is away", "cut")
 """What replicas count while others are not there: every cluster has some of it from its start."""
 
@@ -122,8 +124,14 @@ def _show_more(found: list[dict[str, Any]]) -> None:
     for each in found:
         if "unreachable" in each:
             click.echo(f"replica {each['replica']}: {each['unreachable']}")
-        if each.get("waits_for") is not None:
-            click.echo(f"replica {each['replica']}: {_until_it_takes_part(each)}")
+        if each.get("why_closed"):
+            click.echo(f"replica {each['replica']}: {each['why_closed']}")
+        for peer, seconds in each.get("silent_s", {}).items():
+            if seconds >= SILENT_S:
+                click.echo(
+                    f"replica {each['replica']} has heard nothing of replica {peer} for "
+                    f"{seconds:.0f} s, though they are connected: it may be frozen"
+                )
         refused = _refused(each)
         if refused:
             reasons = ", ".join(f"{count} × {reason}" for reason, count in refused.items())
@@ -134,23 +142,6 @@ def _show_more(found: list[dict[str, Any]]) -> None:
             click.echo(
                 f"replica {each['replica']} was held up by {times}, the last: {long['last']}"
             )
-
-
-def _until_it_takes_part(told: dict[str, Any]) -> str:
-    """Of one that began with an empty folder: what it waits for, and what to do."""
-    others = ", ".join(f"replica {each}" for each in told["waits_for"])
-    if told.get("epoch", 0):
-        return (
-            "its folder was empty and the members have been changed, so it cannot take part any "
-            "more: let a new one take its place, with "
-            f"'{program()} member replace {told['replica']} HOST:PORT --data DIR'"
-        )
-    if not others:
-        return "its folder was empty: it fetches the state of the others, then it takes part"
-    return (
-        f"its folder was empty: it takes part once it has heard from {others}. Start what is down; "
-        f"if one is lost for good, replace it and then this one ('{program()} member replace')"
-    )
 
 
 def _refused(told: dict[str, Any]) -> dict[str, int]:

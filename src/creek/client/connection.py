@@ -17,7 +17,7 @@ from creek.client.callers import Caller, Chooses, How, Session
 from creek.client.calls import Call
 from creek.client.errors import NotDone, not_connected
 from creek.client.exchange import Exchange
-from creek.client.finding import PAUSE_S, Finder, text_of, trusting
+from creek.client.finding import PAUSE_S, Finder, trusting
 from creek.client.given import by_name, issued, listed, seconds
 from creek.client.line import Line
 from creek.client.silence import Silence
@@ -67,7 +67,7 @@ class Database(Chooses):
         self._strong = Caller(self.ask, How(strong=True), self.known_operations)
 
     def __repr__(self) -> str:
-        at = ", ".join(map(text_of, self._finder.addresses))
+        at = ", ".join(self._finder.texts)
         if not self._is_open:
             return f"<Creek at {at}, not connected: 'with' or 'async with' connects>"
         what = "" if self.welcome is None else f" of '{self.welcome.datatype}'"

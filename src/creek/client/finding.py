@@ -28,6 +28,7 @@ class Finder:
         self, addresses: Iterable[tuple[str, int]], secured: ssl.SSLContext | None, patience: float
     ) -> None:
         self.addresses = tuple(addresses)
+        self.texts = tuple(wire.address_text(*each) for each in self.addresses)
         self._secured = secured
         self._patience = patience
         self._at = 0
@@ -37,7 +38,7 @@ class Finder:
     def so_far(self) -> str:
         """What has come of looking, for who waits."""
         not_yet = TimeoutError("not asked yet")
-        return _each([(at, self._why.get(at, not_yet)) for at in map(text_of, self.addresses)])
+        return _each([(at, self._why.get(at, not_yet)) for at in self.texts])
 
     async def find(
         self,
@@ -77,12 +78,13 @@ class Finder:
             for _ in self.addresses:
                 address = self.addresses[self._at % len(self.addresses)]
                 self._at += 1
-                self._why.setdefault(text_of(address), TimeoutError("no answer yet"))
+                at = wire.address_text(*address)
+                self._why.setdefault(at, TimeoutError("no answer yet"))
                 try:
                     line, welcome = await dial(address, hello, heard, self._secured, each_s)
                 except (UsageError, OSError, TimeoutError, MalformedMessage) as error:
-                    errors.append((text_of(address), error))
-                    self._why[text_of(address)] = error
+                    errors.append((at, error))
+                    self._why[at] = error
                     continue
                 if not welcome.waits:
                     return line, welcome
@@ -95,11 +97,6 @@ class Finder:
         finally:
             if waiting is not None:
                 waiting[0].close()
-
-
-def text_of(address: tuple[str, int]) -> str:
-    host, port = address
-    return f"{host}:{port}"
 
 
 def _each(errors: Iterable[tuple[str, Exception]]) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 
 from creek.client.errors import NotDone
 from creek.cluster import wire
+from creek.cluster.encrypting import encrypts as encrypts
 from creek.errors import MalformedMessage, UsageError
 
 ENCRYPTS: Final = "encrypts: give the authority that you trust"
@@ -121,24 +122,6 @@ def another_door(data: bytes) -> UsageError | None:
     return None
 
 
-async def encrypts(address: tuple[str, int], patience: float) -> bool:
-    """Does who listens there speak TLS? To be asked when it leaves without a word: what it is told
-    in plain, it takes for noise."""
-    anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    anybody.check_hostname = False
-    anybody.verify_mode = ssl.CERT_NONE
-    host, port = address
-    try:
-        async with asyncio.timeout(patience):
-            transport, _ = await asyncio.get_running_loop().create_connection(
-                asyncio.Protocol, host, port, ssl=anybody
-            )
-    except (OSError, TimeoutError):
-        return False
-    transport.abort()
-    return True
-
-
 async def dial(
     address: tuple[str, int],
     hello: wire.Hello,
@@ -149,6 +132,7 @@ async def dial(
     """A replica that is willing. Raises `UsageError` if it never will be, `OSError`, `TimeoutError`
     or `MalformedMessage` if it is not now."""
     host, port = address
+    at = wire.address_text(host, port)
     try:
         async with asyncio.timeout(patience):
             _, line = await asyncio.get_running_loop().create_connection(
@@ -161,26 +145,26 @@ async def dial(
                 raise
     except ssl.SSLCertVerificationError as error:
         raise UsageError(
-            f"{host}:{port} shows a certificate that is not trusted: {error.verify_message}"
+            f"{at} shows a certificate that is not trusted: {error.verify_message}"
         ) from error
     except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
         raise  # it went away in the middle
     except ssl.SSLError as error:
         raise UsageError(
-            f"{host}:{port} cannot be talked to with TLS ({error.reason or error}): "
+            f"{at} cannot be talked to with TLS ({error.reason or error}): "
             "if it does not encrypt, leave out the authority"
         ) from error
     except UsageError as error:
-        raise UsageError(f"{host}:{port} is not for clients: {error}") from None
+        raise UsageError(f"{at} is not for clients: {error}") from None
     except MalformedMessage as error:
         raise MalformedMessage(f"what answers there is no replica ({error})") from error
     except ConnectionResetError as error:
         if secured is None and await encrypts(address, patience):
-            raise UsageError(f"{host}:{port} {ENCRYPTS}") from error
+            raise UsageError(f"{at} {ENCRYPTS}") from error
         raise ConnectionResetError("it closes the connection without a word") from error
     if isinstance(first, wire.Denied):
         line.close()
         if first.reason == "busy":
             raise ConnectionError(first.message)
-        raise UsageError(f"{host}:{port} refuses: {first.message}")
+        raise UsageError(f"{at} refuses: {first.message}")
     return line, first

@@ -39,21 +39,23 @@ def is_to_be_replaced(replica: Replica) -> bool:
 
 
 def what_it_waits_for(replica: Replica) -> str | None:
-    """Why one that began with nothing takes no part yet; None when it does."""
+    """Why one that began with nothing takes no part yet, and what to do; None when it does."""
     missing = replica.waits_for()
     if missing is None:
         return None
     if is_to_be_replaced(replica):
         return (
-            "its folder was empty, and the members have been changed: those who knew what it had "
+            "its journal was empty, and the members have been changed: those who knew what it had "
             "promised may be gone, so it cannot take part any more. Let a new one take its place: "
             f"'creek member replace {replica.index} HOST:PORT --data DIR'"
         )
+    if not missing:
+        return "its journal was empty: it fetches the state of the others, then it takes part"
     whom = ", ".join(f"replica {each}" for each in missing)
-    what = f"{whom}: start what is down" if whom else "their state"
     return (
-        "its folder was empty: it takes no part before every other member has told what it knows, "
-        f"and waits for {what}"
+        "its journal was empty: it takes no part before every other member has told what it knows, "
+        f"and waits for {whom}. Start what is down; if one is lost for good, replace it and then "
+        "this one ('creek member replace')"
     )
 
 

@@ -9,7 +9,6 @@ was, and so do the zeros that follow, for the room was zeroed before.
 Whatever cannot be written so, be it for where it lies or for the file system, is left to others.
 """
 
-import ctypes
 import errno
 import mmap
 import os
@@ -17,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from creek.cluster.ring import Ring
+from creek.cluster.ring import Ring, place_of
 
 BLOCK: Final = 4096
 """Disks have smaller ones, or just such."""
@@ -61,7 +60,8 @@ class Blocks:
         self._data_size = 0
         self._written: Callable[[int], None] | None = None
         self._memory = mmap.mmap(-1, MEMORY_BYTES)
-        self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
+        self._address = 0
+        """Of the memory, once there is a ring to tell it to."""
 
     def write(
         self, ring: Ring, file: int, data: bytes, offset: int, written: Callable[[int], None]
@@ -104,7 +104,7 @@ class Blocks:
 
     def _open(self, file: int) -> None:
         self.close()
-        self._file, self._room = file, 0
+        self._file, self._room, self._address = file, 0, place_of(self._memory)
         with suppress(OSError):
             self._twin = os.open(f"/proc/self/fd/{file}", os.O_WRONLY | os.O_CLOEXEC | _DIRECT)
 

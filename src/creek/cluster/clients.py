@@ -11,9 +11,9 @@ import asyncio
 from typing import Final, cast
 
 from creek.cluster.desk import Desk
-from creek.cluster.frames import NO_TLS, Frames, is_tls
+from creek.cluster.frames import NO_HTTP, NO_TLS, Frames, another_language
 from creek.cluster.once import CALLS_KEPT
-from creek.cluster.silence import notice_silence
+from creek.cluster.silence import HELLO_S, UntilHello, notice_silence
 from creek.cluster.wire import (
     CLIENT_FRAME_MAX,
     HELLO_FRAME_MAX,
@@ -50,8 +50,6 @@ SESSIONS_MAX: Final = 2**SESSION_BITS - 1
 """Of one connection."""
 UNREAD_MAX: Final = 16 * 1024 * 1024
 """Bytes for a client that does not read them."""
-HELLO_S: Final = 10.0
-"""How long a connection may be silent before it says hello."""
 CROWDED: Final = frame_of(
     Denied("busy", "this replica has no room for more connections: ask another one, or try again")
 )
@@ -80,19 +78,18 @@ class Connection:
         """Before the first of them."""
         self.client = ""
         self.token = ""
-        self._silence: asyncio.TimerHandle | None = None
-        """Runs from when it is connected: with TLS, many never are, and nobody tells us."""
+        self._until_hello = UntilHello()
 
     # --- asyncio ------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         notice_silence(self._transport)
-        self._silence = self._loop.call_later(HELLO_S, self._deny_silence)
+        self._until_hello.begin(self._deny_silence)
         self._desk.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_silence()
+        self._until_hello.end()
         self._desk.connections.discard(self)
         self._desk.copies.give_up(self)
         self._desk.forget(self._ids.values())
@@ -119,8 +116,11 @@ class Connection:
                 if self._transport is None or self._transport.is_closing():
                     return
         except FrameTooLong as error:
-            if not self.client and is_tls(data):
+            language = None if self.client else another_language(error.begins)
+            if language == NO_TLS:
                 self._deny(NO_TLS, "this replica does not encrypt: leave out the authority")
+            elif language == NO_HTTP:
+                self._end(NO_HTTP, _for_browsers(self._desk.page))
             else:
                 self._deny("too_large", str(error))
         except MalformedMessage as error:
@@ -163,7 +163,7 @@ class Connection:
             raise MalformedMessage("a client has a name")
         else:
             self.client, self.token = hello.client, hello.token
-            self._stop_silence()
+            self._until_hello.end()
             self._frames.most = CLIENT_FRAME_MAX
             names = desk.datatype.operations
             operations = tuple((name, desk.datatype.is_readonly(name)) for name in names)
@@ -269,16 +269,15 @@ class Connection:
         if self._transport is not None:
             self._transport.close()
 
-    def _stop_silence(self) -> None:
-        if self._silence is not None:
-            self._silence.cancel()
-
     def _deny_silence(self) -> None:
         self._deny("malformed", f"nothing was said in {HELLO_S:g} s")
 
     def _deny(self, reason: str, message: str) -> None:
+        self._end(reason, frame_of(Denied(reason, message)))
+
+    def _end(self, reason: str, word: bytes) -> None:
         self._desk.count(reason)
-        self._say(Denied(reason, message))
+        self._leave(word)
         self._flush()
         self.close()
 
@@ -307,3 +306,16 @@ def _too_long(size: int) -> Outcome:
     """It was carried out all the same."""
     error = f"TooLarge: it was done, and its answer of {size} bytes is too long to be sent"
     return Outcome(None, error)
+
+
+def _for_browsers(page: str) -> bytes:
+    """Who speaks HTTP is answered in it."""
+    where = f"at {page}/" if page else "where 'creek serve --http HOST:PORT' says"
+    text = f"Here clients of Creek find a replica. HTTP is spoken {where}\n".encode()
+    head = (
+        "HTTP/1.1 400 Bad Request",
+        "Content-Type: text/plain; charset=utf-8",
+        f"Content-Length: {len(text)}",
+        "Connection: close",
+    )
+    return "\r\n".join((*head, "", "")).encode() + text

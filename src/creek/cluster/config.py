@@ -25,7 +25,7 @@ import msgspec
 from creek import datatypes, tpcc
 from creek.cluster.imported import imported
 from creek.cluster.ticket import read_ticket
-from creek.cluster.wire import address_of
+from creek.cluster.wire import address_of, address_text
 from creek.errors import BadValue, UnknownName, UsageError
 from creek.execution.datatype import DataType
 
@@ -156,7 +156,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             return ""
         if host in EVERYWHERE:
             host, _ = self.peers[self.replica]
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return address_text(host, port)
 
     @property
     def peers(self) -> dict[int, tuple[str, int]]:

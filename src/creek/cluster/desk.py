@@ -72,11 +72,13 @@ class Desk:
         count: Callable[[str], None],
         copies: Copies,
         tokens: Tokens,
+        page: str = "",
     ) -> None:
         """`has(id)`: has the request arrived? `alone(operation, strong)`: is it answered without
         records and messages? `refusal(strong, alone)`: why nothing can be done now, as (reason,
         message), or None. `change_members(name, arguments)`: the operation that such a call stands
-        for, or `BadValue` with the reason."""
+        for, or `BadValue` with the reason. `page`: where browsers find this replica, if that is
+        known."""
         self.cluster = cluster
         self.replica = replica
         self.datatype = datatype
@@ -89,6 +91,7 @@ class Desk:
         self.count = count
         self.copies = copies
         self.tokens = tokens
+        self.page = page
         self.connections: set[Connection] = set()
         self._asked: dict[Dot, tuple[Caller, int]] = {}
         self.under_way = 0

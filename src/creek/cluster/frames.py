@@ -7,18 +7,26 @@ from creek.errors import FrameTooLong
 
 NO_TLS: Final = "tls: not spoken at this port"
 """What is counted of those who would encrypt where nothing is encrypted."""
+NO_HTTP: Final = "http: not spoken at this port"
+"""The same of browsers and their like, where clients and replicas are expected."""
 _LENGTH_BYTES: Final = 4
 _TLS_BEGINS: Final = b"\x16\x03"
 """A record with a handshake. As a frame it would be longer than any that is read."""
+_HTTP_BEGINS: Final = frozenset(
+    (b"GET ", b"HEAD", b"POST", b"PUT ", b"PATC", b"DELE", b"OPTI", b"PRI ")
+)
+"""The same is true of these."""
 
 
 def framed(payload: bytes) -> bytes:
     return len(payload).to_bytes(_LENGTH_BYTES, "big") + payload
 
 
-def is_tls(data: bytes) -> bool:
-    """Is that the beginning of who would encrypt?"""
-    return data.startswith(_TLS_BEGINS)
+def another_language(begins: bytes) -> str | None:
+    """That of who says this in place of a length, as it is counted; None: it is not known."""
+    if begins.startswith(_TLS_BEGINS):
+        return NO_TLS
+    return NO_HTTP if begins in _HTTP_BEGINS else None
 
 
 class Frames:
@@ -49,7 +57,8 @@ class Frames:
                 begin = at + _LENGTH_BYTES
                 length = int.from_bytes(data[at:begin], "big")
                 if length > self.most:
-                    raise FrameTooLong(f"a frame of {length} bytes: at most {self.most} are read")
+                    told = f"a frame of {length} bytes: at most {self.most} are read"
+                    raise FrameTooLong(told, data[at:begin])
                 if end - begin < length:
                     self._needed = _LENGTH_BYTES + length
                     return

@@ -12,8 +12,10 @@ from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
+from creek.cluster.encrypting import encrypts
 from creek.cluster.security import PLAIN, problem_of
 from creek.cluster.talker import Talker
+from creek.cluster.wire import address_text
 
 if TYPE_CHECKING:
     from creek.cluster.peers import Peers
@@ -25,6 +27,12 @@ LASTING_S: Final = 1.0
 once, over and over."""
 DIAL_S: Final = 4.0
 """Until who is dialled has said hello."""
+IN_PLAIN: Final = (
+    "it does not encrypt, and this replica does: give that one certificates, under [security]"
+)
+ENCRYPTS: Final = (
+    "it encrypts, and this replica does not: give this one certificates, under [security]"
+)
 
 
 class Problem(NamedTuple):
@@ -131,8 +139,7 @@ class Link:
         except ssl.SSLError as error:
             talker.abort()
             reason = problem_of(error)
-            text = "it does not encrypt, and this replica does" if reason == PLAIN else str(error)
-            self._tell(Problem(reason, text))
+            self._tell(Problem(reason, IN_PLAIN if reason == PLAIN else str(error)))
             return None
         except OSError:
             talker.abort()
@@ -143,7 +150,10 @@ class Link:
             raise
         if hello is None:
             talker.abort()
-            self._peers.count("no hello")
+            if await self._encrypts():
+                self._tell(Problem("no hello", ENCRYPTS))
+            else:
+                self._peers.count("no hello")
             return None
         problem = self._peers.problem(hello)
         if problem is None and hello.replica != self._replica:
@@ -158,10 +168,16 @@ class Link:
         self._peers.note(hello)
         return talker
 
+    async def _encrypts(self) -> bool:
+        """Is that why it left without a word? Once that is told, it is not asked again."""
+        if self._secured is not None:
+            return False
+        return self._told == ENCRYPTS or await encrypts((self._host, self._port), DIAL_S)
+
     def _tell(self, problem: Problem) -> None:
         """The person who looks after this replica, once."""
         self._peers.count(problem.reason)
         if problem.text != self._told:
             self._told = problem.text
-            where = f"replica {self._replica} at {self._host}:{self._port}"
+            where = f"replica {self._replica} at {address_text(self._host, self._port)}"
             self._peers.log(self._replica, f"cannot talk to {where}: {problem.text}")

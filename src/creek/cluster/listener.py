@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, cast
 
-from creek.cluster.frames import NO_TLS, Frames, is_tls
+from creek.cluster.frames import Frames, another_language
 from creek.cluster.parts import Assembly, give_up
-from creek.cluster.silence import notice_silence
+from creek.cluster.silence import UntilHello, notice_silence
 from creek.cluster.wire import (
     HELLO_FRAME_MAX,
     PEER_FRAME_MAX,
@@ -19,16 +19,13 @@ from creek.cluster.wire import (
     from_peer,
     peer_hello,
 )
-from creek.errors import MalformedMessage
+from creek.errors import FrameTooLong, MalformedMessage
 from creek.protocol.drafts import Brought
 from creek.protocol.messages import Snapshot
 
 if TYPE_CHECKING:
     from creek.cluster.peers import Peers
 
-HELLO_S: Final = 10.0
-"""How long who dialled here may be silent before it says hello."""
-FIRST_BYTES: Final = 8
 PARTS_S: Final = 0.004
 """For how long parts of a snapshot are taken in before others have their turn."""
 
@@ -43,11 +40,10 @@ class Listener:
         self._frames = Frames(HELLO_FRAME_MAX)
         self._assembly = Assembly(peers.intake)
         self._transport: asyncio.Transport | None = None
-        self._silence: asyncio.TimerHandle | None = None
-        """Runs from when it is connected: with TLS, many never are, and nobody tells us."""
+        self._until_hello = UntilHello()
         self.sender: int | None = None
-        self._first = b""
-        """What it began with."""
+        self.heard_at = time.monotonic()
+        """When it last said something."""
         self._data: deque[bytes] = deque()
         """What came while it was paused, or just now."""
         self._is_paused = False
@@ -55,13 +51,12 @@ class Listener:
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         notice_silence(self._transport)
-        self._silence = asyncio.get_running_loop().call_later(HELLO_S, self._leave_silent)
+        self._until_hello.begin(self._leave_silent)
         self._peers.heard.add(self)
         self._transport.write(frame_of(self._peers.hello))
 
     def data_received(self, data: bytes) -> None:
         self._data.append(data)
-        self._first = self._first or data[:FIRST_BYTES]
         if not self._is_paused:
             self._hear_all(self._payloads())
 
@@ -70,7 +65,7 @@ class Listener:
             yield from self._frames.feed(self._data.popleft())
 
     def _hear_all(self, payloads: Iterator[bytes]) -> None:
-        begun = time.monotonic()
+        self.heard_at = begun = time.monotonic()
         try:
             for payload in payloads:
                 if self._transport is None or self._transport.is_closing():
@@ -84,9 +79,12 @@ class Listener:
                 if isinstance(message, Part) and time.monotonic() >= begun + self._parts_s:
                     self._pause(payloads)
                     return
+        except FrameTooLong as error:
+            language = another_language(error.begins) if self.sender is None else None
+            self._peers.count(language or "malformed")
+            self.close()
         except MalformedMessage:
-            is_encrypted = self.sender is None and is_tls(self._first)
-            self._peers.count(NO_TLS if is_encrypted else "malformed")
+            self._peers.count("malformed")
             self.close()
 
     def _pause(self, payloads: Iterator[bytes]) -> None:
@@ -103,7 +101,7 @@ class Listener:
             self._hear_all(payloads)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_silence()
+        self._until_hello.end()
         self._peers.heard.discard(self)
 
     def eof_received(self) -> None:
@@ -130,10 +128,6 @@ class Listener:
         else:
             self._peers.receive(message, sender)
 
-    def _stop_silence(self) -> None:
-        if self._silence is not None:
-            self._silence.cancel()
-
     def _leave_silent(self) -> None:
         self._peers.count("malformed")
         self.close()
@@ -146,7 +140,7 @@ class Listener:
                 if other.sender == hello.replica:
                     other.close()
             self.sender = hello.replica
-            self._stop_silence()
+            self._until_hello.end()
             self._frames.most = PEER_FRAME_MAX
             self._peers.greet(hello)
         else:

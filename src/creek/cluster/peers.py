@@ -5,6 +5,7 @@ hears comes on those that were dialled to it (`listener`).
 """
 
 import ssl
+import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -152,6 +153,11 @@ class Peers:
 
     def hears(self, replica: int) -> bool:
         return any(each.sender == replica for each in self.heard)
+
+    def silent_s(self) -> dict[int, float]:
+        """Of members that are connected to us: how long ago each last said something."""
+        now, members = time.monotonic(), self.hello.members
+        return {each.sender: now - each.heard_at for each in self.heard if each.sender in members}
 
     def cut_off(self, replicas: Iterable[int]) -> None:
         """From these, until others are named; what is under way to them, and from them, is lost."""

@@ -6,10 +6,10 @@ writes through memory that it shares with the process (io_uring), and makes a fi
 readable when one is done. This is as much of it as a journal needs: one write at a time, of which
 Linux says that it is done when it is on disk.
 
-Not every system has it, and some forbid it: then `open_ring` gives none.
+Not every system has it, some forbid it, and not every Python can ask for it: then `open_ring` gives
+none.
 """
 
-import ctypes
 import errno
 import mmap
 import os
@@ -18,6 +18,13 @@ from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
+
+try:
+    import ctypes
+except ImportError:  # this Python was built without it
+    _HAS_CTYPES = False
+else:
+    _HAS_CTYPES = True
 
 _SETUP: Final = 425
 _ENTER: Final = 426
@@ -165,8 +172,13 @@ class Ring:
         self._event = self._file = -1
 
 
+def place_of(memory: mmap.mmap) -> int:
+    """For `Ring.write_from`."""
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory))
+
+
 def open_ring(loop: AbstractEventLoop) -> Ring | None:
-    if not hasattr(os, "eventfd") or not hasattr(os, "RWF_DSYNC"):
+    if not (_HAS_CTYPES and hasattr(os, "eventfd") and hasattr(os, "RWF_DSYNC")):
         return None
     try:
         return Ring(loop)

@@ -55,7 +55,15 @@ from creek.cluster.upkeep import (
 )
 from creek.cluster.watch import Watch
 from creek.cluster.watchdog import Watchdog
-from creek.cluster.wire import WIRE_OLDEST, WIRE_VERSION, Heard, PeerHello, Told, address_of
+from creek.cluster.wire import (
+    WIRE_OLDEST,
+    WIRE_VERSION,
+    Heard,
+    PeerHello,
+    Told,
+    address_of,
+    address_text,
+)
 from creek.errors import StorageFault
 from creek.execution.datatype import DataType
 from creek.protocol.admission import NOT_OURS, WITHOUT_US
@@ -114,7 +122,7 @@ class Server:
             self.tasks.spawn(self.company.open_when_let_in())
         await self._listen()
         self._go_on()
-        where = f"{address_of(config.clients)[0]}:{self.client_port}"
+        where = address_text(address_of(config.clients)[0], self.client_port)
         self.events.info(
             "replica.started",
             f"of cluster '{config.cluster}', for clients at {where}",
@@ -272,6 +280,7 @@ class Server:
             count=self._count,
             copies=Copies(self._take, self.tasks.spawn),
             tokens=Tokens(self.config.security),
+            page=self.config.for_browsers,
         )
 
     def _driver(self, replica: Replica, executor: Executor) -> Driver:

@@ -22,6 +22,7 @@ def status_of(server: "Server") -> dict[str, Any]:
         "scheme": server.config.scheme,
         "leader": replica.leader(),
         "connected": server.peers.connected(),
+        "silent_s": {str(each): round(s, 3) for each, s in sorted(server.peers.silent_s().items())},
         "addresses": {str(each): at for each, at in sorted(server.peers.clients.items())},
         "committed": replica.committed_length(),
         "tentative": replica.tentative_length(),
@@ -35,6 +36,7 @@ def status_of(server: "Server") -> dict[str, Any]:
         "clocks_ahead_us": {str(peer): us for peer, us in sorted(replica.drift_us.items())},
         "disk": None if failed is None else str(failed),
         "waits_for": replica.waits_for(),
+        "why_closed": server.desk.why_closed(),
         "digests": server.digests.status(),
         "failure": None if server.failure is None else str(server.failure),
     }

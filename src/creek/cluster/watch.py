@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from creek.cluster.frames import NO_TLS
+from creek.cluster.frames import NO_HTTP, NO_TLS
 from creek.cluster.logs import EventLog
 from creek.cluster.security import PLAIN
 from creek.protocol.members import Configuration
@@ -16,6 +16,8 @@ HINTS: Final = {
     "this one certificates, under [security]",
     PLAIN: "Somebody does not encrypt, and this replica does: clients need its authority, replicas "
     "certificates",
+    NO_HTTP: "Somebody speaks HTTP at a port for clients or replicas: it has one of its own, which "
+    "--http names",
 }
 """What to do about some of them."""
 PAUSE_LOOKS: Final = 40

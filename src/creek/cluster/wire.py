@@ -8,6 +8,7 @@ state, and parts of snapshots; between a client and a replica, those below.
 Nothing here runs code that came over the wire: a client names an operation that the replica knows.
 """
 
+import ipaddress
 from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
@@ -42,10 +43,27 @@ def common_version(version: int, oldest: int) -> int | None:
 
 
 def address_of(text: str) -> tuple[str, int]:
+    """From HOST:PORT; a host that has colons itself, as IPv6 does, stands in brackets."""
     host, colon, port = text.rpartition(":")
+    host = host.strip("[]")
     if not colon or "/" in host or not port.isdecimal() or int(port) > 65_535:
         raise BadValue(f"'{text}' is not an address: write HOST:PORT")
-    return host.strip("[]") or "127.0.0.1", int(port)
+    if ":" in host and not _is_ipv6(host):
+        raise BadValue(f"'{text}' is not an address: write [HOST]:PORT")
+    return host or "127.0.0.1", int(port)
+
+
+def address_text(host: str, port: int) -> str:
+    """As `address_of` reads it."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _is_ipv6(host: str) -> bool:
+    try:
+        ipaddress.IPv6Address(host)
+    except ValueError:
+        return False
+    return True
 
 
 # --- between replicas -------------------------------------------------------------------------

@@ -1,11 +1,11 @@
 """The schemes by name: how drivers and commands make replicas without importing each scheme."""
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import TypeAlias
 
 from creek.errors import UnknownName, UsageError
 from creek.execution.datatype import DataType
+from creek.execution.modules import module_of
 from creek.protocol.probes import Probe
 from creek.protocol.settings import Settings
 from creek.schemes.archie import ArchieReplica
@@ -94,27 +94,15 @@ def named(name: str) -> Scheme:
     """The scheme of that name, or yours as `package.module:Class`; or `UnknownName`."""
     if name in SCHEMES:
         return SCHEMES[name]
-    module, colon, variable = name.partition(":")
-    if not colon:
+    if ":" not in name:
         raise UnknownName("scheme", name, [*SCHEMES, "package.module:Class"])
-    try:
-        found = getattr(import_module(module), variable)
-    except Exception as error:  # the module is the user's, and may raise anything
-        raise UsageError(f"scheme {name} cannot be imported: {_what(error)}") from error
-    if not callable(found):
+    module, variable = module_of("scheme", name)
+    if not hasattr(module, variable):
+        raise UsageError(f"scheme {name}: {module.__name__} has no '{variable}'")
+    scheme: Scheme = getattr(module, variable)
+    if not callable(scheme):
         raise UsageError(f"scheme {name} is no class of replicas, nor makes them")
-    scheme: Scheme = found
     return scheme
-
-
-def _what(error: Exception) -> str:
-    if isinstance(error, SyntaxError):
-        return f"{error.filename}, line {error.lineno}: {error.msg}"
-    if isinstance(error, ModuleNotFoundError):
-        return f"{error} in this folder, on PYTHONPATH or installed"
-    if isinstance(error, ImportError | AttributeError | ValueError):
-        return str(error)
-    return f"{type(error).__name__}: {error}"
 
 
 def probes(name: str) -> tuple[Probe, ...]:

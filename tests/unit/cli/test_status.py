@@ -39,22 +39,21 @@ def test_a_replica_that_was_held_up_says_by_what(capsys: pytest.CaptureFixture[s
     assert said == "replica 0 was held up by 2 operations, the last: slow(7) took 7.0 s\n"
 
 
-@pytest.mark.parametrize(
-    ("how", "advice"),
-    [
-        ({"waits_for": [1, 2], "epoch": 0}, "heard from replica 1, replica 2. Start what is down"),
-        ({"waits_for": [1], "epoch": 0}, "if one is lost for good, replace it and then this one"),
-        ({"waits_for": [], "epoch": 0}, "it fetches the state of the others"),
-        ({"waits_for": [1], "epoch": 2}, "member replace 0 HOST:PORT --data DIR'"),
-    ],
-)
-def test_one_that_takes_no_part_says_what_to_do(
-    how: dict[str, Any], advice: str, capsys: pytest.CaptureFixture[str]
+def test_one_that_takes_no_part_is_told_of_in_its_own_words(
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    said = told(capsys, **how)
-    assert said.startswith("replica 0: its folder was empty")
-    assert advice in said
-    assert told(capsys, waits_for=None, epoch=2) == ""
+    assert told(capsys, why_closed="it waits") == "replica 0: it waits\n"
+    assert told(capsys, why_closed="") == ""
+
+
+def test_one_that_is_connected_and_says_nothing_is_told_of(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    said = told(capsys, silent_s={"1": 0.02, "2": 41.7})
+    assert said == (
+        "replica 0 has heard nothing of replica 2 for 42 s, though they are connected: "
+        "it may be frozen\n"
+    )
 
 
 def at(number: int) -> str:

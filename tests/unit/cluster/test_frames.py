@@ -96,8 +96,11 @@ def test_every_message_is_the_same_after_a_journey(
 @given(st.integers(MOST + 1, 2**32 - 1))
 def test_a_frame_that_is_too_long_is_refused_by_its_length_alone(length: int) -> None:
     frames = wire.Frames(MOST)
-    with pytest.raises(FrameTooLong, match=str(length)):
-        list(frames.feed(struct.pack(">I", length)))
+    begins = struct.pack(">I", length)
+    assert list(frames.feed(begins[:3])) == []
+    with pytest.raises(FrameTooLong, match=str(length)) as raised:
+        list(frames.feed(begins[3:]))
+    assert raised.value.begins == begins
 
 
 def test_a_deeply_nested_value_is_malformed() -> None:

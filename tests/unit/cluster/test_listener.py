@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from creek.cluster import wire
-from creek.cluster.frames import NO_TLS
+from creek.cluster.frames import NO_HTTP, NO_TLS
 from creek.cluster.listener import Listener
 from creek.cluster.parts import frames_of
 from creek.cluster.peers import Peers
@@ -142,10 +142,11 @@ def test_a_snapshot_of_nothing_is_no_part_and_holds_up_nothing() -> None:
     [
         ([b"\x16\x03\x01\x02\x00\x01"], NO_TLS),
         ([b"\x16\x03", b"\x01\x02\x00\x01"], NO_TLS),
+        ([b"GET / HTTP/1.1\r\n\r\n"], NO_HTTP),
         ([b"\xff" * 8], "malformed"),
     ],
 )
-def test_one_who_encrypts_where_nothing_is_encrypted_is_counted_as_such(
+def test_one_who_speaks_another_language_is_counted_as_such(
     pieces: list[bytes], reason: str
 ) -> None:
     async def story() -> None:
@@ -156,6 +157,17 @@ def test_one_who_encrypts_where_nothing_is_encrypted_is_counted_as_such(
             listener.data_received(piece)
         assert heard.counted == [reason]
         assert wired.is_closed
+
+    asyncio.run(story())
+
+
+def test_how_long_one_has_said_nothing_is_known() -> None:
+    async def story() -> None:
+        heard = Heard()
+        heard.listener.heard_at -= 60
+        assert heard.peers.silent_s()[1] >= 60
+        heard.listener.data_received(wire.frame_of(Progress(7, 7)))
+        assert heard.peers.silent_s()[1] < 60
 
     asyncio.run(story())
 

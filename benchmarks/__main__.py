@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from textwrap import fill
 
 import click
 import msgspec
@@ -64,14 +65,18 @@ def plain(results: list[Result]) -> list[dict[str, object]]:
     return [{**msgspec.structs.asdict(each), "verdict": each.verdict} for each in results]
 
 
-@click.command()
-@click.argument("names", nargs=-1, type=click.Choice(list(BENCHMARKS)))
+NAMES = fill("Names: " + ", ".join(BENCHMARKS), 58, break_on_hyphens=False)
+
+
+@click.command(epilog=f"\b\n{NAMES}", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("names", nargs=-1, type=click.Choice(list(BENCHMARKS)), metavar="[NAME]...")
 @click.option("--quick", is_flag=True, help="Smaller sizes and fewer turns, for a first look.")
 @click.option(
     "--json", "json_path", type=click.Path(path_type=Path), help="Write the results there, too."
 )
 def main(names: tuple[str, ...], quick: bool, json_path: Path | None) -> None:
-    """Measure the costs that must hold. Exits with 1 when one does not.
+    """Measure the costs that must hold: all of them, or those with these names. Exits with 1 when
+    one does not.
 
     Example: python -m benchmarks order heal --quick
     """

@@ -13,6 +13,7 @@ import pytest
 
 from creek.cli.app import command as creek_command
 from creek.cluster.config import read_config
+from creek.load.ports import free_port
 from tests.cluster.ports import free_ports
 from tests.docs.pages import DOCS, Block, blocks, commands, files
 from tests.docs.reader import Reader
@@ -54,6 +55,22 @@ def test_the_programs_of_a_page_run_on_a_cluster(page: str, datatype: str, reade
                 reader.does(command)
                 ran += 1
     assert ran
+
+
+def test_a_web_application_keeps_a_connection(reader: Reader) -> None:
+    page = "live-cluster.md"
+    shop, *_ = (each.text for each in blocks(page) if each.language == "python")
+    reader.save("shop.py", shop)
+    here = f":{free_port()}"
+    reader.save("web.py", files(page)["web.py"].replace(":8080", here).replace("8080", here[1:]))
+    reader.start("cluster", f"creek up --datatype shop:shop --port {reader.port}").until("leads")
+    reader.start("web", "python web.py")
+    (asked,) = (each.text for each in blocks(page) if each.language == "console")
+    for command in commands(asked):
+        line = command.line.replace(":8080", here).replace(
+            "-s", "-s --retry-connrefused --retry 20"
+        )
+        assert reader.run(line) == command.shown.strip()
 
 
 @pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)

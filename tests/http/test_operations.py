@@ -124,6 +124,32 @@ def test_an_answer_that_does_not_come_in_time_can_be_followed(tmp_path: Path) ->
     run(story())
 
 
+def test_what_came_of_a_call_may_be_known_elsewhere_alone(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with served(tmp_path, replicas=2) as http:
+            await http.post("/operations/open?consistency=strong", {"name": "ann"})
+            await http.cluster.stop(1)
+            desk = http.cluster.servers[0].desk
+            path = "/operations/deposit?consistency=strong"
+            told = await http.post(f"{path}&timeout=0.2", {"name": "ann", "amount": 1})
+            assert told.status == 202
+            followed = asyncio.create_task(http.events("GET", told.headers["Location"] + "/events"))
+            waited = asyncio.create_task(http.post(path, {"name": "ann", "amount": 1}))
+            while len(desk.asked()) < 2:
+                await asyncio.sleep(0.01)
+            desk.give_up(desk.asked())
+            found = await waited
+            assert (found.status, found.problem) == (410, "untold")
+            assert found.body["certainly_not_done"] is False
+            assert {each["kind"] for each in found.body["answers"]} <= {"tentative"}
+            *_, last = await followed
+            assert (last.name, last.data["status"]) == ("untold", 410)
+            later = await http.get(told.headers["Location"])
+            assert (later.status, later.body["over"]) == (200, True)
+
+    run(story())
+
+
 async def first_line(http: Served, put: dict[str, Any]) -> str:
     wants = {"Accept": "text/event-stream"}
     async with http.open("POST", "/operations/put", json=put, headers=wants) as followed:

@@ -1,6 +1,7 @@
 """The page in a real browser, before a cluster of real processes: people break it there, see what
 becomes of it, and heal it."""
 
+import json
 import os
 import re
 import subprocess
@@ -10,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect
 
 from creek.load.local import HTTP_AFTER
 from creek.load.ports import free_port
@@ -19,6 +20,7 @@ from tests.cluster.up import up
 from tests.pipeline.browser import browsing
 
 PATIENCE_MS = 30_000
+PHONE: ViewportSize = {"width": 390, "height": 844}
 WHOLE = re.compile("Three replicas, one order")
 PICTURES = os.environ.get("CREEK_SCREENSHOTS")
 """Where pictures for the README go: `make screenshots`."""
@@ -292,3 +294,27 @@ def test_where_there_are_tokens_one_is_asked_for_and_nothing_can_be_broken(
         expect(page.locator("#trial, .acts")).to_have_count(2)
         expect(page.locator("#trial")).not_to_be_visible()
         expect(page.locator(".acts")).not_to_be_visible()
+
+
+def test_operations_are_shown_with_commands_that_call_them(
+    browser: Browser, tmp_path: Path
+) -> None:
+    with with_tokens(tmp_path) as address, browser.new_context(viewport=PHONE) as context:
+        page = context.new_page()
+        page.goto(f"{address}docs")
+        page.get_by_label("This cluster asks for a token.").fill("s3cret")
+        page.get_by_role("button", name="Show").click()
+        put = page.locator("article", has=page.get_by_role("heading", name="put", exact=True))
+        expect(put.locator("td code")).to_have_text(["key", "value"])
+        shown = put.locator("pre")
+        expect(shown).to_have_count(2)
+        for command, kind in zip(shown.all_inner_texts(), ("tentative", "stable"), strict=True):
+            told = subprocess.run(
+                ["sh", "-c", command],
+                env={**os.environ, "CREEK_TOKEN": "s3cret"},
+                capture_output=True,
+                check=True,
+            ).stdout
+            assert json.loads(told)["kind"] == kind
+        assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+        expect(page.get_by_role("heading", name="GET /state")).to_be_visible()

@@ -80,7 +80,7 @@ def test_a_cluster_that_loses_an_executor_gives_the_same_runs(
         told, _ = command.communicate()
     assert command.returncode == 0, told
     assert len(executors) == EXECUTORS
-    assert "4 of 4 cells simulated" in told
+    assert "4 of 4 experiments simulated" in told
     grid = load_grid(str(tmp_path / "grid.toml"))
     output.prepare(alone, grid)
     for cell in grid.cells:

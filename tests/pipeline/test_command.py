@@ -49,7 +49,7 @@ def test_a_grid_is_simulated_and_said_to_be(
     grid: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert simulate(grid, tmp_path / "out") == 0
-    assert capsys.readouterr().out == f"2 of 2 cells simulated, in {tmp_path / 'out'}\n"
+    assert capsys.readouterr().out == f"2 of 2 experiments simulated, in {tmp_path / 'out'}\n"
     runs = sorted(each.name for each in (tmp_path / "out" / "runs").iterdir())
     assert runs == ["creek-w1-500tps-40ms-s0", "smr-w1-500tps-40ms-s0"]
 
@@ -67,7 +67,7 @@ def test_a_cell_that_fails_is_shown_with_its_command(
             cell.touch()
     assert simulate(grid, out) == 1
     told = capsys.readouterr().out
-    assert "1 of 2 cells simulated" in told
+    assert "1 of 2 experiments simulated" in told
     assert "smr-w1-500tps-40ms-s0 failed: NotADirectoryError" in told
     assert "replay it with: creek simulate --workload tpcc --scheme smr --warehouses 1" in told
 
@@ -128,8 +128,8 @@ def test_where_nobody_watches_a_line_tells_how_far_it_is(
         watch(Progress(done=2, total=8, running=("c", "d"), left_s=75.0))
         watch(Progress(done=8, total=8, running=(), left_s=0.0))
     assert capsys.readouterr().err.splitlines() == [
-        "0 of 8 cells simulated",
-        "2 of 8 cells simulated, about 1:15 left",
+        "0 of 8 experiments simulated",
+        "2 of 8 experiments simulated, about 1:15 left",
     ]
 
 

@@ -142,7 +142,9 @@ def test_toml_and_json_are_the_same_grid(tmp_path: Path) -> None:
         ({"seed": []}, "seed", "it has no values"),
         ({"duration": 5}, "duration", "5 is not a text: write a number and its unit"),
         ({"duration": "5"}, "duration", "'5' is not a duration"),
-        ({"duration": "1s", "warm_up": "2s"}, "warm_up", "less than duration_us"),
+        ({"duration": "1s", "warm_up": "2s"}, "warm_up", "2s must be shorter than the duration"),
+        ({"duration": "0s"}, "duration", "it must be longer than 0"),
+        ({"warm_up": "3s", "duration": "5s", "seed": -1}, "seed", "it must be at least 0"),
         ({"duration": "1s", "transactions": 5}, "transactions", "it excludes 'duration'"),
         ({"transactions": 0}, "transactions", "0 is not a whole number above 0"),
         ({"transactions": 9, "load_tps": "x"}, "load_tps", "'x' is not a number above 0"),
@@ -175,7 +177,7 @@ def test_a_block_that_is_no_table_is_refused() -> None:
 
 
 def test_more_cells_than_anybody_simulates_are_refused() -> None:
-    with pytest.raises(UsageError, match="more than 100000 cells"):
+    with pytest.raises(UsageError, match="more than 100000 experiments"):
         grid_of({"seed": list(range(1000)), "load_tps": list(range(1, 1000))})
 
 

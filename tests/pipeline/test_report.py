@@ -18,6 +18,8 @@ from creek.pipeline.report import write_report
 from creek.pipeline.report.charts.axes import PLAIN, TENS_FROM, Axis
 from creek.pipeline.report.checks import ASKS
 from creek.pipeline.report.evidence import Evidence
+from creek.pipeline.report.found import Found
+from creek.pipeline.report.headline import _lead
 from creek.pipeline.report.judging import Mark, judge
 from creek.pipeline.report.page import page
 from creek.pipeline.report.reading import Tables
@@ -247,7 +249,7 @@ def test_a_cell_that_failed_is_told(tmp_path: Path) -> None:
     (tmp_path / "failed" / "creek-w5.txt").write_text("it ran out of <memory>")
     told = words_of(write_report(tmp_path).page.read_text())
 
-    assert "1 of the cells failed" in told
+    assert "1 of the experiments failed" in told
     assert "it ran out of <memory>" in told
 
 
@@ -351,3 +353,10 @@ def test_an_axis_on_which_a_multiple_counts_loses_no_round_number(spread: float)
     chosen = tens if spread > TENS_FROM else re.split(r" \? | : ", rest)[1]
     marked = [each for each in json.loads(chosen) if axis.low <= each <= axis.high]
     assert 2 <= len(marked) <= axis.axis("y", 4).to_dict()["tickCount"]
+
+
+@pytest.mark.parametrize(("share", "told"), [(1.0, "all of these"), (0.9999, "at least 99.99")])
+def test_who_was_always_right_is_said_to_be(share: float, told: str) -> None:
+    one = Found(1.0, 1.0, 1)
+    (lead,) = _lead(one, one, Found(share, 1.0, 1))
+    assert told in lead

@@ -90,7 +90,7 @@ def made(grid: Grid) -> Made:
 def test_a_grid_becomes_a_page(grid: Grid) -> None:
     for part in (
         "4 experiments, on Spark at local[*]",
-        "4 of 4 cells simulated",
+        "4 of 4 experiments simulated",
         "4 runs measured",
         "nothing illegal",
         "statements of the paper",

@@ -17,7 +17,7 @@ from creek import tpcc
 from creek.cli.bar import busy
 from creek.cli.call import REFUSED_S, authority_option, token_option
 from creek.cli.exits import FINE, ILLEGAL
-from creek.cli.latencies import show_latencies
+from creek.cli.latencies import show_errors, show_latencies
 from creek.cli.options import NewFolder, Rate, warehouses_option
 from creek.cli.output import complaints, program, results, show_json
 from creek.cli.scripts import MEASURED_US_MIN, Duration
@@ -328,7 +328,4 @@ def _show(result: Result) -> None:
     used = ", ".join(f"{name} {each:,.0f}" for name, each in result.cpu_us.items())
     results().print(f"CPU for a call, in µs: {sum(result.cpu_us.values()):,.0f}; of {used}")
     click.echo(f"Creek ran {how_it_runs()}{COMPILE if how_it_runs() == 'interpreted' else ''}")
-    if result.raised:
-        click.echo(f"{counted(result.raised, 'operation')} answered with an error")
-    for reason, count in result.errors.items():
-        click.echo(f"{counted(count, 'call')} without an answer: {reason}")
+    show_errors(result)

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from creek.checkers import rows
 from creek.cli.exits import FINE, ILLEGAL
-from creek.cli.options import import_from_here, scheme_option
+from creek.cli.options import USUAL_SCHEME, import_from_here, scheme_option
 from creek.cli.output import complaints, program, show, show_json, show_table
 from creek.cli.scenario_text import scenario_lines
 from creek.cli.words import counted
@@ -94,7 +94,7 @@ def fuzz(
 
 
 def replay_command(finding: Finding) -> str:
-    scheme = "" if finding.scheme == "basic" else f" --scheme {finding.scheme}"
+    scheme = "" if finding.scheme == USUAL_SCHEME else f" --scheme {finding.scheme}"
     debug = " --debug" if isinstance(finding, DebugFinding) else ""
     return f"{program()} simulate --replay {finding.seed}{scheme}{debug}"
 

@@ -1,8 +1,10 @@
 """What a load took, as a table for the terminal."""
 
+import click
 from rich.table import Table
 
 from creek.cli.output import show_table
+from creek.cli.words import counted
 from creek.load.result import Result
 
 
@@ -14,6 +16,13 @@ def show_latencies(result: Result) -> None:
             numbers = (each.mean, each.p50, each.p95, each.p99, each.max)
             table.add_row(kind, f"{each.answers:,}", *map(milliseconds, numbers))
     show_table(table)
+
+
+def show_errors(result: Result) -> None:
+    if result.raised:
+        click.echo(f"{counted(result.raised, 'operation')} answered with an error")
+    for reason, count in result.errors.items():
+        click.echo(f"{counted(count, 'call')} without an answer: {reason}")
 
 
 def latencies_table(*columns: str) -> Table:

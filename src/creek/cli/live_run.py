@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from creek.cli.exits import FINE, ILLEGAL
-from creek.cli.latencies import show_latencies
+from creek.cli.latencies import show_errors, show_latencies
 from creek.cli.options import NewFolder, Rate, warehouses_option
 from creek.cli.output import complaints, program
 from creek.cli.scripts import MEASURED_US_MIN, Duration
@@ -117,6 +117,7 @@ def live_run(
         f"{lived.load:g} transactions a second asked for, {result.throughput_per_s:.1f} done"
     )
     show_latencies(result)
+    show_errors(result)
     if not lived.history.quiescent:
         click.echo("the replicas were not at rest when they were stopped", err=True)
     click.echo(f"kept in {out}: {counted(len(lived.history.operations), 'operation')}")

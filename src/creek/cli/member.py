@@ -47,7 +47,7 @@ def member() -> None:
     """
 
 
-@member.command("list")
+@member.command("list", short_help="Show who the members are, and where they are found.")
 @json_option
 @addresses_option
 @token_option

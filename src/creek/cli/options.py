@@ -23,9 +23,10 @@ warehouses_option = click.option(
     type=click.IntRange(min=1),
     help="How many TPC-C has.",
 )
+USUAL_SCHEME = "creek"
 scheme_option = click.option(
     "--scheme",
-    default="basic",
+    default=USUAL_SCHEME,
     show_default=True,
     help="Which replicas: basic, creek, both, smr, bayou, archie, or yours as "
     "package.module:Class, which may be in this folder. A live cluster runs creek.",

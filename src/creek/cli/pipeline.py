@@ -134,9 +134,9 @@ def generate(warehouses: int, seed: int, out: Path, master: str, force: bool) ->
 def simulate(grid_name: str, out: Path, master: str, force: bool) -> int:
     """Simulate every experiment of a grid, each as a task of Spark.
 
-    A grid is a list of blocks; a block gives fields of an experiment one value or several, and its
-    cells are all combinations. Each cell leaves a run folder in OUT/runs. After an interruption,
-    the same command goes on where it was. Exits with 1 when a cell failed.
+    A grid is a list of blocks; a block gives fields of an experiment one value or several, and
+    stands for all combinations. Each experiment leaves a run folder in OUT/runs. After an
+    interruption, the same command goes on where it was. Exits with 1 when an experiment failed.
 
     \b
     Examples:
@@ -178,7 +178,7 @@ def going_on_later(out: Path) -> Iterator[None]:
 
 
 def tell_simulated(cells: int, failures: Sequence["Failure"], out: Path) -> None:
-    show([Text(f"{cells - len(failures)} of {counted(cells, 'cell')} simulated, in {out}")])
+    show([Text(f"{cells - len(failures)} of {counted(cells, 'experiment')} simulated, in {out}")])
     for failure in failures:
         show([Text(f"{failure.cell.name} failed: {failure.reason}", style="red")])
         show([Text(f"  replay it with: {failure.command}")])
@@ -291,7 +291,7 @@ def watching() -> Iterator[Callable[["Progress"], None]]:
 
 
 class _Cells(Bar):
-    """With a line for the cells that run: their names are long."""
+    """With a line for the experiments that run: their names are long."""
 
     running: Sequence[str] = ()
 
@@ -308,7 +308,7 @@ class _Lines:
     def __call__(self, progress: "Progress") -> None:
         if monotonic() - self._told_s >= TELL_EVERY_S and progress.done < progress.total:
             self._told_s = monotonic()
-            cells = counted(progress.total, "cell")
+            cells = counted(progress.total, "experiment")
             left = f", {_left(progress)}" if _left(progress) else ""
             click.echo(f"{progress.done} of {cells} simulated{left}", err=True)
 

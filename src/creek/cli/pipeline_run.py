@@ -51,8 +51,9 @@ FOLDER: Final = "runs"
 def run(grid_name: str, out: Path | None, live: tuple[Path, ...], master: str, force: bool) -> int:
     """Simulate a grid of experiments, measure and verify all runs, and make one page of it.
 
-    What is there already is not simulated again: after an interruption, or with more cells in a
-    grid's file, the same command goes on. Exits with 1 when a cell failed or a verdict is illegal.
+    What is there already is not simulated again: after an interruption, or with more experiments
+    in a grid's file, the same command goes on. Exits with 1 when an experiment failed or a verdict
+    is illegal.
 
     A live run is measured and verified like the others. Beside it, its twin is simulated: as many
     replicas, the same load, and the same faults at the same times.

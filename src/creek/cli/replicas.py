@@ -21,6 +21,9 @@ _STATE_WIDTH = 11
 """So much room there is for the state at least; a longer one goes on in the next line."""
 
 
+STARTING = "starting"
+
+
 class Row(NamedTuple):
     """A replica: where clients find it, and what it says of itself, or why it does not."""
 
@@ -64,7 +67,7 @@ def _layout(shown: list[dict[str, str]], width: int, live: bool) -> tuple[int, t
 
 def _needed(shown: list[dict[str, str]], names: tuple[str, ...], gap: int) -> int:
     columns = [max(len(name), *(len(cells[name]) for cells in shown)) for name in names]
-    state = max(len(cells["state"]) for cells in shown)
+    state = max(len("state"), *(len(cells["state"]) for cells in shown))
     return sum(columns) + gap * len(columns) + min(state, _STATE_WIDTH)
 
 
@@ -112,7 +115,7 @@ def state_of(status: Mapping[str, Any]) -> str:
 
 def _style(row: Row) -> str:
     if row.status is None:
-        return "red"
+        return "dim" if row.state == STARTING else "red"
     return "yellow" if row.state != "up" or _differs(row) else ""
 
 

@@ -19,7 +19,7 @@ from rich.text import Text
 from creek.cli.exits import FINE
 from creek.cli.options import import_from_here
 from creek.cli.output import program, results
-from creek.cli.replicas import Row, replicas_table, state_of
+from creek.cli.replicas import STARTING, Row, replicas_table, state_of
 from creek.cli.trial import Breaking
 from creek.cli.words import counted
 from creek.client import NotDone, connect
@@ -186,7 +186,7 @@ class _View:
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
         self._rows = [
-            Row(str(replica), at, None, "starting") for replica, at in enumerate(cluster.addresses)
+            Row(str(replica), at, None, STARTING) for replica, at in enumerate(cluster.addresses)
         ]
         self._seen: dict[int, tuple[float, int]] = {}
         self._leader: int | None = None
@@ -264,7 +264,7 @@ class _View:
             if code < 0:
                 self._tell(f"replica {replica} was ended by signal {-code}: it is started again")
                 self._cluster.start(replica)
-                self._rows[replica] = row._replace(status=None, state="starting", rate=None)
+                self._rows[replica] = row._replace(status=None, state=STARTING, rate=None)
             else:
                 why = self._cluster.last_words(replica) if code else self._why_stopped(replica)
                 self._tell(f"replica {replica} ended: {why}")
@@ -276,7 +276,8 @@ class _View:
                 self._tell_what_holds_up(replica)
 
     def _why_stopped(self, replica: int) -> str:
-        return self._cluster.last_told(replica, REPLICA_REMOVED) or "it was told to stop"
+        removed = self._cluster.last_told(replica, REPLICA_REMOVED)
+        return removed or "it was told to stop; the page can start it again"
 
     def _tell_what_holds_up(self, replica: int) -> None:
         """One that is busy with a long operation cannot say so, but writes it down."""

@@ -14,6 +14,7 @@ from aiohttp import web
 from creek.cluster import metrics
 from creek.cluster.config import is_loopback
 from creek.cluster.metrics import Family, gauge, text_of
+from creek.cluster.wire import Refused
 from creek.errors import BadValue, UnknownName
 from creek.gateway import asking, openapi, problems
 from creek.gateway.asking import Invocation
@@ -28,6 +29,8 @@ from creek.gateway.values import to_json
 
 BEAT_S: Final = 15.0
 """Between two signs of life to who follows a call."""
+COUNTED_ELSEWHERE: Final = ("operation_raised", "untold")
+"""What is no refusal, or one that the replica counts."""
 OPEN: Final = ("/health", "/ready")
 """What one may ask for without a token."""
 KINDS: Final = {
@@ -95,7 +98,7 @@ class Paths:
                 return web.Response(status=204, headers=ALLOWED)
             return await handler(request)
         except Problem as problem:
-            if problem.name != "operation_raised":
+            if problem.name not in COUNTED_ELSEWHERE:
                 self._behind.count(problem.name)
             return _problem(problem)
         except web.HTTPMethodNotAllowed as error:
@@ -103,7 +106,8 @@ class Paths:
             what = f"{request.method} cannot be done here, but {allowed}"
             return _problem(Problem("method", what), Allow=allowed)
         except web.HTTPNotFound:
-            return _problem(Problem("not_found", "/openapi.json tells which paths there are"))
+            told = "/docs tells people which paths there are, and /openapi.json programs"
+            return _problem(Problem("not_found", told))
         except ConnectionError:
             raise  # nobody is there any more
         except Exception:  # noqa: BLE001 - whatever it is, it is told, here and in the log
@@ -148,11 +152,7 @@ class Paths:
         call.enough = self._behind.invoke(_asked(operation, arguments, asked), call.hear)
         await call.until_begun()
         if call.refused is not None:
-            raise Problem(
-                call.refused.reason,
-                call.refused.message,
-                certainly_not_done=call.refused.certain,
-            )
+            raise _refused(call.refused)
         self.calls.keep(call)
         if EVENTS in request.headers.get("Accept", ""):
             return await self._follow(request, call)
@@ -168,6 +168,8 @@ class Paths:
         if answer is None:
             await self._until_kept(call)
             answer = call.found(KINDS[asked.wait])  # meanwhile, perhaps
+        if answer is None and call.refused is not None:  # to ask later would not help
+            raise _refused(call.refused, call.body())
         if answer is None:
             return _json(call.body(), 202, where)
         if call.has_one_answer:  # and that is told now
@@ -230,6 +232,8 @@ class Paths:
                     await stream.write(b": still there\n\n")
                 else:
                     await stream.write(event(answer.kind, answer_body(answer)))
+            if call.refused is not None:
+                await stream.write(event(call.refused.reason, _refused(call.refused).body()))
             await stream.write_eof()
         finally:
             self.followed -= 1
@@ -305,6 +309,11 @@ def _asked(operation: Described, arguments: tuple[Any, ...], asked: Invocation) 
         asked.after,
         max(1, int(asked.timeout_s * 1000)),
     )
+
+
+def _refused(refused: Refused, more: dict[str, Any] | None = None) -> Problem:
+    certain = refused.certain
+    return Problem(refused.reason, refused.message, certainly_not_done=certain, more=more)
 
 
 def _is_this_machine(request: web.Request) -> bool:

@@ -44,6 +44,7 @@ class Call:
         self.dropped = 0
         """How many answers came before those."""
         self.refused: Refused | None = None
+        """Why there is no answer; or, if it was issued, no last one."""
         self.is_over = False
         self.size = 0
         """Of its answers."""

@@ -89,7 +89,7 @@ def _operation(operation: Described, parameters: list[dict[str, Any]]) -> dict[s
                     "bad_arguments",
                     "deadline",
                 ),
-                *("disk", "stopping", "no_majority", "not_ready"),
+                *("untold", "disk", "stopping", "no_majority", "not_ready"),
             ),
         },
     }
@@ -273,7 +273,8 @@ def _looking(limits: Limits) -> dict[str, Any]:
         ),
         "/calls/{id}/events": _get(
             "follow_call",
-            "A call's answers as server-sent events: `issued`, `tentative`, `stable` or `final`.",
+            "A call's answers as server-sent events: `issued`, `tentative`, `stable` or `final`; "
+            "or `untold`, a problem, where what came of it is not known here.",
             events,
             "unknown_call",
             parameters=[id],

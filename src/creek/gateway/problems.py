@@ -29,6 +29,7 @@ KINDS: Final = {
     "method": Kind(405, "This cannot be done with this path"),
     "slow": Kind(408, "The body did not arrive in time"),
     "operation_raised": Kind(409, "The operation was carried out, and raised"),
+    "untold": Kind(410, "It was done, and what came of it is not known here"),
     "state_gone": Kind(410, "This state is not held any more"),
     "too_large": Kind(413, "The body is too large"),
     "media_type": Kind(415, "The body is no JSON"),

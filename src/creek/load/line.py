@@ -91,7 +91,7 @@ class Line(asyncio.Protocol):
         self._calls: dict[int, tuple[int, bool, int]] = {}
         """When it was asked, whether it is strong, and by whom."""
         self._first: dict[int, int] = {}
-        """Of those that are done but for the last word: when they were asked."""
+        """Of those that had a first answer, and wait for the last: when they were asked."""
         self.welcome: asyncio.Future[wire.Welcome] = self._loop.create_future()
         self.closed: asyncio.Future[None] = self._loop.create_future()
 
@@ -173,9 +173,13 @@ class Line(asyncio.Protocol):
             return
         asked_ns, strong, who = call
         if strong and kind == "tentative":
-            meter.answered(STRONG_TENTATIVE, asked_ns, now_ns)
+            if number not in self._first:  # another one comes when the order changes
+                self._first[number] = asked_ns
+                meter.answered(STRONG_TENTATIVE, asked_ns, now_ns)
             return
-        if not strong and not self._brief:
+        if strong:
+            self._first.pop(number, None)
+        elif not self._brief:
             self._first[number] = asked_ns
         meter.answered(STRONG_STABLE if strong else WEAK_TENTATIVE, asked_ns, now_ns)
         meter.raised += answer.error is not None

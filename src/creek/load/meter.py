@@ -1,7 +1,8 @@
 """What a load took: latencies by kind of answer, what was done, and what went wrong.
 
 Only what was asked for after the warm-up, and answered before the end, counts. A weak call is done
-with its tentative answer, a strong one with its stable answer.
+with its tentative answer, a strong one with its stable answer. Of the tentative answers that a
+strong call gets, the first is measured.
 """
 
 from array import array

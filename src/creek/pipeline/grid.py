@@ -102,7 +102,7 @@ def parse(name: str, content: Any) -> Grid:
             raise UsageError(f"{where}: it is not a table of keys and values")
         experiments += _experiments(where, block)
         if len(experiments) > CELLS_MAX:
-            raise UsageError(f"{where}: the grid has more than {CELLS_MAX} cells by now")
+            raise UsageError(f"{where}: the grid has more than {CELLS_MAX} experiments by now")
     distinct = tuple(dict.fromkeys(experiments))
     return Grid(name, tuple(Cell(cell_name(each), each) for each in distinct))
 
@@ -115,7 +115,7 @@ def _experiments(where: str, block: dict[str, Any]) -> Iterator[Experiment]:
         raise UsageError(f"{where}, key 'transactions': it excludes 'duration'")
     values = {key: _values(where, key, value) for key, value in block.items()}
     if math.prod(map(len, values.values())) > CELLS_MAX:
-        raise UsageError(f"{where}: it has more than {CELLS_MAX} cells")
+        raise UsageError(f"{where}: it has more than {CELLS_MAX} experiments")
     for combination in product(*values.values()):
         yield _experiment(where, dict(zip(values, combination, strict=True)))
 
@@ -136,11 +136,25 @@ def _experiment(where: str, chosen: dict[str, Any]) -> Experiment:
     }
     if "transactions" in chosen:
         fields["duration_us"] = _lasting(where, chosen)
+    _check_durations(where, fields)
     try:
         return msgspec.convert(fields, Experiment)
     except (msgspec.ValidationError, UsageError) as error:
         key, why = _blamed(fields, error)
         raise UsageError(f"{where}, key '{key}': {why}") from error
+
+
+def _check_durations(where: str, fields: dict[str, Any]) -> None:
+    """Something must be left to measure."""
+    duration_us = fields.get("duration_us", Experiment().duration_us)
+    if duration_us == 0:
+        raise UsageError(f"{where}, key 'duration': it must be longer than 0")
+    warm_up_us = fields.get("warm_up_us", 0)
+    if not warm_up_us < duration_us:
+        raise UsageError(
+            f"{where}, key 'warm_up': {duration_text(warm_up_us)} must be shorter than the "
+            f"duration, which is {duration_text(duration_us)}"
+        )
 
 
 def _read(where: str, key: str, value: Any) -> Any:
@@ -163,9 +177,10 @@ def _read(where: str, key: str, value: Any) -> Any:
 def _blamed(fields: dict[str, Any], error: Exception) -> tuple[str, str]:
     """The key that is wrong by itself, and why; or else the one that does not go with others."""
     keys = {field: key for key, field in _DURATIONS.items()}
-    for field, value in fields.items():
+    durations = {field: fields[field] for field in _DURATIONS.values() if field in fields}
+    for field, value in (*durations.items(), *fields.items()):
         try:
-            msgspec.convert({field: value}, Experiment)
+            msgspec.convert({**durations, field: value}, Experiment)
         except msgspec.ValidationError:
             return keys.get(field, field), _not_of_its_kind(field, value)
         except UsageError as alone:

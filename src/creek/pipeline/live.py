@@ -77,7 +77,8 @@ def take_in(out: Path, grid: Grid, folders: Sequence[Path], beside: Sequence[Cel
     names = {each.resolve().name for each in folders}
     cells = {each.name for each in grid.cells}
     if names & cells:
-        raise UsageError(f"a live run is called as a cell of the grid: rename {min(names & cells)}")
+        same = min(names & cells)
+        raise UsageError(f"a live run is called as an experiment of the grid: rename {same}")
     kept = cells | {each.name for each in beside}
     try:
         for run in (out / RUNS).iterdir():

@@ -187,3 +187,9 @@ def test_an_unknown_name_is_the_callers_mistake() -> None:
 
 def test_the_command_measures_what_it_is_asked_for() -> None:
     assert len(command.measure(("journal",), TINY)) == BENCHMARKS["journal"].results
+
+
+def test_its_help_names_each_benchmark_and_breaks_no_name() -> None:
+    told = CliRunner().invoke(command.main, ["--help"]).output
+    assert "Usage: main [OPTIONS] [NAME]..." in told
+    assert set(BENCHMARKS) <= set(told.replace(",", "").split())

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from creek.cli.replicas import Row, replicas_table, state_of
+from creek.cli.replicas import STARTING, Row, replicas_table, state_of
 
 
 def status(replica: int, differs_from: list[int], agreed: int = 1_234_560) -> dict[str, Any]:
@@ -27,10 +27,10 @@ ROWS = [
 ]
 
 
-def lines(width: int, live: bool = False) -> list[list[str]]:
+def lines(width: int, live: bool = False, rows: list[Row] = ROWS) -> list[list[str]]:
     console = Console(width=width, no_color=True)
     with console.capture() as captured:
-        console.print(replicas_table(ROWS, width, live=live))
+        console.print(replicas_table(rows, width, live=live))
     return [line.split() for line in captured.get().splitlines()]
 
 
@@ -63,6 +63,18 @@ def test_where_there_is_little_room_the_state_stays_and_nothing_is_cut(
     assert (third[0], third[-1]) == ("2", "unreachable")
     assert "not 0,2" in " ".join(second)
     assert "…" not in " ".join(word for row in (head, first, second, third) for word in row)
+
+
+@pytest.mark.parametrize("live", [False, True])
+@pytest.mark.parametrize("width", range(40, 80))
+def test_where_all_are_up_no_heading_is_cut_either(width: int, live: bool) -> None:
+    head, first = lines(width, live, ROWS[:1])
+    assert (head[-1], first[-1]) == ("state", "up")
+
+
+def test_one_that_is_starting_alarms_nobody() -> None:
+    rows = [Row("0", "127.0.0.1:7100", None, STARTING), ROWS[2]]
+    assert [row.style for row in replicas_table(rows, 80).rows] == ["dim", "red"]
 
 
 def test_one_without_a_majority_is_not_simply_up() -> None:

@@ -1,8 +1,11 @@
 """Where a scheme can be named, its help says which there are."""
 
 import pytest
+from msgspec.structs import fields
 
 from creek.cli import main
+from creek.cli.options import USUAL_SCHEME
+from creek.cluster.config import ServerConfig
 from creek.schemes.registry import SCHEMES
 
 
@@ -11,3 +14,7 @@ def test_every_scheme_is_named(command: str, capsys: pytest.CaptureFixture[str])
     assert main([command, "--help"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert f"Which replicas: {', '.join(SCHEMES)}, or yours" in said
+
+
+def test_what_is_simulated_is_what_a_live_cluster_runs() -> None:
+    assert {each.name: each.default for each in fields(ServerConfig)}["scheme"] == USUAL_SCHEME

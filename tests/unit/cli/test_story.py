@@ -7,13 +7,14 @@ import pytest
 from creek.checkers import check_all
 from creek.cli import main
 from creek.cli.finals import final_order
+from creek.cli.options import USUAL_SCHEME
 from creek.cli.story import story_scenario, tell
 from creek.simulation.fuzz import simulation_of
 
 
 @pytest.fixture(scope="module")
 def story() -> str:
-    history = simulation_of(story_scenario(0, "basic")).run().history
+    history = simulation_of(story_scenario(0, USUAL_SCHEME)).run().history
     return "\n".join(line.plain for line in tell(history, check_all(history)))
 
 
@@ -83,7 +84,7 @@ def test_all_replicas_end_alike_and_every_checker_agrees(story: str) -> None:
 
 @pytest.mark.parametrize("seed", range(1, 20))
 def test_it_is_the_same_story_with_any_seed(seed: int) -> None:
-    run = simulation_of(story_scenario(seed, "basic")).run()
+    run = simulation_of(story_scenario(seed, USUAL_SCHEME)).run()
     finals = final_order(run.history)
     changed = [final.request.operation.arguments[1] for final in finals if final.changed]
 

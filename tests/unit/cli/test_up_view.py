@@ -66,7 +66,8 @@ def test_of_one_that_stopped_in_order_it_is_told_who_wanted_it(
     view = _View(cluster)
     cluster.gone = {0: 0}
     view._look_after()
-    assert capsys.readouterr().out == "replica 0 ended: it was told to stop\n"
+    told = "replica 0 ended: it was told to stop; the page can start it again\n"
+    assert capsys.readouterr().out == told
     cluster.gone, cluster.removed = {1: 0}, "was removed from its cluster"
     view._look_after()
     assert "replica 1 ended: was removed from its cluster\n" in capsys.readouterr().out

@@ -116,6 +116,18 @@ def test_a_strong_call_is_done_when_it_is_stable() -> None:
     talk(story)
 
 
+def test_of_a_strong_calls_tentative_answers_the_first_is_measured() -> None:
+    def story(line: Line, transport: Transport, meter: Meter, done: list[int]) -> None:
+        for who in range(2):
+            line.ask(Asked("put", ("a", 1), True), who)
+        line.data_received(said(wire.Answer(1, "tentative", 1), wire.Answer(1, "tentative", 2)))
+        line.data_received(said(wire.Answer(1, "stable", 2), wire.Answer(2, "stable", 1)))
+        assert len(meter.latencies_ns[STRONG_TENTATIVE]) == 1
+        assert len(meter.latencies_ns[STRONG_STABLE]) == len(done) == 2
+
+    talk(story)
+
+
 def test_all_that_is_asked_for_answers_that_came_together_leaves_in_one_piece() -> None:
     def story(line: Line, transport: Transport, meter: Meter, done: list[int]) -> None:
         for who in range(4):

@@ -1,6 +1,6 @@
-"""The page itself, and its stream.
+"""The page itself, and its stream; and a page of the operations and how to call them.
 
-The page holds nothing of the replica: everybody may have it. Its stream asks for a token where
+The pages hold nothing of the replica: everybody may have them. The stream asks for a token where
 others do. Pages that another replica of the same cluster has served may follow it, too.
 """
 
@@ -20,6 +20,7 @@ from creek.gateway.sending import EVENTS, event
 
 WATCH: Final = "/watch"
 ASSETS: Final = "/page/"
+PAGES: Final = {"/": "index.html", "/docs": "docs.html"}
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; "
     "connect-src 'self' http: https:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -41,7 +42,8 @@ class PagePaths:
         self._assets = {each.name: each.read_bytes() for each in folder.iterdir() if each.is_file()}
 
     def add_to(self, app: web.Application) -> None:
-        app.router.add_get("/", self.page)
+        for path in PAGES:
+            app.router.add_get(path, self.page)
         app.router.add_get(ASSETS + "{name}", self.asset)
         app.router.add_get(WATCH, self.watch)
 
@@ -49,7 +51,7 @@ class PagePaths:
 
     def is_open(self, request: web.Request) -> bool:
         """May everybody ask for this, without a token?"""
-        return request.path == "/" or request.path.startswith(ASSETS)
+        return request.path in PAGES or request.path.startswith(ASSETS)
 
     def is_visited(self, request: web.Request) -> bool:
         """Does a page ask that another replica has served, and may it ask for this?"""
@@ -69,7 +71,7 @@ class PagePaths:
     # --- what they get ------------------------------------------------------------------------
 
     async def page(self, request: web.Request) -> web.StreamResponse:
-        return self._file("index.html")
+        return self._file(PAGES[request.path])
 
     async def asset(self, request: web.Request) -> web.StreamResponse:
         name = request.match_info["name"]

@@ -124,7 +124,7 @@ def _details(evidence: Evidence) -> list[tuple[str, list[dict[str, str]], bool]]
     return [
         (f"{name}: {len(found)}", _alike(found), is_open)
         for name, found, is_open in (
-            ("Cells that failed", failed, True),
+            ("Experiments that failed", failed, True),
             ("Illegal", illegal, True),
             ("Conditions violated", violated, True),
             ("Not at rest", unsettled, True),

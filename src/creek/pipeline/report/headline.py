@@ -50,10 +50,11 @@ def headline(evidence: Evidence, judged: list[Judged]) -> Headline:
 def _lead(weak: Found | None, stable: Found | None, accuracy: Found | None) -> list[str]:
     if weak is None or stable is None or accuracy is None:
         return []
+    true = "all" if accuracy.low == 1 else f"at least {words.share(accuracy.low)}"
     return [
         f"A weak transaction is answered after {words.number(weak.typical, Unit.MICROSECONDS)}, "
-        f"without asking any other replica, and at least {words.share(accuracy.low)} of these "
-        "answers turn out to be true. A strong one has an answer that will never change after "
+        f"without asking any other replica, and {true} of these answers turn out to be true. "
+        "A strong one has an answer that will never change after "
         f"{words.number(stable.typical, Unit.MICROSECONDS)}."
     ]
 
@@ -130,7 +131,7 @@ def _alarms(evidence: Evidence) -> list[str]:
     unsettled = [row for row in evidence.tables.runs if row["unsettled"] is not None]
     violated = [row for row in evidence.tables.runs if row["violated"]]
     failed = len(evidence.tables.failed)
-    alarms = [f"{failed} of the cells failed and are not in this page."] if failed else []
+    alarms = [f"{failed} of the experiments failed and are not in this page."] if failed else []
     if illegal:
         runs = len({row["run"] for row in illegal})
         alarms.append(

@@ -52,7 +52,7 @@ export function headline(cluster) {
   const dead = members.filter((each) => !living.includes(each));
   const parts = groups(cluster);
   const most = Math.floor(members.length / 2) + 1;
-  if (!living.length) return ["No replica answers.", "This page goes on trying; it needs not be loaded again."];
+  if (!living.length) return ["No replica answers.", "This page goes on trying; it need not be loaded again."];
   if (parts.length > 1) return split(parts, most, dead);
   if (dead.length) return lost(dead, living, most);
   return whole(cluster, living);

@@ -146,6 +146,7 @@ class Node:
             has=self.replica.has,
             alone=self.replica.answers_alone,
             refusal=lambda strong, alone: None,
+            who_cannot=lambda name, count: None,
             change_members=_broke,
             status=dict,
             count=_count,

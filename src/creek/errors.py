@@ -4,6 +4,7 @@
     ├── UsageError              the caller's mistake: says what is wrong and what is allowed
     │   ├── UnknownName         a data type, operation, scheme or option that does not exist
     │   ├── BadValue            an argument out of range, or one that cannot be sent
+    │   ├── MissingOperation    an operation that only other replicas can carry out
     │   ├── NotDeterministic    an operation that does something else when it is executed again
     │   └── DirectoryInUse      a folder that another process has
     ├── PeerFault               another process sent what it must not send
@@ -44,6 +45,10 @@ class UnknownName(UsageError):
 
 class BadValue(UsageError):
     """A value out of range, or one that cannot be sent."""
+
+
+class MissingOperation(UsageError):
+    """An operation that other replicas can carry out, and this one, or one of them, cannot."""
 
 
 class NotDeterministic(UsageError):

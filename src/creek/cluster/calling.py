@@ -1,6 +1,12 @@
-"""A data type whose operations can be called with a client's number as well."""
+"""A data type whose operations can be called with a client's number as well.
 
-from creek.cluster.once import run_asked
+What clients ask for is refused, if it cannot be carried out, before it is issued
+(`creek.cluster.desk`). So what was issued elsewhere and is unknown here was known there: the module
+of that replica is another one. What comes of it cannot be told here, and this replica stops.
+"""
+
+from creek.cluster.once import INTERNAL, called, described, run_asked
+from creek.errors import MissingOperation
 from creek.execution.datatype import DataType, StandIn
 from creek.execution.execution import Execution
 from creek.execution.transaction import View
@@ -13,4 +19,18 @@ class Once(StandIn):
         self._run_as = datatype.run_as
 
     def run(self, request: Request, view: View) -> Execution:
-        return run_asked(self._run_as, request, view)
+        execution = run_asked(self._run_as, request, view)
+        if execution.outcome.error is not None:
+            self._refuse_unknown(request)
+        return execution
+
+    def _refuse_unknown(self, request: Request) -> None:
+        operation = called(request.operation)
+        if operation.name.startswith(INTERNAL):
+            return
+        if not self.can_run(operation.name, len(operation.arguments)):
+            raise MissingOperation(
+                f"{described(operation)}, which replica {request.id.replica} took from a client, "
+                f"calls no operation that '{self.name}' has here. Start this replica again with "
+                "the module that that one has: nothing is lost"
+            )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from creek.cluster.copies import Copies
 from creek.cluster.membership import ADD, REMOVE
-from creek.cluster.once import ENDED, call_once
+from creek.cluster.once import ENDED, INTERNAL, call_once
 from creek.cluster.tokens import Tokens
 from creek.cluster.waiting import WaitingRoom
 from creek.cluster.wire import Call
@@ -28,8 +28,6 @@ UNDER_WAY_MAX: Final = 65_536
 """Calls of all clients that wait for an answer."""
 AFTER_MAX: Final = 64
 """Requests that a call may come after."""
-INTERNAL: Final = "creek."
-"""Operations with such names are not for clients."""
 
 
 class Caller(Protocol):
@@ -67,6 +65,7 @@ class Desk:
         has: Callable[[Dot], bool],
         alone: Callable[[Operation, bool], bool],
         refusal: Callable[[bool, bool], tuple[str, str] | None],
+        who_cannot: Callable[[str, int], int | None],
         change_members: Callable[[str, tuple[Any, ...]], Operation],
         status: Callable[[], dict[str, Any]],
         count: Callable[[str], None],
@@ -76,9 +75,10 @@ class Desk:
     ) -> None:
         """`has(id)`: has the request arrived? `alone(operation, strong)`: is it answered without
         records and messages? `refusal(strong, alone)`: why nothing can be done now, as (reason,
-        message), or None. `change_members(name, arguments)`: the operation that such a call stands
-        for, or `BadValue` with the reason. `page`: where browsers find this replica, if that is
-        known."""
+        message), or None. `who_cannot(name, count)`: a replica that has no such operation, or not
+        with so many arguments. `change_members(name, arguments)`: the operation that such a call
+        stands for, or `BadValue` with the reason. `page`: where browsers find this replica, if that
+        is known."""
         self.cluster = cluster
         self.replica = replica
         self.datatype = datatype
@@ -86,6 +86,7 @@ class Desk:
         self._has = has
         self.alone = alone
         self.refusal = refusal
+        self._who_cannot = who_cannot
         self._change_members = change_members
         self.status = status
         self.count = count
@@ -128,7 +129,7 @@ class Desk:
         if missing is None and call.after:
             missing = next((dot for dot in call.after if not self._has(dot)), None)
         alone = missing is None and self.alone(operation, call.strong)
-        refusal = self.refusal(call.strong, alone)
+        refusal = self.refusal(call.strong, alone) or (None if alone else self._incapable(call))
         if refusal is None and self.under_way >= UNDER_WAY_MAX:
             refusal = "busy", f"{UNDER_WAY_MAX} calls are under way: try again later"
         if refusal is not None:
@@ -147,6 +148,14 @@ class Desk:
             return
         self._asked[id] = caller, call.number
         caller.issued(call.number, id)
+
+    def _incapable(self, call: Call) -> tuple[str, str] | None:
+        """Why others could not carry it out, whoever issued it."""
+        replica = self._who_cannot(call.operation, len(call.arguments))
+        if replica is None:
+            return None
+        what = f"replica {replica} has no operation '{call.operation}', or none to be called so"
+        return "unknown_operation", f"{what}: start it with the module that this one has, then call"
 
     def _wait(self, caller: Caller, call: Call, missing: Dot) -> None:
         if self.waiting.is_full:

@@ -23,6 +23,8 @@ from creek.protocol.members import MEMBERS
 from creek.protocol.request import Operation, Outcome, Request
 from creek.protocol.values import Key
 
+INTERNAL: Final = "creek."
+"""Operations whose names begin so are not for clients."""
 ONCE: Final = "creek.once"
 FORGET: Final = "creek.forget"
 ENDED: Final = "creek.ended"

@@ -47,9 +47,11 @@ class Peers:
         spawn: Spawn,
         secured: ssl.SSLContext | None = None,
         log: Callable[[int, str], None] = lambda replica, line: None,
+        greeted: Callable[[PeerHello], None] = lambda hello: None,
     ) -> None:
         self.hello = hello
         self.log = log
+        self._greeted = greeted
         self.receive = receive
         self.intake = intake
         self.count = count
@@ -174,6 +176,7 @@ class Peers:
     def note(self, hello: PeerHello) -> None:
         self.clients[hello.replica] = hello.clients
         self.http[hello.replica] = hello.http
+        self._greeted(hello)
 
     def problem(self, hello: PeerHello) -> Problem | None:
         """Why one cannot talk to who says so."""

@@ -35,6 +35,7 @@ from creek.cluster.peers import Peers
 from creek.cluster.pulse import Pulse
 from creek.cluster.recorder import Recorder
 from creek.cluster.reloading import RELOADED, reload_certificates, waiting_keys
+from creek.cluster.repertoire import Repertoire
 from creek.cluster.security import valid_until
 from creek.cluster.settings import settings_of
 from creek.cluster.status import status_of
@@ -64,7 +65,7 @@ from creek.cluster.wire import (
     address_of,
     address_text,
 )
-from creek.errors import StorageFault
+from creek.errors import MissingOperation, StorageFault
 from creek.execution.datatype import DataType
 from creek.protocol.admission import NOT_OURS, WITHOUT_US
 from creek.protocol.dots import Dot
@@ -92,6 +93,7 @@ class Server:
         self._settings = settings_of(config, configuration)
         self.digests = Digests(config.replica, configuration.numbers)
         self._datatype = load_datatype(config.datatype)
+        self._repertoire = Repertoire(self._datatype)
         self.doors = Doors(lambda: self.config, self._count)
         self.expires: float | None = None
         """When its certificate does, in seconds since 1970; None: it has none."""
@@ -254,6 +256,7 @@ class Server:
             config.members[config.replica],
             config.for_browsers,
             WIRE_OLDEST,
+            self._repertoire.told(),
         )
         return Peers(
             hello,
@@ -264,6 +267,7 @@ class Server:
             self.tasks.spawn,
             self.doors.dialling(),
             self._log_peer,
+            lambda hello: self._repertoire.note(hello.replica, hello.operations),
         )
 
     def _desk(self, replica: Replica) -> Desk:
@@ -275,6 +279,9 @@ class Server:
             has=replica.has,
             alone=replica.answers_alone,
             refusal=self.acceptance.refusal,
+            who_cannot=lambda name, count: self._repertoire.who_cannot(
+                name, count, self.peers.connected
+            ),
             change_members=self.company.change_asked,
             status=self.status,
             count=self._count,
@@ -357,7 +364,8 @@ class Server:
     def _broke(self, error: Exception) -> None:
         if error is self.failure:
             return  # a task that ended because of it
-        self.events.error("replica.broke", repr(error), trace="".join(format_exception(error)))
+        if not isinstance(error, MissingOperation):
+            self.events.error("replica.broke", repr(error), trace="".join(format_exception(error)))
         self.fail(error)
 
     async def _call(self, operation: Operation, strong: bool) -> Any:

@@ -69,6 +69,10 @@ def _is_ipv6(host: str) -> bool:
 # --- between replicas -------------------------------------------------------------------------
 
 
+Takes: TypeAlias = tuple[str, int, int | None]
+"""An operation by its name, and how many arguments it takes: from so many to so many, or any."""
+
+
 class PeerHello(msgspec.Struct, frozen=True, array_like=True, tag=1):
     """From both sides; then the protocol's messages."""
 
@@ -87,6 +91,8 @@ class PeerHello(msgspec.Struct, frozen=True, array_like=True, tag=1):
     """Where browsers find it: the beginning of an address."""
     oldest: int = 0
     """The oldest version that it speaks as well."""
+    operations: tuple[Takes, ...] = ()
+    """What it can carry out; nothing, if it does not say."""
 
 
 class Told(msgspec.Struct, frozen=True, array_like=True, tag=2):

@@ -114,6 +114,16 @@ class DataType:
         """How to call the operation, for people."""
         return self._find(name).signature
 
+    def arity(self, name: str) -> tuple[int, int | None]:
+        """The least and the greatest number of arguments that the operation takes."""
+        declaration = self._find(name)
+        return declaration.required, declaration.most
+
+    def can_run(self, name: str, count: int) -> bool:
+        """Is there such an operation, and does it take so many arguments?"""
+        declaration = self._declared.get(name)
+        return declaration is not None and declaration.takes(count)
+
     def function(self, name: str) -> Callable[..., Any]:
         """What the operation runs, for who describes it."""
         return self._find(name).function
@@ -252,8 +262,11 @@ class Declaration:
         finally:
             sys.settrace(before)
 
+    def takes(self, count: int) -> bool:
+        return count >= self.required and (self.most is None or count <= self.most)
+
     def check_arity(self, count: int) -> None:
-        if count < self.required or (self.most is not None and count > self.most):
+        if not self.takes(count):
             given = f"{count} argument" + ("" if count == 1 else "s")
             raise BadValue(f"{self.signature} cannot take {given}")
 

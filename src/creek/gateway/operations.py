@@ -3,7 +3,7 @@
 import inspect
 from typing import Any, NamedTuple, get_type_hints
 
-from creek.cluster.desk import INTERNAL
+from creek.cluster.once import INTERNAL
 from creek.errors import BadValue, UnknownName
 from creek.execution.datatype import DataType
 from creek.gateway.shapes import ANYTHING, Misfit, Schema, fitted, schema_of

@@ -48,6 +48,7 @@ def desk_of(invoke: Callable[..., Dot], here: set[Dot]) -> Desk:
         has=here.__contains__,
         alone=lambda operation, strong: False,
         refusal=lambda strong, alone: None,
+        who_cannot=lambda name, count: None,
         change_members=Operation,
         status=dict,
         count=lambda reason: None,

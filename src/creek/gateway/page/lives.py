@@ -4,7 +4,7 @@ and of those that were called here, which answers left and when."""
 import time
 from typing import Any, Final
 
-from creek.cluster.once import described
+from creek.cluster.once import INTERNAL, described
 from creek.protocol.dots import Dot
 from creek.protocol.effects import Response, Task, Work
 from creek.protocol.request import NOOP, Operation, Outcome, Request
@@ -13,7 +13,6 @@ LIVES_MAX: Final = 1024
 ANSWERS_MAX: Final = 8
 """Of one call: the first, and the last ones."""
 TEXT_MAX: Final = 80
-INTERNAL: Final = "creek."
 
 
 class Life:

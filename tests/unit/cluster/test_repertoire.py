@@ -1,0 +1,93 @@
+"""Who can carry out what."""
+
+import pytest
+
+import creek
+from creek.cluster.repertoire import Range, Repertoire
+from creek.cluster.wire import HELLO_FRAME_MAX, WIRE_VERSION, PeerHello, frame_of
+
+rooms = creek.DataType("rooms")
+
+
+@rooms.operation
+def book(tx: creek.Transaction, room: str, who: str = "") -> None:
+    tx.put(room, who)
+
+
+@rooms.operation
+def leave(tx: creek.Transaction, *given: str) -> None:
+    for room in given:
+        tx.delete(room)
+
+
+def others() -> list[int]:
+    return [1, 2]
+
+
+def test_all_that_there_is_is_told() -> None:
+    assert Repertoire(rooms).told() == (("book", 1, 2), ("leave", 0, None), ("noop", 0, 0))
+
+
+def test_who_has_the_same_or_says_nothing_can_do_all() -> None:
+    ours = Repertoire(rooms)
+    ours.note(1, ours.told())
+    ours.note(2, ())
+    assert ours.who_cannot("book", 1, others) is None
+
+
+@pytest.mark.parametrize(
+    ("theirs", "name", "count"),
+    [
+        ((("noop", 0, 0),), "book", 1),
+        ((("book", 1, 1),), "book", 2),
+        ((("book", 2, None),), "book", 1),
+        ((("book", 1, 2), ("leave", 0, 9)), "leave", 10),
+        ((("book", 1, 2), ("leave", 1, None)), "leave", 0),
+    ],
+)
+def test_who_lacks_it_or_takes_other_arguments_is_named(
+    theirs: tuple[tuple[str, int, int | None], ...], name: str, count: int
+) -> None:
+    ours = Repertoire(rooms)
+    ours.note(2, theirs)
+    assert ours.who_cannot(name, count, others) == 2
+    assert ours.who_cannot(name, count, lambda: [1]) is None  # who is away, is not asked
+    assert ours.who_cannot("noop", 0, lambda: [1]) is None
+    ours.note(2, ours.told())  # it was started again
+    assert ours.who_cannot(name, count, others) is None
+
+
+def test_calls_that_an_older_module_takes_as_well_go_through() -> None:
+    ours = Repertoire(rooms)
+    ours.note(1, (("book", 1, 1), ("leave", 0, 1), ("noop", 0, 0)))
+    assert ours.who_cannot("book", 1, others) is None
+    assert ours.who_cannot("leave", 1, others) is None
+    assert ours.who_cannot("leave", 2, others) == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "covers"),
+    [
+        (Range(0, 2), Range(1, 2), True),
+        (Range(0, 2), Range(1, 3), False),
+        (Range(1, None), Range(1, 3), True),
+        (Range(1, None), Range(0, None), False),
+        (Range(0, 9), Range(0, None), False),
+    ],
+)
+def test_a_range_covers_another(one: Range, other: Range, covers: bool) -> None:
+    assert one.covers(other) is covers
+
+
+def test_more_operations_than_fit_into_a_hello_are_not_told() -> None:
+    def does_nothing(tx: creek.Transaction) -> None: ...
+
+    few, many = creek.DataType("few"), creek.DataType("many")
+    for number in range(2000):
+        for datatype in (few, many) if number < 1000 else (many,):
+            datatype.operation(name=f"operation {number:06}")(does_nothing)
+    told = Repertoire(few).told()
+    assert len(told) == 1001
+    hello = PeerHello(WIRE_VERSION, "creek", 0, (0, 1), "few", operations=told)
+    assert len(frame_of(hello)) < HELLO_FRAME_MAX
+    assert Repertoire(many).told() == ()

@@ -129,7 +129,9 @@ class Desk:
         if missing is None and call.after:
             missing = next((dot for dot in call.after if not self._has(dot)), None)
         alone = missing is None and self.alone(operation, call.strong)
-        refusal = self.refusal(call.strong, alone) or (None if alone else self._incapable(call))
+        refusal = self.refusal(call.strong, alone)
+        if refusal is None and missing is None and not alone:
+            refusal = self._incapable(call)
         if refusal is None and self.under_way >= UNDER_WAY_MAX:
             refusal = "busy", f"{UNDER_WAY_MAX} calls are under way: try again later"
         if refusal is not None:

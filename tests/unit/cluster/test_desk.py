@@ -24,6 +24,7 @@ class Asking:
         self._desk = desk
         self.calls = {each: Call(each, "put", ("a", 1), after=(BEFORE,)) for each in (1, 2)}
         self.ids: list[Dot] = []
+        self.refused: list[str] = []
 
     def ask(self) -> None:
         for each in self.calls.values():
@@ -38,8 +39,15 @@ class Asking:
     def issued(self, number: int, id: Dot) -> None:
         self.ids.append(id)
 
+    def refuse(self, call: Call, reason: str, message: str) -> None:
+        self.refused.append(reason)
 
-def desk_of(invoke: Callable[..., Dot], here: set[Dot]) -> Desk:
+
+def desk_of(
+    invoke: Callable[..., Dot],
+    here: set[Dot],
+    who_cannot: Callable[[str, int], int | None] = lambda name, count: None,
+) -> Desk:
     return Desk(
         "here",
         0,
@@ -48,7 +56,7 @@ def desk_of(invoke: Callable[..., Dot], here: set[Dot]) -> Desk:
         has=here.__contains__,
         alone=lambda operation, strong: False,
         refusal=lambda strong, alone: None,
-        who_cannot=lambda name, count: None,
+        who_cannot=who_cannot,
         change_members=Operation,
         status=dict,
         count=lambda reason: None,
@@ -93,6 +101,28 @@ def test_who_comes_when_a_replica_may_be_called_is_not_told_that_it_waits() -> N
         assert len(desk.waiting) == 2
         assert desk.why_too_late(Dot(0, 0)).endswith("it began just now")
         desk.open()
+        assert asking.ids == [Dot(0, 1)] * 2
+
+    asyncio.run(story())
+
+
+def test_a_call_that_waits_is_refused_for_what_others_lack_when_it_would_be_issued() -> None:
+    """Until then they may have it; and one that only reads may be answered here alone by then."""
+    here, lacking = set[Dot](), list[int | None]()
+
+    async def story() -> None:
+        desk = desk_of(lambda *_: Dot(0, 1), here, who_cannot=lambda name, count: lacking[0])
+        asking = Asking(desk)
+        lacking[:] = [2]
+        asking.ask()
+        assert len(desk.waiting) == 2
+        assert asking.refused == []
+        here.add(BEFORE)
+        desk.arrived(BEFORE)
+        assert asking.refused == ["unknown_operation"] * 2
+        assert asking.ids == []
+        lacking[:] = [None]
+        asking.ask()
         assert asking.ids == [Dot(0, 1)] * 2
 
     asyncio.run(story())

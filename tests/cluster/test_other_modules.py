@@ -1,6 +1,8 @@
 """Replicas that are started one after the other with a module that has more operations."""
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 import creek
 from creek.client import NotDone
 from creek.errors import MissingOperation
-from tests.cluster.house import PATIENCE_S, House, run
+from tests.cluster.house import PATIENCE_S, House, house, run
 
 before = creek.DataType("rooms")
 after = creek.DataType("rooms")
@@ -103,3 +105,27 @@ def test_one_that_was_away_and_cannot_carry_it_out_stops_before_it_does_anything
         await cluster.stop()
 
     run(story())
+
+
+def test_whose_own_call_is_unknown_to_an_older_module_is_told_so_in_a_line(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with house(tmp_path, replicas=1, datatype=NEW) as cluster, cluster.client() as db:
+            await db.strong.leave("blue")
+
+    run(story())
+    given = ["--member", "0=127.0.0.1:0", "--data", str(tmp_path / "0"), "--datatype", OLD]
+    ended = subprocess.run(
+        [sys.executable, "-m", "creek", "serve", *given],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
+    )
+    assert ended.returncode == 2
+    *_, last = ended.stderr.splitlines()
+    assert last == (
+        "creek: leave('blue'), which replica 0 took from a client, calls no operation that 'rooms' "
+        "has here. Start this replica again with the module that replica 0 had then: nothing is "
+        "lost"
+    )
+    assert "Traceback" not in ended.stdout + ended.stderr

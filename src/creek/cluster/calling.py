@@ -32,5 +32,5 @@ class Once(StandIn):
             raise MissingOperation(
                 f"{described(operation)}, which replica {request.id.replica} took from a client, "
                 f"calls no operation that '{self.name}' has here. Start this replica again with "
-                "the module that that one has: nothing is lost"
+                f"the module that replica {request.id.replica} had then: nothing is lost"
             )

@@ -169,6 +169,8 @@ class Server:
 
     def unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Whatever nobody else has heard of, told by the loop that this replica has to itself."""
+        if self.failure is not None and context.get("exception") is self.failure:
+            return  # a turn that ended because of it
         if is_ours(context):
             self._broke(context["exception"])
         else:

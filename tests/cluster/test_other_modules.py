@@ -129,3 +129,36 @@ def test_whose_own_call_is_unknown_to_an_older_module_is_told_so_in_a_line(tmp_p
         "lost"
     )
     assert "Traceback" not in ended.stdout + ended.stderr
+
+
+def test_one_that_was_just_started_asks_the_others_before_it_takes_a_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        cluster = House(tmp_path, datatype=OLD)
+        loop = asyncio.get_running_loop()
+        dial = loop.create_connection
+        ports = [port for _, port in cluster.config(0).peers.values()]
+
+        async def from_far_away(protocol: Any, host: str, port: int, **more: Any) -> Any:
+            if port in ports:
+                await asyncio.sleep(0.3)
+            return await dial(protocol, host, port, **more)
+
+        await cluster.start()
+        await cluster.until_connected()
+        async with cluster.client(1) as db:
+            await db.strong.book("blue")
+        await cluster.until_settled()
+        await cluster.stop(0)
+        monkeypatch.setattr(loop, "create_connection", from_far_away)
+        await cluster.start(0, datatype=NEW)
+        async with cluster.client(0) as db:
+            with pytest.raises(NotDone, match="has no operation 'leave'"):
+                await db.weak.leave("blue")
+            await db.strong.book("blue")
+        await cluster.until_settled()
+        assert not any(server.failure for server in cluster.servers.values())
+        await cluster.stop()
+
+    run(story())

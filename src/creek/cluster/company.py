@@ -58,8 +58,10 @@ class Company:
         if self._issued is None:
             self._issued = replica.last_issued()
         # Those for whom it was issued may call again, and have to see it.
-        is_seen = not self._issued.event or replica.is_seen(self._issued)
-        return None if is_seen else "it executes what was issued here before"
+        if self._issued.event and not replica.is_seen(self._issued):
+            return "it executes what was issued here before"
+        # What it would take on now may be more than those can do who are there.
+        return None if self._server.peers.all_tried() else "it asks the others what they can do"
 
     async def open_when_let_in(self) -> None:
         """Clients wait until this replica takes part."""

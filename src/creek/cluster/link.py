@@ -56,6 +56,8 @@ class Link:
         self._random = Random(f"{peers.hello.replica} dials {replica}")
         self._wanted = asyncio.Event()
         self._retired = False
+        self.was_tried = False
+        """Has it been dialled, whatever came of it?"""
         self.at = ""
         """Where the one that is there says that others find it."""
 
@@ -112,6 +114,7 @@ class Link:
         loop, pause = asyncio.get_running_loop(), PAUSE_MIN_S
         while True:
             talker = await self._dial()
+            self.was_tried = True
             if talker is not None:
                 self._talker, begun = talker, loop.time()
                 await talker.closed

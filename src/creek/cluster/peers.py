@@ -153,6 +153,11 @@ class Peers:
         members = self.hello.members
         return [each for each, link in self.links.items() if link.is_up and each in members]
 
+    def all_tried(self) -> bool:
+        """Is of each member known whether it is there, and if so, what it says of itself?"""
+        members = self.hello.members
+        return all(link.was_tried for each, link in self.links.items() if each in members)
+
     def hears(self, replica: int) -> bool:
         return any(each.sender == replica for each in self.heard)
 

@@ -48,7 +48,7 @@ class BadValue(UsageError):
 
 
 class MissingOperation(UsageError):
-    """An operation that other replicas can carry out, and this one, or one of them, cannot."""
+    """An operation that another replica could carry out when it was called, and this one cannot."""
 
 
 class NotDeterministic(UsageError):

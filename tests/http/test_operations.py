@@ -10,6 +10,7 @@ from creek.cluster import taking
 from creek.cluster.wire import Answer
 from creek.gateway import calls
 from tests.cluster.house import PATIENCE_S
+from tests.cluster.test_other_modules import NEW, OLD
 from tests.http.served import Event, Served, run, served
 from tests.unit.cluster.faulty import SlowCalls
 
@@ -146,6 +147,21 @@ def test_what_came_of_a_call_may_be_known_elsewhere_alone(tmp_path: Path) -> Non
             assert (last.name, last.data["status"]) == ("untold", 410)
             later = await http.get(told.headers["Location"])
             assert (later.status, later.body["over"]) == (200, True)
+
+    run(story())
+
+
+def test_what_another_replica_could_not_carry_out_is_refused(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with served(tmp_path, replicas=2, datatype=NEW) as http:
+            await http.cluster.stop(1)
+            await http.cluster.start(1, datatype=OLD)
+            await http.cluster.until_connected()
+            found = await http.post("/operations/leave", {"room": "blue"})
+            assert (found.status, found.problem) == (404, "unknown_operation")
+            assert found.body["certainly_not_done"] is True
+            assert found.body["detail"].startswith("replica 1 has no operation 'leave'")
+            assert (await http.post("/operations/book", {"room": "blue"})).status == 200
 
     run(story())
 

@@ -82,6 +82,7 @@ def _operation(operation: Described, parameters: list[dict[str, Any]]) -> dict[s
             **_problems(
                 *_GUARDED,
                 *(
+                    "unknown_operation",
                     "operation_raised",
                     "slow",
                     "too_large",

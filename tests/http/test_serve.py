@@ -1,6 +1,7 @@
 """`creek serve --http`, as a process."""
 
 import json
+import socket
 import subprocess
 import sys
 import time
@@ -8,8 +9,11 @@ import urllib.request
 from pathlib import Path
 from urllib.error import URLError
 
+import pytest
+
+from creek.gateway import Gateway
 from creek.load.ports import free_port
-from tests.cluster.house import PATIENCE_S
+from tests.cluster.house import PATIENCE_S, house, run
 
 
 def command(folder: Path, http: int) -> list[str]:
@@ -50,3 +54,22 @@ def test_a_replica_speaks_http_where_nobody_else_does(tmp_path: Path) -> None:
     assert names[0] == "replica.started"
     assert "http.started" in names
     assert names[-1] == "replica.stopping"
+
+
+def test_where_it_does_so_with_ipv6_is_told_as_browsers_take_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("there is no IPv6 here")
+    caplog.set_level("INFO")
+
+    async def story() -> None:
+        async with house(tmp_path, replicas=1, http="[::1]:0") as cluster:
+            gateway = Gateway(cluster.servers[0])
+            await gateway.start()
+            assert f"speaks HTTP at http://[::1]:{gateway.port}" in caplog.messages
+            await gateway.stop()
+
+    run(story())

@@ -7,6 +7,7 @@ from typing import Final, cast
 from aiohttp import web
 
 from creek.cluster.server import Server
+from creek.cluster.wire import address_text
 from creek.gateway.app import Paths
 from creek.gateway.limits import Limits
 from creek.gateway.operations import Operations
@@ -39,7 +40,8 @@ class Gateway:
         await self._runner.setup()
         self._listening = await self._server.doors.open(self._accept, config.http, mutual=False)
         host, self.port, *_ = self._listening.sockets[0].getsockname()
-        where = f"{'https' if config.is_secured else 'http'}://{host}:{self.port}"
+        at = address_text(host, self.port)
+        where = f"{'https' if config.is_secured else 'http'}://{at}"
         self._server.events.info("http.started", f"speaks HTTP at {where}", http=where)
 
     async def stop(self) -> None:

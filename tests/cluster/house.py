@@ -72,6 +72,12 @@ class House:
             while any(server.desk.opening is not None for server in self.servers.values()):
                 await asyncio.sleep(0.01)
 
+    async def until_missed(self, replica: int) -> None:
+        """Until all who run have noticed that it is gone."""
+        async with asyncio.timeout(PATIENCE_S):
+            while any(replica in each.peers.connected() for each in self.servers.values()):
+                await asyncio.sleep(0.01)
+
     async def until_settled(self) -> None:
         """Until nothing is tentative anywhere, and everywhere is committed as much."""
         async with asyncio.timeout(PATIENCE_S):

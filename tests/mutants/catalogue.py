@@ -498,7 +498,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 ORDER,
-                "        if len(moved) > 1:\n            moved.sort(key=_rank)\n",
+                "        if len(moved) > 1:\n            moved.sort(key=_key)\n",
                 "",
             ),
         ),
@@ -510,8 +510,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 ORDER,
-                "            moved.sort(key=_rank)\n",
-                "            moved.sort(key=_rank)\n            del moved[0]\n",
+                "            moved.sort(key=_key)\n",
+                "            moved.sort(key=_key)\n            del moved[0]\n",
             ),
         ),
     ),

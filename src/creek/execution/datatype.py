@@ -131,7 +131,8 @@ class DataType:
     def call(self, name: str, *arguments: Any) -> Operation:
         """The operation to send, or `UnknownName` or `BadValue` if it could not work anywhere."""
         declaration = self._find(name)
-        declaration.check_arity(len(arguments))
+        if not declaration.takes(len(arguments)):
+            raise declaration.misfit(len(arguments))
         if not is_row(arguments):
             for index, argument in enumerate(arguments):
                 what = f"argument '{declaration.parameter(index)}' of {declaration.signature}"
@@ -155,7 +156,8 @@ class DataType:
         try:
             if declaration is None:
                 declaration = _OF_THE_CLUSTER.get(name) or self._find(name)
-            declaration.check_arity(len(arguments))
+            if not declaration.takes(len(arguments)):
+                raise declaration.misfit(len(arguments))
             given = handed_out(arguments)
             if self.count_lines:
                 value = declaration.call_counting_lines(transaction, given)
@@ -265,10 +267,10 @@ class Declaration:
     def takes(self, count: int) -> bool:
         return count >= self.required and (self.most is None or count <= self.most)
 
-    def check_arity(self, count: int) -> None:
-        if not self.takes(count):
-            given = f"{count} argument" + ("" if count == 1 else "s")
-            raise BadValue(f"{self.signature} cannot take {given}")
+    def misfit(self, count: int) -> BadValue:
+        """What is raised where it does not take so many."""
+        given = f"{count} argument" + ("" if count == 1 else "s")
+        return BadValue(f"{self.signature} cannot take {given}")
 
 
 _PLAIN = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

@@ -13,23 +13,37 @@ from creek.protocol.values import Key
 
 
 class Unsure:
-    __slots__ = ("_contents", "positions")
+    __slots__ = ("_contents", "_first", "_positions")
 
     def __init__(self, contents: Contents) -> None:
         self._contents = contents
-        self.positions: SortedList[Position] = SortedList()
+        self._positions: SortedList[Position] = SortedList()
         """Where the entries stand that have hidden versions."""
+        self._first: Position | None = None
+        """Of these; mostly there are none."""
+
+    def add(self, position: Position) -> None:
+        self._positions.add(position)
+        self._first = self._positions[0]
+
+    def remove(self, position: Position) -> None:
+        self._positions.remove(position)
+        self._first = self._positions[0] if self._positions else None
+
+    def clear(self) -> None:
+        self._positions.clear()
+        self._first = None
 
     def begins_after(self, position: Position) -> bool:
         """Is everything that counts as executed up to here valid for now?"""
-        return not self.positions or position < self.positions[0]
+        return self._first is None or position < self._first
 
     def behind(self, reads: dict[Key, Read]) -> Entry | None:
         """Whose hidden version was read, or is behind what others wrote that was read; None when
         all of it is sure."""
-        if not self.positions:
+        first = self._first
+        if first is None:
             return None
-        first = self.positions[0]
         seen: set[Entry] = set()
         reading = [reads]
         while reading:

@@ -110,8 +110,8 @@ class VersionStore:
     def rename(self, entry: Entry, position: Position) -> None:
         """The entry has another position now, but stands where it stood among the others."""
         if entry.hidden:
-            self._unsure.positions.remove(entry.position)
-            self._unsure.positions.add(position)
+            self._unsure.remove(entry.position)
+            self._unsure.add(position)
         entry.position = position
 
     def move(self, entry: Entry, position: Position) -> None:
@@ -213,7 +213,7 @@ class VersionStore:
         self._contents.load(arrived)
         self._readership.clear()
         self._stretches.whole = []
-        self._unsure.positions.clear()
+        self._unsure.clear()
         self._doubts = []
         self._withdrawn = []
 
@@ -275,7 +275,7 @@ class VersionStore:
 
     def _doubt_hidden(self, entry: Entry) -> None:
         """What it wrote before it was withdrawn is gone for good."""
-        self._unsure.positions.remove(entry.position)
+        self._unsure.remove(entry.position)
         for key, version in entry.hidden.items():
             for reader in readers_after(version.readers, key, version, ()):
                 self._doubts.append((reader, key))
@@ -317,7 +317,7 @@ class VersionStore:
                 contents.remove_bare(key, chain)
         if hidden:
             entry.hidden = hidden
-            self._unsure.positions.add(entry.position)
+            self._unsure.add(entry.position)
         self._readership.disturb(entry)
         self._readership.forget(entry)
         self._withdrawn.append(entry)

@@ -350,9 +350,11 @@ class Gossip:
             for known in self._known.values():
                 everywhere = min(everywhere, known.contiguous(replica))
             forgotten, kept = self._forgotten.get(replica, 0), self._kept.get(replica, {})
+            count = len(kept)
             for event in range(forgotten + 1, everywhere + 1):
-                if kept.pop(event, None) is not None:
-                    self._probes.hit(Probe.REQUESTS_FORGOTTEN)
+                kept.pop(event, None)
+            if len(kept) < count:
+                self._probes.hit(Probe.REQUESTS_FORGOTTEN)
             self._forgotten[replica] = max(everywhere, forgotten)
 
 

@@ -70,7 +70,7 @@ class Order:
         unstable = self.committed_ids.missing(request.context)
         moved = [self._tentative[id] for id in unstable] if unstable.ranges else []
         if len(moved) > 1:
-            moved.sort(key=_rank)
+            moved.sort(key=_key)
         moved.append(request)
         for each in moved:
             self._take_out(each)
@@ -113,6 +113,11 @@ class Order:
         if not self._in_order.remove_first(request):
             removed = self._in_order.remove(_rank(request), request)
             assert removed
+
+
+def _key(request: Request) -> tuple[int, Dot]:
+    """As `request.key`, at half the cost."""
+    return request.timestamp, request.id
 
 
 def _rank(of: Request | OrderKey) -> int:

@@ -88,7 +88,7 @@ class Blocks:
         memory[filled:size] = bytes(size - filled)
         self._first, self._end = first, offset + len(data)
         self._size, self._data_size, self._written = size, len(data), written
-        ring.write_from(self._twin, self._address, size, first, self._wrote)
+        ring.write_direct(self._twin, self._address, size, first, self._wrote)
         return True
 
     def leave(self, file: int) -> None:

@@ -34,7 +34,8 @@ _REGISTER_EVENTFD: Final = 4
 _GETEVENTS: Final = 1
 _WRITE: Final = 23
 _ASYNC: Final = 16
-"""Not before the call returns, even if it could be: the loop must not wait for a disk."""
+"""Not before the call returns: what goes by way of the system's memory of files might wait for a
+disk, and the loop must not."""
 _NATIVE_WORKERS: Final = 1 << 9
 """From Linux 5.12 on: what writes is a thread of this process, with its rights and bounds."""
 _SQES_OFFSET: Final = 0x10000000
@@ -97,19 +98,32 @@ class Ring:
         address = ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value
         assert address is not None
         self._data = data
-        self.write_from(file, address, len(data), offset, written)
+        self._begin(_ASYNC, file, address, len(data), offset, written)
 
-    def write_from(
+    def write_direct(
         self, file: int, address: int, size: int, offset: int, written: Callable[[int], None]
     ) -> None:
-        """The same, of memory that stays where it is and as it is."""
+        """The same, straight to the disk (`O_DIRECT`), of memory that stays where it is and as it
+        is. The disk is asked before this returns, and not waited for: so it writes while the loop
+        goes on, and not when a core is free for who would ask it."""
+        self._begin(0, file, address, size, offset, written)
+
+    def _begin(
+        self,
+        how: int,
+        file: int,
+        address: int,
+        size: int,
+        offset: int,
+        written: Callable[[int], None],
+    ) -> None:
         shared, asked, count = self._shared, self._asked, self._count
         assert shared is not None
         assert asked is not None
         assert self._written is None
         place = _SQE.size * (count % self._entries)
-        how = (_WRITE, _ASYNC, 0, file, offset, address, size, os.RWF_DSYNC, 0)
-        _SQE.pack_into(asked, place, *how)
+        what = (_WRITE, how, 0, file, offset, address, size, os.RWF_DSYNC, 0)
+        _SQE.pack_into(asked, place, *what)
         _NUMBER.pack_into(shared, self._tail_at, (count + 1) % _MODULO)
         self._written = written
         try:
@@ -173,7 +187,7 @@ class Ring:
 
 
 def place_of(memory: mmap.mmap) -> int:
-    """For `Ring.write_from`."""
+    """For `Ring.write_direct`."""
     return ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
 

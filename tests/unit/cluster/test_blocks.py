@@ -25,7 +25,7 @@ class Disk:
         self.sizes: list[int] = []
         self.files: list[int] = []
 
-    def write_from(
+    def write_direct(
         self, file: int, address: int, size: int, offset: int, written: Callable[[int], None]
     ) -> None:
         assert (address % BLOCK, size % BLOCK, offset % BLOCK) == (0, 0, 0)

@@ -8,34 +8,20 @@ what comes of it.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 from creek.cluster.wire import HELLO_FRAME_MAX, Takes
+from creek.execution.arity import Arity
 from creek.execution.datatype import DataType
 
 TOLD_BYTES_MAX: Final = HELLO_FRAME_MAX // 2
 """Of a hello. Who has more operations than that tells of none."""
 
 
-class Range(NamedTuple):
-    """Of how many arguments an operation takes; None: of any number."""
-
-    least: int
-    most: int | None
-
-    def takes(self, count: int) -> bool:
-        return count >= self.least and (self.most is None or count <= self.most)
-
-    def covers(self, other: "Range") -> bool:
-        if other.most is None:
-            return self.most is None and self.takes(other.least)
-        return self.takes(other.least) and self.takes(other.most)
-
-
 class Repertoire:
     def __init__(self, datatype: DataType) -> None:
-        self._ours = {name: Range(*datatype.arity(name)) for name in datatype.operations}
-        self._others: dict[int, dict[str, Range | None]] = {}
+        self._ours = {name: datatype.arity(name) for name in datatype.operations}
+        self._others: dict[int, dict[str, Arity | None]] = {}
         """Of those that cannot do all that we can: what they do not, or only with other numbers of
         arguments. Mostly there are none."""
 
@@ -47,7 +33,7 @@ class Repertoire:
 
     def note(self, replica: int, told: Iterable[Takes]) -> None:
         """What another one has said. One that says nothing is not doubted."""
-        theirs = {name: Range(least, most) for name, least, most in told}
+        theirs = {name: Arity(least, most) for name, least, most in told}
         others = {
             name: theirs.get(name)
             for name, taken in self._ours.items()

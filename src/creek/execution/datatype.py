@@ -25,6 +25,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 from creek.errors import BadValue, UnknownName
+from creek.execution.arity import Arity
 from creek.execution.base import Base, Nothing, changes
 from creek.execution.carriable import handed_out, is_row, refuse_uncarriable
 from creek.execution.execution import Execution
@@ -114,15 +115,14 @@ class DataType:
         """How to call the operation, for people."""
         return self._find(name).signature
 
-    def arity(self, name: str) -> tuple[int, int | None]:
-        """The least and the greatest number of arguments that the operation takes."""
-        declaration = self._find(name)
-        return declaration.required, declaration.most
+    def arity(self, name: str) -> Arity:
+        """How many arguments the operation takes."""
+        return self._find(name).arity
 
     def can_run(self, name: str, count: int) -> bool:
         """Is there such an operation, and does it take so many arguments?"""
         declaration = self._declared.get(name)
-        return declaration is not None and declaration.takes(count)
+        return declaration is not None and declaration.arity.takes(count)
 
     def function(self, name: str) -> Callable[..., Any]:
         """What the operation runs, for who describes it."""
@@ -131,7 +131,7 @@ class DataType:
     def call(self, name: str, *arguments: Any) -> Operation:
         """The operation to send, or `UnknownName` or `BadValue` if it could not work anywhere."""
         declaration = self._find(name)
-        if not declaration.takes(len(arguments)):
+        if not declaration.arity.takes(len(arguments)):
             raise declaration.misfit(len(arguments))
         if not is_row(arguments):
             for index, argument in enumerate(arguments):
@@ -156,7 +156,7 @@ class DataType:
         try:
             if declaration is None:
                 declaration = _OF_THE_CLUSTER.get(name) or self._find(name)
-            if not declaration.takes(len(arguments)):
+            if not declaration.arity.takes(len(arguments)):
                 raise declaration.misfit(len(arguments))
             given = handed_out(arguments)
             if self.count_lines:
@@ -228,7 +228,7 @@ class StandIn(DataType):
 class Declaration:
     """One operation of a data type: the function and how it may be called."""
 
-    __slots__ = ("_counted", "function", "most", "names", "readonly", "required", "signature")
+    __slots__ = ("_counted", "arity", "function", "names", "readonly", "signature")
 
     def __init__(self, name: str, function: Callable[..., Any], readonly: bool) -> None:
         self.function = function
@@ -247,8 +247,8 @@ class Declaration:
         arguments = parameters[1:]
         plain = [each for each in arguments if each.kind in _PLAIN]
         self.names = tuple(each.name for each in arguments)
-        self.required = sum(each.default is inspect.Parameter.empty for each in plain)
-        self.most = len(plain) if len(plain) == len(arguments) else None
+        required = sum(each.default is inspect.Parameter.empty for each in plain)
+        self.arity = Arity(required, len(plain) if len(plain) == len(arguments) else None)
         self.signature = name + str(inspect.Signature(arguments))
 
     def parameter(self, index: int) -> str:
@@ -263,9 +263,6 @@ class Declaration:
             return self.function(transaction, *arguments)
         finally:
             sys.settrace(before)
-
-    def takes(self, count: int) -> bool:
-        return count >= self.required and (self.most is None or count <= self.most)
 
     def misfit(self, count: int) -> BadValue:
         """What is raised where it does not take so many."""

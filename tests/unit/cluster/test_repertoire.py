@@ -3,7 +3,7 @@
 import pytest
 
 import creek
-from creek.cluster.repertoire import Range, Repertoire
+from creek.cluster.repertoire import Repertoire
 from creek.cluster.wire import HELLO_FRAME_MAX, WIRE_VERSION, PeerHello, frame_of
 
 rooms = creek.DataType("rooms")
@@ -63,20 +63,6 @@ def test_calls_that_an_older_module_takes_as_well_go_through() -> None:
     assert ours.who_cannot("book", 1, others) is None
     assert ours.who_cannot("leave", 1, others) is None
     assert ours.who_cannot("leave", 2, others) == 1
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "covers"),
-    [
-        (Range(0, 2), Range(1, 2), True),
-        (Range(0, 2), Range(1, 3), False),
-        (Range(1, None), Range(1, 3), True),
-        (Range(1, None), Range(0, None), False),
-        (Range(0, 9), Range(0, None), False),
-    ],
-)
-def test_a_range_covers_another(one: Range, other: Range, covers: bool) -> None:
-    assert one.covers(other) is covers
 
 
 def test_more_operations_than_fit_into_a_hello_are_not_told() -> None:

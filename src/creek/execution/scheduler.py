@@ -58,12 +58,17 @@ class Scheduler:
         self._void.discard(number)
         return self.running.pop(number, None)
 
+    def first_up_to(self, position: Position) -> Entry | None:
+        """The earliest that is to be executed there, or before."""
+        first = self._waiting.first()
+        for running in self.running.values():
+            if first is None or running.position < first.position:
+                first = running
+        return first if first is not None and first.position <= position else None
+
     def is_done_up_to(self, position: Position) -> bool:
         """Is there nothing to be executed there, or before?"""
-        first = self._waiting.first()
-        return (first is None or position < first.position) and all(
-            position < running.position for running in self.running.values()
-        )
+        return self.first_up_to(position) is None
 
     def idle(self) -> bool:
         return not self._waiting and not self.running

@@ -354,8 +354,9 @@ class CreekReplica(VersionedReplica):
         assert entry.session is not None
         blocker = self._store.rests_on(reads)
         for each in entry.follows:
-            if blocker is None:
-                blocker = self._blocks(each, entry)
+            if blocker is None and each.position < entry.position:
+                # All before it, too: what its session did there is not known here.
+                blocker = self._scheduler.first_up_to(each.position) or self._blocks(each, entry)
         if self._store.is_sure(TAIL) and not self._to_execute.get(entry.session):
             return blocker
         before = entry.after

@@ -111,6 +111,34 @@ def test_what_comes_after_a_request_does_so_also_when_all_is_executed_anew() -> 
     assert alone.answers_to(reading) == alone.answers_to(writing) == copied
 
 
+def test_what_comes_after_a_request_also_comes_after_what_its_client_did_before_that() -> None:
+    """Story 29 of `make chaos ARGS="--seed 51711"`: a client left a replica, and its next answer,
+    elsewhere, was without some of what it had done."""
+    alone = Alone(NOTES, parallelism=4)
+    earlier = alone.hear(5, "put", "x", 1, origin=1)
+    last = alone.hear(6, "put", "y", 2, origin=1)
+    reading = alone.invoke("get", "x", session=5, after=(last,))
+    writing = alone.invoke("note", "x", "z", session=6, after=(last,))
+    for each in (last, reading, writing):
+        alone.step(each)
+    assert alone.answers_to(reading) == alone.answers_to(writing) == []
+    alone.step(earlier)
+    alone.work()
+    assert alone.answers_to(reading) == alone.answers_to(writing) == [(Kind.TENTATIVE, 1)]
+
+
+def test_what_is_executed_later_and_stands_behind_a_request_is_not_waited_for() -> None:
+    alone = Alone(NOTES, parallelism=4)
+    last = alone.hear(5, "put", "x", 1, origin=1)
+    other = alone.hear(6, "put", "y", 2, origin=2)
+    reading = alone.invoke("get", "x", after=(last,))
+    alone.step(last)
+    alone.step(reading)
+    assert alone.answers_to(reading) == [(Kind.TENTATIVE, 1)]
+    alone.step(other)
+    alone.work()
+
+
 def test_what_was_settled_before_is_not_waited_for() -> None:
     alone = Alone(NOTES, parallelism=4)
     known = alone.hear(10, "put", "x", 1)

@@ -143,13 +143,13 @@ endef
 
 $(INSTALLED): pyproject.toml constraints.txt $(STALE)
 	$(MAKE_VENV)
-	@echo 'Installing creek and the packages that constraints.txt pins into $(VENV); it takes minutes ...'
+	@echo 'Installing creekdb and the packages that constraints.txt pins into $(VENV); it takes minutes ...'
 	@$(PIP_INSTALL) '.[dev]'
 	@touch $@
 
 $(LIVE): pyproject.toml constraints.txt $(STALE)
 	$(MAKE_VENV)
-	@echo 'Installing creek for live clusters into $(VENV) ...'
+	@echo 'Installing creekdb for live clusters into $(VENV) ...'
 	@$(PIP_INSTALL) '.[certs]'
 	@touch $@
 

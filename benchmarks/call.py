@@ -22,32 +22,32 @@ import click
 from benchmarks.measuring import without_collector
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
-from creek.cluster.bounds import Undecided
-from creek.cluster.calling import Once
-from creek.cluster.clients import Connection
-from creek.cluster.config import Security
-from creek.cluster.copies import Copies
-from creek.cluster.desk import Desk
-from creek.cluster.digests import DIGEST_EVERY, Digests
-from creek.cluster.driver import Driver
-from creek.cluster.execution import Inline
-from creek.cluster.groups import Room
-from creek.cluster.logs import EventLog
-from creek.cluster.loop import new_loop
-from creek.cluster.once import CALLS_KEPT
-from creek.cluster.settings import HANDED_OUT_MAX, NOOP_TICKS, WINDOW
-from creek.cluster.timing import Latencies
-from creek.cluster.tokens import Tokens
-from creek.cluster.traffic import Traffic
-from creek.cluster.watchdog import Watchdog
-from creek.cluster.wire import WIRE_VERSION, Call, Hello, Told, frame_of, from_peer
-from creek.datatypes.kv import KV
-from creek.errors import StorageFault
-from creek.execution.build import how_it_runs
-from creek.protocol.effects import Event
-from creek.protocol.messages import Message, Record
-from creek.protocol.settings import Settings
-from creek.schemes.creek import CreekReplica
+from creekdb.cluster.bounds import Undecided
+from creekdb.cluster.calling import Once
+from creekdb.cluster.clients import Connection
+from creekdb.cluster.config import Security
+from creekdb.cluster.copies import Copies
+from creekdb.cluster.desk import Desk
+from creekdb.cluster.digests import DIGEST_EVERY, Digests
+from creekdb.cluster.driver import Driver
+from creekdb.cluster.execution import Inline
+from creekdb.cluster.groups import Room
+from creekdb.cluster.logs import EventLog
+from creekdb.cluster.loop import new_loop
+from creekdb.cluster.once import CALLS_KEPT
+from creekdb.cluster.settings import HANDED_OUT_MAX, NOOP_TICKS, WINDOW
+from creekdb.cluster.timing import Latencies
+from creekdb.cluster.tokens import Tokens
+from creekdb.cluster.traffic import Traffic
+from creekdb.cluster.watchdog import Watchdog
+from creekdb.cluster.wire import WIRE_VERSION, Call, Hello, Told, frame_of, from_peer
+from creekdb.datatypes.kv import KV
+from creekdb.errors import StorageFault
+from creekdb.execution.build import how_it_runs
+from creekdb.protocol.effects import Event
+from creekdb.protocol.messages import Message, Record
+from creekdb.protocol.settings import Settings
+from creekdb.schemes.creek import CreekReplica
 
 MEMBERS: Final = (0, 1, 2)
 LINES: Final = 8

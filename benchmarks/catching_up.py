@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 from benchmarks.beside import SMALL_PUTS, Silent
 from benchmarks.result import Result
 from benchmarks.scale import Scale
-from creek.client import NotDone, connect
-from creek.load.local import LocalCluster
-from creek.load.loops import Plan, drive
-from creek.load.meter import Meter
+from creekdb.client import NotDone, connect
+from creekdb.load.local import LocalCluster
+from creekdb.load.loops import Plan, drive
+from creekdb.load.meter import Meter
 
 FALL_BAR = 0.2
 ANSWER_S = 20.0

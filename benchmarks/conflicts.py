@@ -13,12 +13,12 @@ from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from benchmarks.versions import KEYS, new_replica, own
 from benchmarks.workloads import GAP_US, STRONG, WEAK, catch_up, decide, deliver, execute
-from creek.protocol.dots import Dot, Dots
-from creek.protocol.request import Operation, Request
-from creek.protocol.settings import Settings
-from creek.schemes.basic import BasicReplica
-from creek.schemes.creek import CreekReplica
-from creek.schemes.registry import Scheme
+from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol.request import Operation, Request
+from creekdb.protocol.settings import Settings
+from creekdb.schemes.basic import BasicReplica
+from creekdb.schemes.creek import CreekReplica
+from creekdb.schemes.registry import Scheme
 
 PARTS = 10
 

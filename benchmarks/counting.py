@@ -11,15 +11,15 @@ from functools import partial
 from benchmarks.measuring import Timed, cheapest
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
-from creek.cluster.calling import Once
-from creek.cluster.once import call_once
-from creek.cluster.timing import Latencies
-from creek.datatypes.kv import KV
-from creek.protocol.dots import Dot
-from creek.protocol.effects import Kind, Response, Task
-from creek.protocol.request import Outcome
-from creek.protocol.settings import Settings
-from creek.schemes.creek import CreekReplica
+from creekdb.cluster.calling import Once
+from creekdb.cluster.once import call_once
+from creekdb.cluster.timing import Latencies
+from creekdb.datatypes.kv import KV
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.effects import Kind, Response, Task
+from creekdb.protocol.request import Outcome
+from creekdb.protocol.settings import Settings
+from creekdb.schemes.creek import CreekReplica
 
 BAR = 0.05
 

@@ -14,12 +14,12 @@ import altair as alt
 import vl_convert
 
 from benchmarks.curve_figures import NAMES, Figures, Point
-from creek.pipeline.report.charts import PLAIN, THOUSANDS
-from creek.pipeline.report.charts.axes import ROUND
-from creek.pipeline.report.charts.finishing import PICTURE_WIDTH
-from creek.pipeline.report.curves import BOTH, STRONG, WEAK
-from creek.pipeline.report.page import VEGA_LITE
-from creek.pipeline.report.theme import DASHED, DOTTED, Palette, config, of_picture
+from creekdb.pipeline.report.charts import PLAIN, THOUSANDS
+from creekdb.pipeline.report.charts.axes import ROUND
+from creekdb.pipeline.report.charts.finishing import PICTURE_WIDTH
+from creekdb.pipeline.report.curves import BOTH, STRONG, WEAK
+from creekdb.pipeline.report.page import VEGA_LITE
+from creekdb.pipeline.report.theme import DASHED, DOTTED, Palette, config, of_picture
 
 HEIGHT: Final = 270
 FOR_NAMES: Final = 124

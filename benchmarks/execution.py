@@ -17,14 +17,14 @@ from benchmarks import shop
 from benchmarks.measuring import Timed, ratio
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
-from creek.execution.arrivals import Arrivals
-from creek.execution.datatype import DataType
-from creek.execution.entries import Entry, committed_position, tentative_position
-from creek.execution.transaction import Transaction
-from creek.execution.versions import VersionStore
-from creek.protocol.dots import Dot
-from creek.protocol.request import Operation, Request
-from creek.protocol.values import Key
+from creekdb.execution.arrivals import Arrivals
+from creekdb.execution.datatype import DataType
+from creekdb.execution.entries import Entry, committed_position, tentative_position
+from creekdb.execution.transaction import Transaction
+from creekdb.execution.versions import VersionStore
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.request import Operation, Request
+from creekdb.protocol.values import Key
 
 BAR = 2.5
 LAG = 50

@@ -17,9 +17,9 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Final, TypeAlias
 
-from creek.cluster.timed_calls import TimedCalls
-from creek.cluster.timing import Histogram
-from creek.load.meter import Latency, latency
+from creekdb.cluster.timed_calls import TimedCalls
+from creekdb.cluster.timing import Histogram
+from creekdb.load.meter import Latency, latency
 
 PATIENCE_S: Final = 20.0
 ROOM_WRITES: Final = 1_000

@@ -6,8 +6,8 @@ from benchmarks.measuring import Stopwatch, without_collector
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from benchmarks.simulator import simulate
-from creek.checkers import check_all
-from creek.simulation.plan import scenario_from_seed
+from creekdb.checkers import check_all
+from creekdb.simulation.plan import scenario_from_seed
 
 
 def measure(scale: Scale) -> Iterator[Result]:

@@ -16,8 +16,8 @@ from benchmarks.measuring import PATIENCE, without_collector
 from benchmarks.network import Cluster
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
-from creek.protocol.request import Operation
-from creek.protocol.settings import Settings
+from creekdb.protocol.request import Operation
+from creekdb.protocol.settings import Settings
 
 BAR = 3.0
 PER_TICK = 50

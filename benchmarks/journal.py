@@ -20,11 +20,11 @@ import msgspec
 from benchmarks.measuring import Timed, cheapest
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
-from creek.cluster.calls import Calls
-from creek.cluster.journal import Journal
-from creek.protocol.dots import Dot
-from creek.protocol.messages import Received, Record, encode
-from creek.protocol.request import Operation, Request
+from creekdb.cluster.calls import Calls
+from creekdb.cluster.journal import Journal
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.messages import Received, Record, encode
+from creekdb.protocol.request import Operation, Request
 
 GROUPS = (1, 16, 128)
 GROUP_READ = 16

@@ -13,15 +13,15 @@ from typing import NamedTuple
 from benchmarks.floor import paced
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
-from creek import tpcc
-from creek.cluster.loop import new_loop
-from creek.execution.sequential import OperationRaised
-from creek.load.cpu import CpuClock
-from creek.load.line import dial
-from creek.load.local import LocalCluster
-from creek.load.loops import Plan, drive
-from creek.load.meter import STRONG_STABLE, WEAK_TENTATIVE, Meter
-from creek.load.streams import tpcc_stream
+from creekdb import tpcc
+from creekdb.cluster.loop import new_loop
+from creekdb.execution.sequential import OperationRaised
+from creekdb.load.cpu import CpuClock
+from creekdb.load.line import dial
+from creekdb.load.local import LocalCluster
+from creekdb.load.loops import Plan, drive
+from creekdb.load.meter import STRONG_STABLE, WEAK_TENTATIVE, Meter
+from creekdb.load.streams import tpcc_stream
 
 DATATYPE = "tpcc-rows-5-0"
 CLIENTS = 48

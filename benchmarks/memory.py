@@ -17,11 +17,11 @@ from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from benchmarks.versions import ALL, FEW, KEYS, Operations, new_replica, requests, spread
 from benchmarks.workloads import catch_up
-from creek.execution.entries import Entry, Version
-from creek.protocol.probes import Probe
-from creek.protocol.request import Operation
-from creek.protocol.settings import Settings
-from creek.schemes.creek import CreekReplica
+from creekdb.execution.entries import Entry, Version
+from creekdb.protocol.probes import Probe
+from creekdb.protocol.request import Operation
+from creekdb.protocol.settings import Settings
+from creekdb.schemes.creek import CreekReplica
 
 GROWTH_BAR = 1.2
 STRETCHES_BAR = 0.9

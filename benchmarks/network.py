@@ -9,15 +9,15 @@ message's tasks run before the next message, and all time is the protocol's.
 from collections import deque
 
 from benchmarks.measuring import Stopwatch
-from creek.datatypes.counter import COUNTER
-from creek.execution.datatype import DataType
-from creek.protocol.effects import Task, Work
-from creek.protocol.messages import Message
-from creek.protocol.request import Operation
-from creek.protocol.settings import Settings
-from creek.schemes.basic import BasicReplica
-from creek.schemes.contract import Replica
-from creek.schemes.registry import Scheme
+from creekdb.datatypes.counter import COUNTER
+from creekdb.execution.datatype import DataType
+from creekdb.protocol.effects import Task, Work
+from creekdb.protocol.messages import Message
+from creekdb.protocol.request import Operation
+from creekdb.protocol.settings import Settings
+from creekdb.schemes.basic import BasicReplica
+from creekdb.schemes.contract import Replica
+from creekdb.schemes.registry import Scheme
 
 TICK_US = 5_000
 

@@ -12,8 +12,8 @@ from benchmarks.measuring import Timed, ratio
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from benchmarks.workloads import late_requests, mixed_requests, weak_requests
-from creek.protocol.order import Order
-from creek.protocol.request import Request
+from creekdb.protocol.order import Order
+from creekdb.protocol.request import Request
 
 BAR = 2.0
 SHARE = 5

@@ -19,13 +19,13 @@ from pyspark.sql import SparkSession
 from benchmarks.measuring import Timed, ratio
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
-from creek.pipeline import output
-from creek.pipeline.generate import Part, arrow_table
-from creek.pipeline.grid import Cell, Grid, parse
-from creek.pipeline.simulate import cost, run_cell, simulate
-from creek.pipeline.spark import session
-from creek.tpcc import Population
-from creek.tpcc.schema import CUSTOMERS, DISTRICTS, TABLES
+from creekdb.pipeline import output
+from creekdb.pipeline.generate import Part, arrow_table
+from creekdb.pipeline.grid import Cell, Grid, parse
+from creekdb.pipeline.simulate import cost, run_cell, simulate
+from creekdb.pipeline.spark import session
+from creekdb.tpcc import Population
+from creekdb.tpcc.schema import CUSTOMERS, DISTRICTS, TABLES
 
 GRID_BAR: Final = 1.25
 GRID_REPEATS_MAX: Final = 2

@@ -19,11 +19,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
-from creek.pipeline.declared import declared
-from creek.pipeline.measure import latencies, measures
-from creek.pipeline.relations import found
-from creek.pipeline.schemas import OPERATIONS, ORDERS, RUNS
-from creek.pipeline.spark import session
+from creekdb.pipeline.declared import declared
+from creekdb.pipeline.measure import latencies, measures
+from creekdb.pipeline.relations import found
+from creekdb.pipeline.schemas import OPERATIONS, ORDERS, RUNS
+from creekdb.pipeline.spark import session
 
 HEAP_MIB: Final = 1024
 MEMORY_MIB_MAX: Final = 2048

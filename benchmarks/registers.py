@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from creek.execution.datatype import DataType
-from creek.execution.transaction import Transaction
+from creekdb.execution.datatype import DataType
+from creekdb.execution.transaction import Transaction
 
 REGISTERS = DataType("registers")
 

@@ -25,9 +25,9 @@ from benchmarks.workloads import (
     mixed_requests,
     weak_requests,
 )
-from creek.protocol.dots import Dot
-from creek.protocol.messages import Cast
-from creek.protocol.request import Request
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.messages import Cast
+from creekdb.protocol.request import Request
 
 BAR = 2.0
 SHARE = 5

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any, TypeAlias
 
-from creek.execution.datatype import DataType
-from creek.execution.transaction import Transaction
-from creek.protocol.values import Key
+from creekdb.execution.datatype import DataType
+from creekdb.execution.transaction import Transaction
+from creekdb.protocol.values import Key
 
 SHOP = DataType("shop")
 

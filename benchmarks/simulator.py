@@ -12,20 +12,20 @@ from typing import Any
 from benchmarks.measuring import Timed, cheapest
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
-from creek.datatypes import DATATYPES, SAMPLES
-from creek.execution.execution import Execution
-from creek.execution.keys import Place
-from creek.protocol.dots import Dot
-from creek.protocol.drafts import Brought, Draft, Given, Intake
-from creek.protocol.effects import Effects, Task
-from creek.protocol.members import Configuration
-from creek.protocol.messages import Message, Record, decode_message, encode
-from creek.protocol.request import Operation, Request
-from creek.protocol.values import Key
-from creek.schemes.basic import BasicReplica
-from creek.simulation.cluster import Run, Simulation
-from creek.simulation.scenario import Scenario
-from creek.simulation.workload import ClientModel
+from creekdb.datatypes import DATATYPES, SAMPLES
+from creekdb.execution.execution import Execution
+from creekdb.execution.keys import Place
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.drafts import Brought, Draft, Given, Intake
+from creekdb.protocol.effects import Effects, Task
+from creekdb.protocol.members import Configuration
+from creekdb.protocol.messages import Message, Record, decode_message, encode
+from creekdb.protocol.request import Operation, Request
+from creekdb.protocol.values import Key
+from creekdb.schemes.basic import BasicReplica
+from creekdb.simulation.cluster import Run, Simulation
+from creekdb.simulation.scenario import Scenario
+from creekdb.simulation.workload import ClientModel
 
 
 class Input(enum.Enum):

@@ -15,13 +15,13 @@ from benchmarks.measuring import without_collector
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from benchmarks.shop import BareTransaction
-from creek.execution.transaction import ABSENT, Transaction
-from creek.protocol.dots import Dot
-from creek.protocol.request import Request
-from creek.protocol.values import Key
-from creek.tpcc import LAYOUTS, SHARES, Inputs, Overlay, Population, PopulationBase, datatype
-from creek.tpcc.datatype import QUERIES, TRANSACTIONS
-from creek.tpcc.layout import Tables
+from creekdb.execution.transaction import ABSENT, Transaction
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.request import Request
+from creekdb.protocol.values import Key
+from creekdb.tpcc import LAYOUTS, SHARES, Inputs, Overlay, Population, PopulationBase, datatype
+from creekdb.tpcc.datatype import QUERIES, TRANSACTIONS
+from creekdb.tpcc.layout import Tables
 
 SEED = 1
 WAREHOUSES = 5

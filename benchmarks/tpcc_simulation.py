@@ -13,14 +13,14 @@ from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from benchmarks.shop import BareTransaction
 from benchmarks.tpcc import Functions, Noted, functions
-from creek.evaluation import Experiment, datatype_named, simulation_of
-from creek.execution.transaction import Transaction
-from creek.history import History
-from creek.protocol.dots import Dot
-from creek.protocol.request import Request
-from creek.protocol.values import Key
-from creek.simulation.scenario import Scenario
-from creek.tpcc import PopulationBase
+from creekdb.evaluation import Experiment, datatype_named, simulation_of
+from creekdb.execution.transaction import Transaction
+from creekdb.history import History
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.request import Request
+from creekdb.protocol.values import Key
+from creekdb.simulation.scenario import Scenario
+from creekdb.tpcc import PopulationBase
 
 LAYOUT = "rows"
 WAREHOUSES = 5

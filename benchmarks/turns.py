@@ -18,16 +18,16 @@ from typing import Final
 
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
-from creek.client import connect
-from creek.cluster.config import ServerConfig
-from creek.cluster.journal import Journal
-from creek.cluster.loop import new_loop
-from creek.cluster.server import Server
-from creek.execution.garbage import seldom_collecting
-from creek.load.ports import free_port
-from creek.protocol.dots import Dots
-from creek.protocol.messages import Ballot, Checkpoint, Image
-from creek.schemes.ordering import OrderingReplica
+from creekdb.client import connect
+from creekdb.cluster.config import ServerConfig
+from creekdb.cluster.journal import Journal
+from creekdb.cluster.loop import new_loop
+from creekdb.cluster.server import Server
+from creekdb.execution.garbage import seldom_collecting
+from creekdb.load.ports import free_port
+from creekdb.protocol.dots import Dots
+from creekdb.protocol.messages import Ballot, Checkpoint, Image
+from creekdb.schemes.ordering import OrderingReplica
 
 REGISTERS: Final = 200_000
 AHEAD: Final = 5

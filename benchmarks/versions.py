@@ -25,11 +25,11 @@ from benchmarks.workloads import (
     decide,
     execute,
 )
-from creek.protocol.dots import Dot, Dots
-from creek.protocol.messages import Cast
-from creek.protocol.request import Operation, Request
-from creek.protocol.settings import Settings
-from creek.schemes.creek import CreekReplica
+from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol.messages import Cast
+from creekdb.protocol.request import Operation, Request
+from creekdb.protocol.settings import Settings
+from creekdb.schemes.creek import CreekReplica
 
 BAR = 2.0
 KEYS = 1_000

@@ -7,14 +7,14 @@ that come late. Nothing here is timed.
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from creek.datatypes.counter import COUNTER
-from creek.protocol.dots import Dot, Dots
-from creek.protocol.effects import Task
-from creek.protocol.messages import Accept, Ballot, Cast, Vote
-from creek.protocol.request import Operation, Request
-from creek.protocol.settings import Settings
-from creek.schemes.basic import BasicReplica
-from creek.schemes.contract import Replica
+from creekdb.datatypes.counter import COUNTER
+from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol.effects import Task
+from creekdb.protocol.messages import Accept, Ballot, Cast, Vote
+from creekdb.protocol.request import Operation, Request
+from creekdb.protocol.settings import Settings
+from creekdb.schemes.basic import BasicReplica
+from creekdb.schemes.contract import Replica
 
 ME, WEAK, STRONG = 0, 1, 2
 """The replica that is measured, and its peers: one issues weak requests, the other strong ones."""

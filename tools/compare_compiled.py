@@ -18,7 +18,7 @@ SEEDS: Final = "30"
 
 
 def main() -> int:
-    if not (TREES["compiled"] / "creek").is_dir():
+    if not (TREES["compiled"] / "creekdb").is_dir():
         print("There is nothing to compare: build/compiled is missing.", file=sys.stderr)
         return 1
     differ = False
@@ -36,7 +36,7 @@ def main() -> int:
 def fuzzed(scheme: str, tree: Path) -> dict[str, Any]:
     """What the fuzzer has to say, but for how long it took."""
     done = subprocess.run(
-        [sys.executable, "-m", "creek", "fuzz", "--scheme", scheme, "--seeds", SEEDS, "--json"],
+        [sys.executable, "-m", "creekdb", "fuzz", "--scheme", scheme, "--seeds", SEEDS, "--json"],
         env={**os.environ, "PYTHONPATH": str(tree)},
         stdout=subprocess.PIPE,
         check=True,

@@ -1,6 +1,6 @@
 """Compile Creek: the same package, with the modules that are busiest turned into machine code.
 
-`make compiled` calls this. A copy of `src/creek` is made in `build/compiled`; mypyc compiles the
+`make compiled` calls this. A copy of `src/creekdb` is made in `build/compiled`; mypyc compiles the
 modules below in it; whoever has that first on its path runs it. The source tree itself never holds
 anything compiled: what is edited there is what runs from there. What is compiled behaves as what is
 not, with the same answers, errors and trace hashes (`make test-compiled`).
@@ -148,7 +148,7 @@ SEEN: Final = (
 """What mypyc reads of Creek: when nothing of it has changed, nothing is compiled again."""
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-SOURCE: Final = ROOT / "src" / "creek"
+SOURCE: Final = ROOT / "src" / "creekdb"
 BUILD: Final = ROOT / "build"
 COMPILED: Final = BUILD / "compiled"
 UNFINISHED: Final = BUILD / "compiling"
@@ -169,7 +169,7 @@ from setuptools import setup
 
 options = ["--config-file=", "--follow-imports=silent", "--cache-dir=../mypy"]
 modules = mypycify([*options, *sys.argv[1:]], opt_level="3")
-setup(name="creek", ext_modules=modules, script_args=["--quiet", "build_ext", "--inplace"])
+setup(name="creekdb", ext_modules=modules, script_args=["--quiet", "build_ext", "--inplace"])
 """
 
 
@@ -180,15 +180,15 @@ def main() -> int:
         return 0
     stamp = f"{fingerprint()}\n"
     if (COMPILED / STAMP).is_file() and (COMPILED / STAMP).read_text() == stamp:
-        copy_sources(COMPILED / "creek")  # what is not compiled may have changed
+        copy_sources(COMPILED / "creekdb")  # what is not compiled may have changed
         return 0
     print(f"Compiling {len(MODULES)} modules, which takes some minutes ...", file=sys.stderr)
     shutil.rmtree(UNFINISHED, ignore_errors=True)
-    copy_sources(UNFINISHED / "creek")
+    copy_sources(UNFINISHED / "creekdb")
     for module in MODULES:
-        open_classes(UNFINISHED / "creek" / f"{module}.py")
+        open_classes(UNFINISHED / "creekdb" / f"{module}.py")
     code, said = run_aloud(
-        [sys.executable, "-c", _SETUP, *(f"creek/{module}.py" for module in MODULES)],
+        [sys.executable, "-c", _SETUP, *(f"creekdb/{module}.py" for module in MODULES)],
         UNFINISHED,
         {**os.environ, "MYPYPATH": "."},
         sys.stderr,
@@ -198,7 +198,9 @@ def main() -> int:
         print("mypyc could not compile Creek: see above.", file=sys.stderr)
         return 1
     shutil.rmtree(UNFINISHED / "build")
-    copy_sources(UNFINISHED / "creek")  # runs are told apart by the sources that they were made by
+    copy_sources(
+        UNFINISHED / "creekdb"
+    )  # runs are told apart by the sources that they were made by
     (UNFINISHED / STAMP).write_text(stamp)
     shutil.rmtree(COMPILED, ignore_errors=True)
     UNFINISHED.rename(COMPILED)

@@ -14,10 +14,10 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Final, cast
 
-from creek.load.line import Done
-from creek.load.meter import STRONG_STABLE, Meter
-from creek.load.ports import free_port
-from creek.load.streams import Asked
+from creekdb.load.line import Done
+from creekdb.load.meter import STRONG_STABLE, Meter
+from creekdb.load.ports import free_port
+from creekdb.load.streams import Asked
 
 NAME: Final = "etcd"
 MISSING: Final = "etcd is not installed ('apt-get install etcd-server' adds it)"

@@ -10,9 +10,9 @@ from random import Random
 
 import msgspec
 
-from creek.checkers import Illegal, Ok, Run, Verdict
-from creek.datatypes import DATATYPES, named, sample
-from creek.history import (
+from creekdb.checkers import Illegal, Ok, Run, Verdict
+from creekdb.datatypes import DATATYPES, named, sample
+from creekdb.history import (
     NOOP,
     Answer,
     Ballot,
@@ -37,7 +37,7 @@ from creek.history import (
     Terms,
     Voted,
 )
-from creek.protocol.dots import Dots, DotSet
+from creekdb.protocol.dots import Dots, DotSet
 
 BALLOT = Ballot(1, 0)
 """The one in which everything is decided."""

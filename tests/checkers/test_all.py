@@ -1,8 +1,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from creek.checkers import CHECKERS, Ok, check_all
-from creek.history import Terms
+from creekdb.checkers import CHECKERS, Ok, check_all
+from creekdb.history import Terms
 from tests.checkers.story import CREEK, PRIMARY, STABLE_ONLY, Story, everyday, random_story
 
 

@@ -1,8 +1,8 @@
 import pytest
 from msgspec.structs import replace
 
-from creek.checkers.answers import check
-from creek.history import Dot, Kind, OperationRecord, Outcome, Terms
+from creekdb.checkers.answers import check
+from creekdb.history import Dot, Kind, OperationRecord, Outcome, Terms
 from tests.checkers.story import (
     STABLE_ONLY,
     Story,

@@ -1,9 +1,9 @@
 from msgspec.structs import replace
 
-from creek.checkers import Run, Unknown
-from creek.checkers.commit_order import check
-from creek.history import CabDelivered, Cast, Committed, Dot, Installed
-from creek.protocol.dots import DotSet
+from creekdb.checkers import Run, Unknown
+from creekdb.checkers.commit_order import check
+from creekdb.history import CabDelivered, Cast, Committed, Dot, Installed
+from creekdb.protocol.dots import DotSet
 from tests.checkers.story import Story, accepts, everyday, refuses, with_event
 
 

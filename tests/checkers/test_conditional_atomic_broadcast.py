@@ -1,9 +1,18 @@
 from msgspec.structs import replace
 
-from creek.checkers.conditional_atomic_broadcast import check
-from creek.history import CabDelivered, Cast, Committed, Dot, Dots, History, Operation, RbDelivered
-from creek.history import Request as Req
-from creek.protocol.dots import DotSet
+from creekdb.checkers.conditional_atomic_broadcast import check
+from creekdb.history import (
+    CabDelivered,
+    Cast,
+    Committed,
+    Dot,
+    Dots,
+    History,
+    Operation,
+    RbDelivered,
+)
+from creekdb.history import Request as Req
+from creekdb.protocol.dots import DotSet
 from tests.checkers.story import (
     STABLE_ONLY,
     Story,

@@ -1,7 +1,7 @@
 from msgspec.structs import replace
 
-from creek.checkers.convergence import check
-from creek.history import Dot, FinalState, Kind, Outcome
+from creekdb.checkers.convergence import check
+from creekdb.history import Dot, FinalState, Kind, Outcome
 from tests.checkers.story import Story, accepts, everyday, refuses, with_final, with_operation
 
 

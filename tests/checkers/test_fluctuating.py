@@ -3,9 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from creek.checkers import Run, Unknown
-from creek.checkers.fluctuating import check
-from creek.history import (
+from creekdb.checkers import Run, Unknown
+from creekdb.checkers.fluctuating import check
+from creekdb.history import (
     Answer,
     Committed,
     Dot,
@@ -17,7 +17,7 @@ from creek.history import (
     Outcome,
     Terms,
 )
-from creek.protocol.dots import DotSet
+from creekdb.protocol.dots import DotSet
 from tests.checkers.story import Story, accepts, everyday, random_story, refuses, with_operation
 
 SEQUENTIAL = Terms(sequential=True)

@@ -3,8 +3,8 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creek.checkers._ids import Ids
-from creek.history import Dot
+from creekdb.checkers._ids import Ids
+from creekdb.history import Dot
 
 dots = st.lists(st.builds(Dot, st.integers(0, 2), st.integers(1, 12)))
 

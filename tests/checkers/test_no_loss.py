@@ -2,8 +2,8 @@
 
 import pytest
 
-from creek.checkers.no_loss import check
-from creek.history import Dot, Voted
+from creekdb.checkers.no_loss import check
+from creekdb.history import Dot, Voted
 from tests.checkers.story import BALLOT, PRIMARY, Story, accepts, everyday, random_story, refuses
 
 

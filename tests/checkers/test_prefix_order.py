@@ -1,9 +1,9 @@
 from msgspec.structs import replace
 
-from creek.checkers import Run, Unknown
-from creek.checkers.prefix_order import check
-from creek.history import Committed, Dot, Installed
-from creek.protocol.dots import DotSet
+from creekdb.checkers import Run, Unknown
+from creekdb.checkers.prefix_order import check
+from creekdb.history import Committed, Dot, Installed
+from creekdb.protocol.dots import DotSet
 from tests.checkers.story import (
     Story,
     accepts,

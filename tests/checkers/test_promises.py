@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from creek.checkers import Run, Unknown
-from creek.checkers.promises import check
-from creek.history import (
+from creekdb.checkers import Run, Unknown
+from creekdb.checkers.promises import check
+from creekdb.history import (
     ROUNDS,
     AcceptedValue,
     Ballot,

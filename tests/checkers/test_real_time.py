@@ -1,7 +1,7 @@
 from msgspec.structs import replace
 
-from creek.checkers.real_time import check
-from creek.history import Dot, Kind, Outcome
+from creekdb.checkers.real_time import check
+from creekdb.history import Dot, Kind, Outcome
 from tests.checkers.story import STABLE_ONLY, Story, accepts, everyday, refuses, with_operation
 
 

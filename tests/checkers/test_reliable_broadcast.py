@@ -1,8 +1,8 @@
 import pytest
 from msgspec.structs import replace
 
-from creek.checkers.reliable_broadcast import check
-from creek.history import (
+from creekdb.checkers.reliable_broadcast import check
+from creekdb.history import (
     Ballot,
     Cast,
     Committed,
@@ -14,7 +14,7 @@ from creek.history import (
     RbDelivered,
     Request,
 )
-from creek.protocol.dots import DotSet
+from creekdb.protocol.dots import DotSet
 from tests.checkers.story import Story, accepts, everyday, refuses, with_event, with_operation
 
 

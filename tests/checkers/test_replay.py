@@ -1,11 +1,11 @@
 import pytest
 from msgspec.structs import replace
 
-from creek.checkers import Run, Unknown
-from creek.checkers._same import same
-from creek.checkers.replay import check
-from creek.history import Committed, Dot, FinalState, Installed, Kind, OperationRecord, Outcome
-from creek.protocol.dots import DotSet
+from creekdb.checkers import Run, Unknown
+from creekdb.checkers._same import same
+from creekdb.checkers.replay import check
+from creekdb.history import Committed, Dot, FinalState, Installed, Kind, OperationRecord, Outcome
+from creekdb.protocol.dots import DotSet
 from tests.checkers.story import (
     Story,
     accepts,

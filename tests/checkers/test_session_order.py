@@ -1,7 +1,7 @@
 from msgspec.structs import replace
 
-from creek.checkers.session_order import check
-from creek.history import Committed, Dot, Kind, Outcome
+from creekdb.checkers.session_order import check
+from creekdb.history import Committed, Dot, Kind, Outcome
 from tests.checkers.story import PRIMARY, STABLE_ONLY, Story, accepts, everyday, refuses
 
 

@@ -2,8 +2,8 @@
 
 import sys
 
-from creek.cli import main
-from creek.cluster import driver
+from creekdb.cli import main
+from creekdb.cluster import driver
 
 
 def run(ahead_us: int, arguments: list[str]) -> int:

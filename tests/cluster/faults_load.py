@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from creek.client import Database, NotDone, Unknown
-from creek.client.calls import Call
+from creekdb.client import Database, NotDone, Unknown
+from creekdb.client.calls import Call
 
 PAUSE_S = 0.02
 """A client thinks between two calls for up to so long."""

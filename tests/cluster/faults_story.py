@@ -12,11 +12,11 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from creek.checkers import Ok, check_all
-from creek.client import Database
-from creek.evaluation import datatype_of
-from creek.history import History, gather
-from creek.load.ports import free_port
+from creekdb.checkers import Ok, check_all
+from creekdb.client import Database
+from creekdb.evaluation import datatype_of
+from creekdb.history import History, gather
+from creekdb.load.ports import free_port
 from tests.cluster.faults_links import Links
 from tests.cluster.faults_load import Load
 from tests.cluster.house import is_settled

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from creek.client import Database, connect
-from creek.cluster.config import ServerConfig
-from creek.cluster.server import Server
-from creek.load.ports import free_port
+from creekdb.client import Database, connect
+from creekdb.cluster.config import ServerConfig
+from creekdb.cluster.server import Server
+from creekdb.load.ports import free_port
 
 PATIENCE_S = 60.0
 """Much more than anything takes: machines may be slow."""

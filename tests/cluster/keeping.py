@@ -3,15 +3,15 @@
 from pathlib import Path
 from typing import Any
 
-from creek.client.copying import copy
-from creek.cluster.backup import (
+from creekdb.client.copying import copy
+from creekdb.cluster.backup import (
     Head,
     kept_as,
     read_head,
     registers_of,
 )
-from creek.cluster.restore import restore
-from creek.execution.keys import CLIENTS
+from creekdb.cluster.restore import restore
+from creekdb.execution.keys import CLIENTS
 from tests.cluster.house import House
 
 

@@ -2,8 +2,8 @@
 
 import os
 
-from creek import DataType
-from creek.execution.transaction import Transaction
+from creekdb import DataType
+from creekdb.execution.transaction import Transaction
 
 honest = DataType("odd")
 mistaken = DataType("odd")

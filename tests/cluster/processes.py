@@ -11,11 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from creek.client import Database, NotDone, connect
-from creek.load.ports import free_port
+from creekdb.client import Database, NotDone, connect
+from creekdb.load.ports import free_port
 from tests.cluster.house import PATIENCE_S, is_settled
 
-CREEK = ("-m", "creek")
+CREEK = ("-m", "creekdb")
 REMOVED = "was removed from its cluster"
 
 

@@ -3,8 +3,8 @@
 import threading
 import time
 
-from creek import DataType
-from creek.execution.transaction import Transaction
+from creekdb import DataType
+from creekdb.execution.transaction import Transaction
 
 slow = DataType("slow")
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from creek.cluster import wire
+from creekdb.cluster import wire
 from tests.cluster.house import House
 
 

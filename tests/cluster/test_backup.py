@@ -8,26 +8,26 @@ from typing import Any
 
 import pytest
 
-from creek.cli.app import main
-from creek.client import NotDone, connect, copying
-from creek.client.line import dial
-from creek.cluster import clients, copies, taking, wire
-from creek.cluster.backup import (
+from creekdb.cli.app import main
+from creekdb.client import NotDone, connect, copying
+from creekdb.client.line import dial
+from creekdb.cluster import clients, copies, taking, wire
+from creekdb.cluster.backup import (
     kept_as,
     read_head,
     requests_of,
 )
-from creek.cluster.config import Security, read_config
-from creek.cluster.driver import Driver
-from creek.cluster.membership import ADD, REMOVE
-from creek.cluster.server import Server
-from creek.datatypes.kv import KV
-from creek.errors import StorageFault, UsageError
-from creek.history import gather
-from creek.load.ports import free_port
-from creek.protocol.drafts import Draft
-from creek.protocol.effects import Committed
-from creek.protocol.request import Request
+from creekdb.cluster.config import Security, read_config
+from creekdb.cluster.driver import Driver
+from creekdb.cluster.membership import ADD, REMOVE
+from creekdb.cluster.server import Server
+from creekdb.datatypes.kv import KV
+from creekdb.errors import StorageFault, UsageError
+from creekdb.history import gather
+from creekdb.load.ports import free_port
+from creekdb.protocol.drafts import Draft
+from creekdb.protocol.effects import Committed
+from creekdb.protocol.request import Request
 from tests.cluster.house import PATIENCE_S, House, house, run
 from tests.cluster.keeping import back_up, own_state
 

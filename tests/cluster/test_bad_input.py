@@ -7,13 +7,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from creek.cluster import clients, silence, waiting, wire
-from creek.cluster.config import read_config
-from creek.cluster.frames import NO_HTTP
-from creek.cluster.server import Server
-from creek.errors import UsageError
-from creek.load.ports import free_port
-from creek.protocol.dots import Dot
+from creekdb.cluster import clients, silence, waiting, wire
+from creekdb.cluster.config import read_config
+from creekdb.cluster.frames import NO_HTTP
+from creekdb.cluster.server import Server
+from creekdb.errors import UsageError
+from creekdb.load.ports import free_port
+from creekdb.protocol.dots import Dot
 from tests.cluster.house import house, run
 from tests.cluster.talking import dialled
 

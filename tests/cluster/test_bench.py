@@ -6,14 +6,14 @@ from time import perf_counter_ns
 
 import pytest
 
-from creek.checkers import Illegal, check_all
-from creek.cli.app import main
-from creek.evaluation import datatype_of
-from creek.history import load
-from creek.load.local import LocalCluster
-from creek.load.meter import STRONG_STABLE, WEAK_FINAL, WEAK_TENTATIVE, Meter, latency
-from creek.load.streams import Asked, kv_stream, tpcc_stream
-from creek.pipeline import tables
+from creekdb.checkers import Illegal, check_all
+from creekdb.cli.app import main
+from creekdb.evaluation import datatype_of
+from creekdb.history import load
+from creekdb.load.local import LocalCluster
+from creekdb.load.meter import STRONG_STABLE, WEAK_FINAL, WEAK_TENTATIVE, Meter, latency
+from creekdb.load.streams import Asked, kv_stream, tpcc_stream
+from creekdb.pipeline import tables
 
 SHORT = ["--duration", "2s", "--warm-up", "200ms", "--json"]
 """Long enough for an answer on any machine."""

@@ -6,20 +6,20 @@ from typing import Any, cast
 
 import pytest
 
-from creek.client import NotDone
-from creek.cluster.acceptance import BEAT_MAX_S
-from creek.cluster.calling import Once
-from creek.cluster.forgetting import NOBODY, PARTS
-from creek.cluster.once import LOOKED_AT_ONCE, call_once, forget_calls
-from creek.cluster.server import Server
-from creek.datatypes.kv import KV
-from creek.errors import BadValue
-from creek.execution.keys import CLIENTS
-from creek.execution.undo import StateObject
-from creek.protocol.dots import Dot
-from creek.protocol.request import Operation, Request
-from creek.protocol.values import Key
-from creek.schemes.contract import Replica
+from creekdb.client import NotDone
+from creekdb.cluster.acceptance import BEAT_MAX_S
+from creekdb.cluster.calling import Once
+from creekdb.cluster.forgetting import NOBODY, PARTS
+from creekdb.cluster.once import LOOKED_AT_ONCE, call_once, forget_calls
+from creekdb.cluster.server import Server
+from creekdb.datatypes.kv import KV
+from creekdb.errors import BadValue
+from creekdb.execution.keys import CLIENTS
+from creekdb.execution.undo import StateObject
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.request import Operation, Request
+from creekdb.protocol.values import Key
+from creekdb.schemes.contract import Replica
 from tests.cluster.house import PATIENCE_S, House, house
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from creek.cluster import wire
+from creekdb.cluster import wire
 from tests.cluster.house import house, run
 from tests.cluster.talking import dialled
 

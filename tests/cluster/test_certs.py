@@ -13,25 +13,25 @@ import msgspec
 import pytest
 from cryptography.x509 import SubjectAlternativeName
 
-import creek
-from creek import UsageError
-from creek.cli import main
-from creek.client.finding import trusting
-from creek.cluster import server as serving
-from creek.cluster import silence
-from creek.cluster.certificates import Pair, issue, new_authority, read_pair
-from creek.cluster.config import Security, read_config
-from creek.cluster.exposition import families
-from creek.cluster.frames import NO_TLS
-from creek.cluster.link import ENCRYPTS, IN_PLAIN
-from creek.cluster.metrics import text_of
-from creek.cluster.security import PLAIN, answering, valid_until
-from creek.cluster.server import Server
-from creek.load.line import dial
-from creek.load.loops import Plan, drive
-from creek.load.meter import Meter
-from creek.load.ports import free_port
-from creek.load.streams import kv_stream
+import creekdb
+from creekdb import UsageError
+from creekdb.cli import main
+from creekdb.client.finding import trusting
+from creekdb.cluster import server as serving
+from creekdb.cluster import silence
+from creekdb.cluster.certificates import Pair, issue, new_authority, read_pair
+from creekdb.cluster.config import Security, read_config
+from creekdb.cluster.exposition import families
+from creekdb.cluster.frames import NO_TLS
+from creekdb.cluster.link import ENCRYPTS, IN_PLAIN
+from creekdb.cluster.metrics import text_of
+from creekdb.cluster.security import PLAIN, answering, valid_until
+from creekdb.cluster.server import Server
+from creekdb.load.line import dial
+from creekdb.load.loops import Plan, drive
+from creekdb.load.meter import Meter
+from creekdb.load.ports import free_port
+from creekdb.load.streams import kv_stream
 from tests.cluster.house import PATIENCE_S, House, house, run
 
 HERE = ("127.0.0.1",)
@@ -391,7 +391,7 @@ def test_the_command_makes_a_set_that_works(
             assert config.replica == replica
         address = f"127.0.0.1:{servers[0].client_port}"
         authority = str(folder / "authority.pem")
-        async with creek.connect(address, token=token, authority=authority, timeout=20) as db:
+        async with creekdb.connect(address, token=token, authority=authority, timeout=20) as db:
             assert await db.strong.put("lamp", 3) is None
         for server in servers:
             await server.stop()
@@ -453,7 +453,7 @@ def test_a_client_finds_a_replica_of_this_machine_by_another_name(
     async def story() -> None:
         async with house(tmp_path, replicas=1, security=papers.good()) as cluster:
             at = cluster.addresses(0)[0].replace("127.0.0.1", "localhost")
-            async with creek.connect(at, authority=trust(papers), timeout=PATIENCE_S) as db:
+            async with creekdb.connect(at, authority=trust(papers), timeout=PATIENCE_S) as db:
                 assert await db.weak.put("a", 1) is None
 
     run(story())

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-import creek
-from creek import BadValue, NotDone, OperationFailed, UsageError
+import creekdb
+from creekdb import BadValue, NotDone, OperationFailed, UsageError
 from tests.cluster.house import House
 
 
@@ -30,7 +30,7 @@ def cluster(tmp_path: Path) -> Iterator[House]:
 
 
 def test_calls_give_their_answers(cluster: House) -> None:
-    with creek.connect(cluster.addresses()) as db:
+    with creekdb.connect(cluster.addresses()) as db:
         assert db.weak.put("lamp", 3) is None
         assert db.weak.get("lamp") == 3
         assert db.strong.put("lamp", 2) == 3
@@ -50,12 +50,12 @@ def test_calls_give_their_answers(cluster: House) -> None:
 def test_who_closes_at_once_does_not_wait(cluster: House) -> None:
     """uvloop did, for ever, with a datagram endpoint that was not wholly closed."""
     for _ in range(40):
-        with creek.connect(cluster.addresses()):
+        with creekdb.connect(cluster.addresses()):
             pass
 
 
 def test_sessions_deadlines_and_what_a_call_comes_after(cluster: House) -> None:
-    with creek.connect(cluster.addresses(0)) as ann, creek.connect(cluster.addresses(1)) as bob:
+    with creekdb.connect(cluster.addresses(0)) as ann, creekdb.connect(cluster.addresses(1)) as bob:
         session = ann.session()
         call = session.weak.begin.put("a", 1)
         assert call.tentative is None
@@ -64,7 +64,7 @@ def test_sessions_deadlines_and_what_a_call_comes_after(cluster: House) -> None:
 
 
 def test_who_forgets_to_choose_is_told(cluster: House) -> None:
-    with creek.connect(cluster.addresses()) as db:
+    with creekdb.connect(cluster.addresses()) as db:
         assert not hasattr(db, "_nothing")
         with pytest.raises(AttributeError, match=r"as db\.weak\.put\(…\) or db\.strong\.put\(…\)"):
             getattr(db, "put")("a", 1)  # noqa: B009
@@ -75,7 +75,7 @@ def test_who_forgets_to_choose_is_told(cluster: House) -> None:
 
 def test_names_that_are_no_operation_are_told_what_there_is(cluster: House) -> None:
     kv = "operations are .*get, .*put"
-    with creek.connect(cluster.addresses()) as db:
+    with creekdb.connect(cluster.addresses()) as db:
         begin: Any = db.weak.begin
         with pytest.raises(AttributeError, match="'put' has no 'final': it is an operation"):
             begin.put.final  # noqa: B018
@@ -91,7 +91,7 @@ def test_names_that_are_no_operation_are_told_what_there_is(cluster: House) -> N
 
 
 def test_many_threads_share_a_connection(cluster: House) -> None:
-    with creek.connect(cluster.addresses()) as db, ThreadPoolExecutor(8) as threads:
+    with creekdb.connect(cluster.addresses()) as db, ThreadPoolExecutor(8) as threads:
         told = list(threads.map(lambda _: db.weak.increment("n"), range(200)))
         assert sorted(told) == list(range(1, 201))
 
@@ -99,7 +99,7 @@ def test_many_threads_share_a_connection(cluster: House) -> None:
 def test_a_connection_that_cannot_be_made_leaves_no_thread(cluster: House) -> None:
     before = threading.active_count()
     with pytest.raises(UsageError, match="'kv' is replicated, not 'bank'"):
-        creek.connect(cluster.addresses(), "bank").__enter__()
+        creekdb.connect(cluster.addresses(), "bank").__enter__()
     with pytest.raises(NotDone, match="no replica can be reached"):
-        creek.connect("127.0.0.1:1", patience=0.1).__enter__()
+        creekdb.connect("127.0.0.1:1", patience=0.1).__enter__()
     assert threading.active_count() == before

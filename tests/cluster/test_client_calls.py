@@ -6,12 +6,12 @@ from typing import NoReturn
 
 import pytest
 
-import creek
-from creek import BadValue, NotDone, OperationFailed, Unknown, UsageError
-from creek.client import Database
-from creek.client.exchange import UNDER_WAY_MAX
-from creek.datatypes import named
-from creek.protocol.dots import Dot
+import creekdb
+from creekdb import BadValue, NotDone, OperationFailed, Unknown, UsageError
+from creekdb.client import Database
+from creekdb.client.exchange import UNDER_WAY_MAX
+from creekdb.datatypes import named
+from creekdb.protocol.dots import Dot
 from tests.cluster.house import House, house, run
 
 KV = named("kv")
@@ -191,19 +191,19 @@ def test_calls_after_the_end_are_not_done(tmp_path: Path) -> None:
 def test_replicas_that_cannot_be_reached_are_named() -> None:
     async def story() -> None:
         with pytest.raises(NotDone, match=r"no replica can be reached, tried .*: 127.0.0.1:1"):
-            async with creek.connect("127.0.0.1:1", patience=0.1):
+            async with creekdb.connect("127.0.0.1:1", patience=0.1):
                 pass
 
     run(story())
     for wrong in ("here", "here:there", "here:99999"):
         with pytest.raises(BadValue, match="write HOST:PORT"):
-            creek.connect(wrong)
+            creekdb.connect(wrong)
     with pytest.raises(BadValue, match="or its name, not module"):
-        creek.connect("127.0.0.1:1", creek.datatypes)  # type: ignore[arg-type]
+        creekdb.connect("127.0.0.1:1", creekdb.datatypes)  # type: ignore[arg-type]
     with pytest.raises(BadValue, match="no address"):
-        creek.connect([])
+        creekdb.connect([])
     with pytest.raises(UsageError, match="authority nowhere: No such file"):
-        creek.connect("127.0.0.1:1", authority="nowhere")
+        creekdb.connect("127.0.0.1:1", authority="nowhere")
 
 
 def test_calls_are_given_up_when_all_replicas_are_gone(tmp_path: Path) -> None:

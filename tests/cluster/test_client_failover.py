@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from creek import NotDone, Unknown
-from creek.client.connection import UNWANTED_S, Database
-from creek.client.exchange import UNDER_WAY_MAX
-from creek.cluster import wire
-from creek.cluster.config import Security
-from creek.cluster.once import CALLS_KEPT
-from creek.protocol.dots import Dot
+from creekdb import NotDone, Unknown
+from creekdb.client.connection import UNWANTED_S, Database
+from creekdb.client.exchange import UNDER_WAY_MAX
+from creekdb.cluster import wire
+from creekdb.cluster.config import Security
+from creekdb.cluster.once import CALLS_KEPT
+from creekdb.protocol.dots import Dot
 from tests.cluster.house import PATIENCE_S, House, house, run
 
 
@@ -185,7 +185,7 @@ def answering(stub: Stub, message: wire.FromClient) -> None:
 
 def asked(first: Any, second: Any) -> tuple[Any, Stub, Stub]:
     """What comes of a call that meets the one, and then perhaps the other."""
-    from creek import connect  # noqa: PLC0415
+    from creekdb import connect  # noqa: PLC0415
 
     async def story() -> tuple[Any, Stub, Stub]:
         async with Stub(first, 0) as one, Stub(second, 1) as other:
@@ -252,7 +252,7 @@ def test_when_all_refuse_the_last_reason_is_told() -> None:
 
 
 def test_when_there_is_no_time_to_ask_another_the_reason_is_told() -> None:
-    from creek import connect  # noqa: PLC0415
+    from creekdb import connect  # noqa: PLC0415
 
     async def story() -> None:
         with socket.create_server(("127.0.0.1", 0)) as hanging:  # it accepts nobody
@@ -266,7 +266,7 @@ def test_when_there_is_no_time_to_ask_another_the_reason_is_told() -> None:
 
 
 def test_calls_that_are_refused_together_go_on_together() -> None:
-    from creek import connect  # noqa: PLC0415
+    from creekdb import connect  # noqa: PLC0415
 
     async def story() -> None:
         async with Stub(disk) as one, Stub(answering, 1) as other:
@@ -287,7 +287,7 @@ def test_a_replica_that_falls_silent_is_left() -> None:
 
 @pytest.mark.parametrize("said", [wire.framed(b"\xc1"), b"\xff\xff\xff\xff", b"220 mail"])
 def test_a_server_that_speaks_another_language_is_named(said: bytes) -> None:
-    from creek import connect  # noqa: PLC0415
+    from creekdb import connect  # noqa: PLC0415
 
     async def story() -> None:
         async def talk(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -358,7 +358,7 @@ async def _answer(call: Any) -> Any:
 
 
 def test_no_call_takes_the_place_of_one_that_was_asked_for_again() -> None:
-    from creek import connect  # noqa: PLC0415
+    from creekdb import connect  # noqa: PLC0415
 
     together = 600  # more than are sent at once
 
@@ -388,7 +388,7 @@ def test_no_call_takes_the_place_of_one_that_was_asked_for_again() -> None:
 
 
 def test_where_too_many_were_asked_for_again_later_calls_have_another_name() -> None:
-    from creek import connect  # noqa: PLC0415
+    from creekdb import connect  # noqa: PLC0415
 
     together = 2 * UNDER_WAY_MAX
     taken: list[tuple[str, int]] = []
@@ -428,7 +428,7 @@ def test_where_too_many_were_asked_for_again_later_calls_have_another_name() -> 
 
 
 def test_a_client_that_owes_nothing_takes_another_name_when_it_moves_on() -> None:
-    from creek import connect  # noqa: PLC0415
+    from creekdb import connect  # noqa: PLC0415
 
     def answering_once(stub: Stub, message: wire.FromClient) -> None:
         answering(stub, message)
@@ -448,7 +448,7 @@ def test_a_client_that_owes_nothing_takes_another_name_when_it_moves_on() -> Non
 
 
 def test_who_asks_how_it_is_while_no_replica_is_at_hand_waits_for_the_next_one() -> None:
-    from creek import connect  # noqa: PLC0415
+    from creekdb import connect  # noqa: PLC0415
 
     def telling(stub: Stub, message: wire.FromClient) -> None:
         assert isinstance(message, wire.StatusRequest)

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from creek import OperationFailed, Unknown
-from creek.client import Database
-from creek.client.calls import Final
-from creek.cluster import clients
+from creekdb import OperationFailed, Unknown
+from creekdb.client import Database
+from creekdb.client.calls import Final
+from creekdb.cluster import clients
 from tests.cluster.house import PATIENCE_S, House, house, run
 
 

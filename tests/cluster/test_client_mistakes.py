@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-import creek
-from creek import BadValue, NotDone, UsageError
-from creek.cluster import wire
+import creekdb
+from creekdb import BadValue, NotDone, UsageError
+from creekdb.cluster import wire
 from tests.cluster.house import house, run
 
 
@@ -102,8 +102,8 @@ async def refused_by(first: bytes) -> BaseException:
     server = await asyncio.start_server(speak, "127.0.0.1")
     port = server.sockets[0].getsockname()[1]
     try:
-        await creek.connect(f"127.0.0.1:{port}", patience=0.1).__aenter__()
-    except creek.CreekError as error:
+        await creekdb.connect(f"127.0.0.1:{port}", patience=0.1).__aenter__()
+    except creekdb.CreekError as error:
         return error
     finally:
         server.close()
@@ -115,7 +115,7 @@ def test_a_port_that_is_not_for_clients_is_told_so_at_once(tmp_path: Path) -> No
         async with house(tmp_path, replicas=2) as cluster:
             at = dict(cluster.config(0).members)[0]
             with pytest.raises(UsageError, match=f"{at} is not .* where replicas find each other"):
-                await creek.connect(at).__aenter__()
+                await creekdb.connect(at).__aenter__()
         refused = await refused_by(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         assert isinstance(refused, UsageError)
         assert "it speaks HTTP, which is for browsers" in str(refused)
@@ -145,7 +145,7 @@ def test_who_leaves_a_silent_replica_hears_nothing_of_it_afterwards() -> None:
 
         server = await asyncio.start_server(silent, "127.0.0.1")
         port = server.sockets[0].getsockname()[1]
-        async with creek.connect(f"127.0.0.1:{port}", patience=1) as db:
+        async with creekdb.connect(f"127.0.0.1:{port}", patience=1) as db:
             call = db.weak.put("lamp", 3)
             await asked.wait()
         assert "closed before there was an answer" in repr(call)

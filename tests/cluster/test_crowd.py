@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from creek.client import NotDone, connect
-from creek.cluster.clients import CROWDED
-from creek.cluster.wire import address_of
+from creekdb.client import NotDone, connect
+from creekdb.cluster.clients import CROWDED
+from creekdb.cluster.wire import address_of
 from tests.cluster.house import PATIENCE_S, house, run
 from tests.cluster.processes import Processes
 

@@ -3,8 +3,8 @@
 import asyncio
 from pathlib import Path
 
-from creek.cluster.server import Server
-from creek.cluster.trial import Trial
+from creekdb.cluster.server import Server
+from creekdb.cluster.trial import Trial
 from tests.cluster.house import PATIENCE_S, House, house, run
 
 

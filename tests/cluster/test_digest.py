@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from creek.client import NotDone, Unknown
-from creek.cluster.server import Server
-from creek.errors import NotDeterministic
+from creekdb.client import NotDone, Unknown
+from creekdb.cluster.server import Server
+from creekdb.errors import NotDeterministic
 from tests.cluster.house import PATIENCE_S, House, house
 from tests.cluster.processes import Processes
 

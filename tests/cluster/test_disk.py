@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from creek.client import NotDone, Unknown
-from creek.client.calls import Call
-from creek.cluster import acceptance
-from creek.cluster.groups import Done
-from creek.cluster.server import Server
-from creek.errors import DiskFull, StorageFault
+from creekdb.client import NotDone, Unknown
+from creekdb.client.calls import Call
+from creekdb.cluster import acceptance
+from creekdb.cluster.groups import Done
+from creekdb.cluster.server import Server
+from creekdb.errors import DiskFull, StorageFault
 from tests.cluster.house import PATIENCE_S, House, house
 from tests.unit.cluster.faulty import FaultyCalls, SlowCalls
 

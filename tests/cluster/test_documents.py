@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from creek.load.local import LocalCluster
+from creekdb.load.local import LocalCluster
 
 ROOT = Path(__file__).parents[2]
 LINES_MAX = 15

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from creek.client import NotDone, Unknown
+from creekdb.client import NotDone, Unknown
 from tests.cluster.house import House, run
 from tests.unit.cluster.faulty import SlowCalls
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-import creek
-from creek.cluster.gate import Gate, GuardedView
-from creek.execution.keys import FIRST_PLACE, LAST_PLACE
-from creek.execution.versions import VersionStore
+import creekdb
+from creekdb.cluster.gate import Gate, GuardedView
+from creekdb.execution.keys import FIRST_PLACE, LAST_PLACE
+from creekdb.execution.versions import VersionStore
 from tests.cluster import slow
 from tests.cluster.house import PATIENCE_S, House, house
 from tests.unit.execution.shelf import arrived
@@ -63,7 +63,7 @@ def test_an_operation_that_raises_what_ctrl_c_does_ends_no_replica(
         async with house(tmp_path, 1, execution=execution, datatype=SLOW) as cluster:
             for _ in range(2):
                 async with cluster.client(0) as db:
-                    with pytest.raises(creek.OperationFailed, match="KeyboardInterrupt"):
+                    with pytest.raises(creekdb.OperationFailed, match="KeyboardInterrupt"):
                         await db.strong.interrupt()
                 await cluster.stop(0)
                 await cluster.start(0)

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from creek.client.calls import Call
-from creek.protocol.dots import Dot
+from creekdb.client.calls import Call
+from creekdb.protocol.dots import Dot
 from tests.cluster.faults_story import Cluster, tell
 from tests.cluster.house import house, run
 

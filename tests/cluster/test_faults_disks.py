@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from creek.client import NotDone
+from creekdb.client import NotDone
 from tests.cluster import faults_disk
 from tests.cluster.faults_story import Cluster, tell
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from creek.cluster import link
+from creekdb.cluster import link
 from tests.cluster.house import House, run
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from creek.client import Unknown
+from creekdb.client import Unknown
 from tests.cluster.faults_story import Cluster, tell
 
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from creek.cluster import listener, messages
-from creek.cluster.wire import Frames, frame_of, from_peer
-from creek.protocol.dots import Dot
-from creek.protocol.messages import Cast, Progress, Pulled
-from creek.protocol.request import Operation, Request
+from creekdb.cluster import listener, messages
+from creekdb.cluster.wire import Frames, frame_of, from_peer
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.messages import Cast, Progress, Pulled
+from creekdb.protocol.request import Operation, Request
 from tests.cluster.house import house, run
 
 VALUE = "x" * 5000

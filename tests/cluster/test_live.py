@@ -10,11 +10,11 @@ from urllib.request import urlopen
 
 import pytest
 
-from creek.client import NotDone, OperationFailed, Unknown, connect
-from creek.cluster import wire
-from creek.cluster.frames import NO_HTTP, NO_TLS
-from creek.errors import UsageError
-from creek.load.ports import free_port
+from creekdb.client import NotDone, OperationFailed, Unknown, connect
+from creekdb.cluster import wire
+from creekdb.cluster.frames import NO_HTTP, NO_TLS
+from creekdb.errors import UsageError
+from creekdb.load.ports import free_port
 from tests.cluster.house import PATIENCE_S, House, house
 
 
@@ -147,7 +147,7 @@ def test_calls_that_cannot_be_are_refused_and_nothing_is_done(tmp_path: Path) ->
 
 def test_tokens_versions_and_data_types_are_asked_for(tmp_path: Path) -> None:
     async def story() -> None:
-        from creek.cluster.config import Security  # noqa: PLC0415
+        from creekdb.cluster.config import Security  # noqa: PLC0415
 
         security = Security(tokens={"ann": "secret"})
         async with house(tmp_path, replicas=1, security=security) as cluster:

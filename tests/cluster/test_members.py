@@ -8,16 +8,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from creek.cli import member
-from creek.cli.app import main
-from creek.client import CallFailed, Database, NotDone
-from creek.cluster import beginning, link
-from creek.cluster.membership import ADD, REMOVE, change_asked
-from creek.cluster.server import Server
-from creek.cluster.ticket import make_folder, read_ticket, ticket_of, write_ticket
-from creek.errors import BadValue, StorageFault
-from creek.load.ports import free_port
-from creek.protocol.members import Configuration
+from creekdb.cli import member
+from creekdb.cli.app import main
+from creekdb.client import CallFailed, Database, NotDone
+from creekdb.cluster import beginning, link
+from creekdb.cluster.membership import ADD, REMOVE, change_asked
+from creekdb.cluster.server import Server
+from creekdb.cluster.ticket import make_folder, read_ticket, ticket_of, write_ticket
+from creekdb.errors import BadValue, StorageFault
+from creekdb.load.ports import free_port
+from creekdb.protocol.members import Configuration
 from tests.cluster.faults_story import Cluster, tell
 from tests.cluster.house import PATIENCE_S, house, run
 from tests.cluster.processes import Processes

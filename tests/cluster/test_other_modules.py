@@ -8,35 +8,35 @@ from typing import Any
 
 import pytest
 
-import creek
-from creek.client import NotDone
-from creek.errors import MissingOperation
+import creekdb
+from creekdb.client import NotDone
+from creekdb.errors import MissingOperation
 from tests.cluster.house import PATIENCE_S, House, house, run
 
-before = creek.DataType("rooms")
-after = creek.DataType("rooms")
+before = creekdb.DataType("rooms")
+after = creekdb.DataType("rooms")
 OLD, NEW = f"{__name__}:before", f"{__name__}:after"
 
 
 @before.operation(name="book")
-def book(tx: creek.Transaction, room: str) -> str:
+def book(tx: creekdb.Transaction, room: str) -> str:
     tx.put(room, "booked")
     return room
 
 
 @after.operation(name="book")
-def book_for(tx: creek.Transaction, room: str, who: str = "booked") -> str:
+def book_for(tx: creekdb.Transaction, room: str, who: str = "booked") -> str:
     tx.put(room, who)
     return room
 
 
 @after.operation
-def leave(tx: creek.Transaction, room: str) -> None:
+def leave(tx: creekdb.Transaction, room: str) -> None:
     tx.delete(room)
 
 
 @after.operation(readonly=True)
-def booked(tx: creek.Transaction, room: str) -> Any:
+def booked(tx: creekdb.Transaction, room: str) -> Any:
     return tx.get(room)
 
 
@@ -115,7 +115,7 @@ def test_whose_own_call_is_unknown_to_an_older_module_is_told_so_in_a_line(tmp_p
     run(story())
     given = ["--member", "0=127.0.0.1:0", "--data", str(tmp_path / "0"), "--datatype", OLD]
     ended = subprocess.run(
-        [sys.executable, "-m", "creek", "serve", *given],
+        [sys.executable, "-m", "creekdb", "serve", *given],
         capture_output=True,
         text=True,
         check=False,

@@ -6,12 +6,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from creek.cli.app import main
-from creek.cluster.membership import REMOVE
-from creek.errors import UsageError
-from creek.history import History, gather
-from creek.history.recording import LENGTH, READABLE, RECORDING_VERSION, SUFFIX, Started
-from creek.pipeline import tables
+from creekdb.cli.app import main
+from creekdb.cluster.membership import REMOVE
+from creekdb.errors import UsageError
+from creekdb.history import History, gather
+from creekdb.history.recording import LENGTH, READABLE, RECORDING_VERSION, SUFFIX, Started
+from creekdb.pipeline import tables
 from tests.cluster.faults_story import judge
 from tests.cluster.house import PATIENCE_S, house
 

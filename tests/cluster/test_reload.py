@@ -9,12 +9,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from creek.cluster import server
-from creek.cluster.certificates import Pair, issue, new_authority
-from creek.cluster.config import Security
-from creek.cluster.server import Server
-from creek.cluster.wire import address_of
-from creek.errors import CreekError, UsageError
+from creekdb.cluster import server
+from creekdb.cluster.certificates import Pair, issue, new_authority
+from creekdb.cluster.config import Security
+from creekdb.cluster.server import Server
+from creekdb.cluster.wire import address_of
+from creekdb.errors import CreekError, UsageError
 from tests.cluster.house import PATIENCE_S, house, run
 from tests.cluster.processes import Processes
 

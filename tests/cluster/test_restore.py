@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from creek.cli.app import main
-from creek.client.line import dial
-from creek.cluster import wire
-from creek.cluster.backup import SCHEMA_VERSION, Deleted, contents, read_head, requests_of
-from creek.cluster.journal import Journal
-from creek.cluster.restore import restore
-from creek.errors import CreekError, DiskFull, StorageFault, UsageError
-from creek.protocol import admission
+from creekdb.cli.app import main
+from creekdb.client.line import dial
+from creekdb.cluster import wire
+from creekdb.cluster.backup import SCHEMA_VERSION, Deleted, contents, read_head, requests_of
+from creekdb.cluster.journal import Journal
+from creekdb.cluster.restore import restore
+from creekdb.errors import CreekError, DiskFull, StorageFault, UsageError
+from creekdb.protocol import admission
 from tests.cluster.house import PATIENCE_S, house, run
 from tests.cluster.keeping import back_up, own_state, restored
 

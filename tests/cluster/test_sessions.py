@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from creek import NotDone
-from creek.client import exchange
+from creekdb import NotDone
+from creekdb.client import exchange
 from tests.cluster.house import PATIENCE_S, house, run
 
 

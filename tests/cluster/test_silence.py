@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from creek.cluster import clients, link, listener, silence, talker
-from creek.cluster.wire import framed
+from creekdb.cluster import clients, link, listener, silence, talker
+from creekdb.cluster.wire import framed
 from tests.cluster.house import PATIENCE_S, House, house, run
 
 
@@ -50,7 +50,7 @@ def talkers() -> list[talker.Talker]:
 def test_a_peer_that_hangs_up_at_once_leaves_nothing_for_the_garbage_collector(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A live replica hardly ever looks for garbage (`creek.execution.garbage`)."""
+    """A live replica hardly ever looks for garbage (`creekdb.execution.garbage`)."""
     monkeypatch.setattr(link, "PAUSE_MAX_S", 0.01)
     monkeypatch.setattr(link, "PAUSE_MIN_S", 0.01)
     dialled = 0

@@ -13,7 +13,7 @@ from tests.cluster.house import PATIENCE_S, house, run
 SCHEME = """
 import time
 from pathlib import Path
-from creek.schemes.creek import CreekReplica
+from creekdb.schemes.creek import CreekReplica
 
 class Slow(CreekReplica):
     def recover(self, *given):
@@ -45,7 +45,7 @@ def starting(folder: Path) -> Iterator["subprocess.Popen[bytes]"]:
     given = ["--member", "0=127.0.0.1:0", "--data", "0", "--scheme", "slow:Slow"]
     with (folder / "said").open("wb") as said:
         process = subprocess.Popen(
-            [sys.executable, "-m", "creek", "serve", *given], cwd=folder, stdout=said, stderr=said
+            [sys.executable, "-m", "creekdb", "serve", *given], cwd=folder, stdout=said, stderr=said
         )
     try:
         until(folder / "begun")
@@ -76,7 +76,9 @@ def test_one_that_is_told_to_reload_before_it_has_started_does_so_then(tmp_path:
 
 
 def test_a_python_without_ctypes_does_without_io_uring(tmp_path: Path) -> None:
-    bare = "import sys; sys.modules['_ctypes'] = None; from creek.cli import main; sys.exit(main())"
+    bare = (
+        "import sys; sys.modules['_ctypes'] = None; from creekdb.cli import main; sys.exit(main())"
+    )
     given = ["--member", "0=127.0.0.1:0", "--data", str(tmp_path / "0")]
     with (tmp_path / "said").open("wb") as said:
         process = subprocess.Popen(

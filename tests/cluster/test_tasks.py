@@ -7,16 +7,16 @@ from typing import Any, NoReturn
 
 import pytest
 
-from creek.cli.serve import _serve
-from creek.cluster import company, link
-from creek.cluster.digests import Digests
-from creek.cluster.driver import Driver
-from creek.cluster.tasks import Tasks, is_ours
-from creek.cluster.watch import Watch
-from creek.cluster.wire import address_of
-from creek.gateway import Gateway
-from creek.gateway.page.feed import Feed
-from creek.schemes.creek import CreekReplica
+from creekdb.cli.serve import _serve
+from creekdb.cluster import company, link
+from creekdb.cluster.digests import Digests
+from creekdb.cluster.driver import Driver
+from creekdb.cluster.tasks import Tasks, is_ours
+from creekdb.cluster.watch import Watch
+from creekdb.cluster.wire import address_of
+from creekdb.gateway import Gateway
+from creekdb.gateway.page.feed import Feed
+from creekdb.schemes.creek import CreekReplica
 from tests.cluster.house import PATIENCE_S, House, house, run
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from creek.client.calls import Final
-from creek.protocol.probes import Probe
-from creek.schemes import untold
+from creekdb.client.calls import Final
+from creekdb.protocol.probes import Probe
+from creekdb.schemes import untold
 from tests.cluster.house import PATIENCE_S, house, run
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-import creek
-from creek.cli import main
+import creekdb
+from creekdb.cli import main
 from tests.cluster.house import PATIENCE_S
 from tests.cluster.ports import free_ports
 from tests.cluster.up import up
@@ -40,7 +40,7 @@ def test_a_cluster_is_started_looked_after_and_stopped(
     with up(*options) as cluster:
         for replica, address in enumerate(at):
             cluster.until(f"replica {replica} is up at {address}")
-        assert any(f'creek.connect("{",".join(at)}")' in line for line in cluster.said)
+        assert any(f'creekdb.connect("{",".join(at)}")' in line for line in cluster.said)
         assert main(["call", "put", "lamp", "3", "--at", at[0], "--final"]) == 0
         assert main(["call", "get", "lamp", "--strong", "--at", at[1]]) == 0
         assert capsys.readouterr().out == "null  (final)\n3  (stable)\n"
@@ -75,7 +75,7 @@ def test_a_cluster_is_started_looked_after_and_stopped(
 
     with up(*options) as cluster:  # goes on with what is there
         cluster.until(f"replica 2 is up at {at[2]}")
-        with creek.connect(at) as db:
+        with creekdb.connect(at) as db:
             assert db.strong.get("lamp") == 3
         replicas = cluster.replicas()
         cluster.process.kill()
@@ -86,7 +86,7 @@ def test_a_replica_that_is_busy_for_ever_does_not_outlive_who_started_it() -> No
     port = free_ports()
     with up("--port", str(port), "--datatype", "tests.cluster.slow:slow") as cluster:
         cluster.until(f"replica 0 is up at 127.0.0.1:{port}")
-        with creek.connect(f"127.0.0.1:{port}") as db, pytest.raises(creek.Unknown):
+        with creekdb.connect(f"127.0.0.1:{port}") as db, pytest.raises(creekdb.Unknown):
             db.weak.within(1).spin()
         replicas = cluster.replicas()
         cluster.process.kill()

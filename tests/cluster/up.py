@@ -15,7 +15,7 @@ class Up:
     """The command, and what it prints."""
 
     def __init__(self, *options: str) -> None:
-        command = [sys.executable, "-m", "creek", "up", *options]
+        command = [sys.executable, "-m", "creekdb", "up", *options]
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )

@@ -15,7 +15,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from creek.load.local import HTTP_AFTER, PEERS_AFTER
+from creekdb.load.local import HTTP_AFTER, PEERS_AFTER
 from tests.docs.pages import Command
 
 PATIENCE_S = 60.0
@@ -74,7 +74,7 @@ class Reader:
         self.terminals: dict[str, Terminal] = {}
         programs = folder / "programs"
         programs.mkdir(parents=True)
-        for name, words in {"python": "", "creek": " -m creek"}.items():
+        for name, words in {"python": "", "creek": " -m creekdb"}.items():
             (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable}{words} "$@"\n')
             (programs / name).chmod(0o755)
         path = os.pathsep.join((str(programs), os.environ.get("PATH", os.defpath)))

@@ -9,7 +9,7 @@ import pytest
 from tests.docs.pages import ROOT
 
 TEXT = (ROOT / "ARCHITECTURE.md").read_text()
-SOURCE = ROOT / "src" / "creek"
+SOURCE = ROOT / "src" / "creekdb"
 WHOLE = ("protocol", "execution", "schemes", "history", "cluster", "load", "evaluation")
 """Rooms of which the map shows every module."""
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import click
 import pytest
 
-from creek.cli.app import command as creek_command
-from creek.cluster.config import read_config
-from creek.load.ports import free_port
+from creekdb.cli.app import command as creek_command
+from creekdb.cluster.config import read_config
+from creekdb.load.ports import free_port
 from tests.cluster.ports import free_ports
 from tests.docs.pages import DOCS, Block, blocks, commands, files
 from tests.docs.reader import Reader

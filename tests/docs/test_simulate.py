@@ -30,7 +30,7 @@ def test_what_is_shown_is_what_is_said(reader: Reader) -> None:
 
 
 def shows(reader: Reader, command: Command) -> None:
-    said = steady(reader.run(command.line).replace("python -m creek", "creek"))
+    said = steady(reader.run(command.line).replace("python -m creekdb", "creek"))
     at = 0
     for part in steady(command.shown).split(LEFT_OUT):
         found = said.find(part, at)

@@ -2,8 +2,8 @@
 
 from typing import Any, Literal
 
-from creek.execution.datatype import DataType
-from creek.execution.transaction import Transaction
+from creekdb.execution.datatype import DataType
+from creekdb.execution.transaction import Transaction
 
 ODD = DataType("odd")
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import aiohttp
 
-from creek.gateway import Gateway
-from creek.gateway.limits import Limits
+from creekdb.gateway import Gateway
+from creekdb.gateway.limits import Limits
 from tests.cluster.house import House, house
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import aiohttp
 
-from creek.errors import UsageError
-from creek.gateway.page.control import Control
+from creekdb.errors import UsageError
+from creekdb.gateway.page.control import Control
 from tests.http.served import run
 
 PAGE = "http://127.0.0.1:7300"

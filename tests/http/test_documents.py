@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from creek.cluster import logs
-from creek.gateway.problems import KINDS
+from creekdb.cluster import logs
+from creekdb.gateway.problems import KINDS
 from tests.http.served import run, served
 
 ROOT = Path(__file__).parents[2]
@@ -69,7 +69,7 @@ def test_all_metrics_are_listed(tmp_path: Path) -> None:
 
 
 def test_all_events_are_listed() -> None:
-    rooms = (ROOT / "src" / "creek" / room for room in ("cluster", "gateway", "cli"))
+    rooms = (ROOT / "src" / "creekdb" / room for room in ("cluster", "gateway", "cli"))
     sources = [source for room in rooms for source in room.glob("*.py")]
     event = re.compile(r"(?:events|_log)\.(?:info|warning|error)\(\s*(?:\"([a-z.]+)\"|([A-Z_]+))")
     found = [pair for source in sources for pair in event.findall(source.read_text("utf-8"))]

@@ -7,8 +7,8 @@ from typing import Any
 
 import jsonschema
 
-from creek.gateway.limits import Limits
-from creek.gateway.problems import KINDS
+from creekdb.gateway.limits import Limits
+from creekdb.gateway.problems import KINDS
 from tests.http.served import run, served
 
 SCHEMATHESIS = Path(sys.executable).with_name("st")

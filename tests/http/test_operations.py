@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from creek.cluster import taking
-from creek.cluster.wire import Answer
-from creek.gateway import calls
+from creekdb.cluster import taking
+from creekdb.cluster.wire import Answer
+from creekdb.gateway import calls
 from tests.cluster.house import PATIENCE_S
 from tests.cluster.test_other_modules import NEW, OLD
 from tests.http.served import Event, Served, run, served

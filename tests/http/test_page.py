@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from creek.cluster.config import Security
-from creek.cluster.tokens import Tokens
-from creek.cluster.trial import Trial
-from creek.gateway.limits import Limits
-from creek.gateway.page import feed
+from creekdb.cluster.config import Security
+from creekdb.cluster.tokens import Tokens
+from creekdb.cluster.trial import Trial
+from creekdb.gateway.limits import Limits
+from creekdb.gateway.page import feed
 from tests.cluster.house import PATIENCE_S
 from tests.http.served import Event, Served, run, served
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect
 
-from creek.load.local import HTTP_AFTER
-from creek.load.ports import free_port
+from creekdb.load.local import HTTP_AFTER
+from creekdb.load.ports import free_port
 from tests.cluster.ports import free_ports
 from tests.cluster.up import up
 from tests.pipeline.browser import browsing
@@ -111,7 +111,7 @@ def with_tokens(folder: Path) -> Iterator[str]:
         security.tokens.till = "s3cret"
         """
     )
-    command = [sys.executable, "-m", "creek", "serve", "--config", str(config)]
+    command = [sys.executable, "-m", "creekdb", "serve", "--config", str(config)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdout is not None
         try:

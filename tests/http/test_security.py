@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from creek.cluster.certificates import issue, new_authority
-from creek.cluster.config import Security, ServerConfig
-from creek.errors import BadValue
+from creekdb.cluster.certificates import issue, new_authority
+from creekdb.cluster.config import Security, ServerConfig
+from creekdb.errors import BadValue
 from tests.http.served import run, served
 
 KNOWN = {"Authorization": "Bearer s3cret"}

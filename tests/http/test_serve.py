@@ -11,14 +11,14 @@ from urllib.error import URLError
 
 import pytest
 
-from creek.gateway import Gateway
-from creek.load.ports import free_port
+from creekdb.gateway import Gateway
+from creekdb.load.ports import free_port
 from tests.cluster.house import PATIENCE_S, house, run
 
 
 def command(folder: Path, http: int) -> list[str]:
     return [
-        *(sys.executable, "-m", "creek", "serve", "--log", "json"),
+        *(sys.executable, "-m", "creekdb", "serve", "--log", "json"),
         *("--member", f"0=127.0.0.1:{free_port()}", "--clients", "127.0.0.1:0"),
         *("--http", f"127.0.0.1:{http}", "--data", str(folder)),
     ]

@@ -101,9 +101,9 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         Edit(
             BAYOU,
-            "from creek.protocol.settings import Settings\n",
-            "from creek.protocol.request import Request\n"
-            "from creek.protocol.settings import Settings\n",
+            "from creekdb.protocol.settings import Settings\n",
+            "from creekdb.protocol.request import Request\n"
+            "from creekdb.protocol.settings import Settings\n",
         ),
     ),
     # --- Archie ---------------------------------------------------------------------------------

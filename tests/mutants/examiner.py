@@ -13,9 +13,9 @@ from types import FrameType
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))  # run as a script, by its path
 
-from creek import __file__ as package_file
-from creek.simulation import fuzz
-from creek.simulation.fuzz import Finding, examine
+from creekdb import __file__ as package_file
+from creekdb.simulation import fuzz
+from creekdb.simulation.fuzz import Finding, examine
 from tests.simulation.leisure import watched
 
 SEED_S_MAX = 120

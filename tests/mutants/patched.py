@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.mutants.catalogue import Mutant
 
-PACKAGE = Path(__file__).parents[2] / "src" / "creek"
+PACKAGE = Path(__file__).parents[2] / "src" / "creekdb"
 
 
 class DoesNotApply(Exception):

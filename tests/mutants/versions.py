@@ -34,8 +34,8 @@ MUTANTS: tuple[Mutant, ...] = (
         Edit(VERSIONED, "self._store.snapshot(entry.position)", "self._store.snapshot(TAIL)"),
         Edit(
             VERSIONED,
-            "from creek.execution.entries import NO_VERSIONS, Entry, Phase",
-            "from creek.execution.entries import NO_VERSIONS, TAIL, Entry, Phase",
+            "from creekdb.execution.entries import NO_VERSIONS, Entry, Phase",
+            "from creekdb.execution.entries import NO_VERSIONS, TAIL, Entry, Phase",
         ),
     ),
     _mutant(

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple, TypeAlias, TypedDict, Unpack
 
 import msgspec
 
-from creek.datatypes.lists import LIST
-from creek.execution.datatype import DataType
-from creek.execution.execution import Execution
-from creek.protocol import effects
-from creek.protocol.dots import Dot
-from creek.protocol.effects import Kind, Task, Work
-from creek.protocol.messages import (
+from creekdb.datatypes.lists import LIST
+from creekdb.execution.datatype import DataType
+from creekdb.execution.execution import Execution
+from creekdb.protocol import effects
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.effects import Kind, Task, Work
+from creekdb.protocol.messages import (
     Cast,
     Image,
     Message,
@@ -30,10 +30,10 @@ from creek.protocol.messages import (
     decode_record,
     encode,
 )
-from creek.protocol.request import Request
-from creek.protocol.settings import Settings
-from creek.schemes.basic import BasicReplica
-from creek.schemes.versioned import VersionedReplica
+from creekdb.protocol.request import Request
+from creekdb.protocol.settings import Settings
+from creekdb.schemes.basic import BasicReplica
+from creekdb.schemes.versioned import VersionedReplica
 
 TENTATIVE, STABLE, FINAL = Kind.TENTATIVE, Kind.STABLE, Kind.FINAL
 EXECUTE, ROLLBACK = Work.EXECUTE, Work.ROLLBACK

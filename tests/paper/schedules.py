@@ -2,11 +2,11 @@
 
 from functools import cache
 
-from creek.checkers import Verdict, check_all
-from creek.datatypes import SAMPLES, named
-from creek.schemes.basic import BasicReplica
-from creek.simulation.cluster import Run, Simulation
-from creek.simulation.plan import scenario_from_seed
+from creekdb.checkers import Verdict, check_all
+from creekdb.datatypes import SAMPLES, named
+from creekdb.schemes.basic import BasicReplica
+from creekdb.simulation.cluster import Run, Simulation
+from creekdb.simulation.plan import scenario_from_seed
 
 SEEDS = range(24)
 """With crashes, partitions, loss and the rest: each seed is another cluster on another bad day."""

@@ -1,6 +1,6 @@
 """Algorithm 1, lines 42-47: `adjustExecution`. What is executed and rolled back shows in tasks."""
 
-from creek.protocol.messages import Cast
+from creekdb.protocol.messages import Cast
 from tests.paper.harness import EXECUTE, ROLLBACK, Cluster
 
 

@@ -1,6 +1,6 @@
 """Algorithm 1, lines 32-35: `CAB-deliver`."""
 
-from creek.protocol.messages import Accept, Cast, Vote
+from creekdb.protocol.messages import Accept, Cast, Vote
 from tests.paper.harness import Cluster
 
 

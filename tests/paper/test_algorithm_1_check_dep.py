@@ -1,7 +1,7 @@
 """Algorithm 1, lines 10-14: `checkDep`, the predicate that CAB tests."""
 
-from creek.protocol.dots import Dot
-from creek.protocol.messages import Accept, Cast, CatchUp, Vote
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.messages import Accept, Cast, CatchUp, Vote
 from tests.paper.harness import Cluster
 
 

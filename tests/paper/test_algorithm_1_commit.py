@@ -1,7 +1,7 @@
 """Algorithm 1, lines 48-57: `commit`."""
 
-from creek.protocol.effects import Installed
-from creek.protocol.messages import Cast, Vote
+from creekdb.protocol.effects import Installed
+from creekdb.protocol.messages import Cast, Vote
 from tests.paper.harness import EXECUTE, ROLLBACK, STABLE, TENTATIVE, Cluster
 
 

@@ -1,7 +1,7 @@
 """Algorithm 1, lines 62-76: executing, and what clients are told."""
 
-from creek.protocol.effects import Response
-from creek.protocol.messages import Accept, Cast
+from creekdb.protocol.effects import Response
+from creekdb.protocol.messages import Accept, Cast
 from tests.paper.harness import EXECUTE, FINAL, ROLLBACK, STABLE, TENTATIVE, Cluster
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from creek.protocol.dots import Dot
-from creek.protocol.messages import Accept, Cast, Received
-from creek.protocol.request import Operation
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.messages import Accept, Cast, Received
+from creekdb.protocol.request import Operation
 from tests.paper.harness import STABLE, TENTATIVE, Cluster
 
 

@@ -1,6 +1,6 @@
 """Algorithm 1, lines 26-31: `RB-deliver`."""
 
-from creek.protocol.messages import Cast, Pulled
+from creekdb.protocol.messages import Cast, Pulled
 from tests.paper.harness import EXECUTE, Cluster
 
 

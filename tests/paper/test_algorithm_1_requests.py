@@ -5,9 +5,9 @@ from itertools import permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creek.protocol.dots import Dot
-from creek.protocol.messages import Cast
-from creek.protocol.request import Operation, Request
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.messages import Cast
+from creekdb.protocol.request import Operation, Request
 from tests.paper.harness import Cluster
 
 DOTS = st.builds(Dot, st.integers(0, 2), st.integers(1, 3))

@@ -1,6 +1,6 @@
 """Algorithm 1, lines 58-61: rolling back."""
 
-from creek.protocol.messages import Cast
+from creekdb.protocol.messages import Cast
 from tests.paper.harness import EXECUTE, ROLLBACK, Cluster
 
 

@@ -4,7 +4,7 @@ from itertools import permutations
 
 import pytest
 
-from creek.protocol.messages import Accept, Cast
+from creekdb.protocol.messages import Accept, Cast
 from tests.paper.harness import Cluster
 
 

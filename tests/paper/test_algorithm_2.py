@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creek.datatypes import DATATYPES, sample
-from creek.execution.datatype import DataType
-from creek.execution.transaction import Transaction
-from creek.execution.undo import ABSENT, StateObject
-from creek.protocol.dots import Dot
-from creek.protocol.request import Operation, Outcome, Request
+from creekdb.datatypes import DATATYPES, sample
+from creekdb.execution.datatype import DataType
+from creekdb.execution.transaction import Transaction
+from creekdb.execution.undo import ABSENT, StateObject
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.request import Operation, Outcome, Request
 
 REGISTERS = DataType("registers")
 

@@ -7,16 +7,16 @@ from collections import Counter
 
 import pytest
 
-from creek.checkers import Ok, check_all
-from creek.protocol.dots import Dot, Dots
-from creek.protocol.effects import CabDelivered, Speculated
-from creek.protocol.messages import Accept, Cast, Prepare, Promise, Pulled, Vote
-from creek.protocol.probes import Probe
-from creek.schemes.archie import ArchieReplica
-from creek.schemes.bayou import BayouReplica
-from creek.schemes.smr import SmrReplica
-from creek.simulation.fuzz import simulation_of
-from creek.simulation.plan import scenario_from_seed
+from creekdb.checkers import Ok, check_all
+from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol.effects import CabDelivered, Speculated
+from creekdb.protocol.messages import Accept, Cast, Prepare, Promise, Pulled, Vote
+from creekdb.protocol.probes import Probe
+from creekdb.schemes.archie import ArchieReplica
+from creekdb.schemes.bayou import BayouReplica
+from creekdb.schemes.smr import SmrReplica
+from creekdb.simulation.fuzz import simulation_of
+from creekdb.simulation.plan import scenario_from_seed
 from tests.paper.harness import EXECUTE, FINAL, ROLLBACK, STABLE, TENTATIVE, Cluster, Scheme
 
 ORDERED_FIRST: tuple[Scheme, ...] = (SmrReplica, ArchieReplica)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from creek.checkers import Ok
-from creek.protocol.dots import Dot
-from creek.protocol.messages import Accept, Ballot, Cast, Decisions, Heartbeat, Vote
+from creekdb.checkers import Ok
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.messages import Accept, Ballot, Cast, Decisions, Heartbeat, Vote
 from tests.paper.harness import STABLE, Cluster
 from tests.paper.schedules import SEEDS, run, verdicts
 

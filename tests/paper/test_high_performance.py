@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from creek.datatypes.kv import KV
-from creek.execution.datatype import DataType
-from creek.execution.entries import Phase
-from creek.execution.transaction import Transaction
-from creek.protocol.dots import Dot
-from creek.protocol.messages import Cast, Vote
-from creek.protocol.probes import Probe
-from creek.schemes.creek import CreekReplica
+from creekdb.datatypes.kv import KV
+from creekdb.execution.datatype import DataType
+from creekdb.execution.entries import Phase
+from creekdb.execution.transaction import Transaction
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.messages import Cast, Vote
+from creekdb.protocol.probes import Probe
+from creekdb.schemes.creek import CreekReplica
 from tests.paper.harness import EXECUTE, FINAL, NEVER, STABLE, TENTATIVE, Cluster
 
 CELLS = DataType("cells")

@@ -6,9 +6,9 @@ replica 1 is then the one that is looked at, in a cluster where nobody leads.
 
 import pytest
 
-from creek.protocol.dots import Dot
-from creek.protocol.effects import CabDelivered
-from creek.protocol.messages import (
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.effects import CabDelivered
+from creekdb.protocol.messages import (
     Accept,
     Accepted,
     AcceptedValue,
@@ -26,7 +26,7 @@ from creek.protocol.messages import (
     Reject,
     Vote,
 )
-from creek.protocol.request import Batch
+from creekdb.protocol.request import Batch
 from tests.paper.harness import STABLE, TENTATIVE, Cluster
 from tests.paper.schedules import SEEDS, run
 

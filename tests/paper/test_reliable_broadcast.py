@@ -2,10 +2,10 @@
 
 import pytest
 
-from creek.checkers import Ok
-from creek.protocol.dots import Dot
-from creek.protocol.messages import Cast, Pull, Pulled, Received, Summary
-from creek.protocol.request import Operation, Request
+from creekdb.checkers import Ok
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.messages import Cast, Pull, Pulled, Received, Summary
+from creekdb.protocol.request import Operation, Request
 from tests.paper.harness import EXECUTE, Cluster
 from tests.paper.schedules import SEEDS, run, verdicts
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from creek.checkers import Ok
-from creek.datatypes.register import REGISTER
-from creek.protocol.dots import Dot
-from creek.protocol.effects import Kind
-from creek.protocol.messages import Accept, Cast
-from creek.protocol.request import NOOP, Operation
+from creekdb.checkers import Ok
+from creekdb.datatypes.register import REGISTER
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.effects import Kind
+from creekdb.protocol.messages import Accept, Cast
+from creekdb.protocol.request import NOOP, Operation
 from tests.paper.harness import STABLE, TENTATIVE, Cluster
 from tests.paper.schedules import SEEDS, run, verdicts
 

@@ -5,7 +5,7 @@ from random import Random
 
 from msgspec.structs import replace
 
-from creek.history import (
+from creekdb.history import (
     Answer,
     Committed,
     Dot,

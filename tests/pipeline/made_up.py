@@ -15,10 +15,10 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from creek.evaluation import Experiment
-from creek.pipeline import output, schemas
-from creek.pipeline.report.reading import Row, Tables
-from creek.pipeline.tables import FILES
+from creekdb.evaluation import Experiment
+from creekdb.pipeline import output, schemas
+from creekdb.pipeline.report.reading import Row, Tables
+from creekdb.pipeline.tables import FILES
 
 PEAKS_TPS = {"smr": 2_750.0, "bayou": 2_680.0, "creek": 31_800.0, "archie": 34_600.0}
 EXECUTION_US = {"smr": 370.0, "bayou": 370.0, "creek": 540.0, "archie": 540.0}

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from creek.pipeline import output
-from creek.pipeline.grid import load_grid
-from creek.pipeline.simulate import make_run
+from creekdb.pipeline import output
+from creekdb.pipeline.grid import load_grid
+from creekdb.pipeline.simulate import make_run
 from tests.pipeline.standalone import cluster
 
 pytestmark = [
@@ -34,7 +34,7 @@ import os
 import time
 from pathlib import Path
 
-from creek.schemes.creek import CreekReplica
+from creekdb.schemes.creek import CreekReplica
 
 HERE = Path(__file__).parent
 
@@ -66,7 +66,7 @@ def test_a_cluster_that_loses_an_executor_gives_the_same_runs(
     with cluster(tmp_path / "spark", EXECUTORS, code=tmp_path) as spark:
         arguments = ["--grid", tmp_path / "grid.toml", "--out", out, "--master", spark.url]
         command = subprocess.Popen(
-            [sys.executable, "-m", "creek", "pipeline", "simulate", *map(str, arguments)],
+            [sys.executable, "-m", "creekdb", "pipeline", "simulate", *map(str, arguments)],
             env={**os.environ, "PYTHONPATH": str(tmp_path)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -12,10 +12,10 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from creek.cli import main
-from creek.cli.pipeline import watching
-from creek.pipeline.simulate import Progress
-from creek.pipeline.spark import session
+from creekdb.cli import main
+from creekdb.cli.pipeline import watching
+from creekdb.pipeline.simulate import Progress
+from creekdb.pipeline.spark import session
 
 GRID = """
 [[block]]
@@ -81,7 +81,7 @@ def test_a_mistake_in_a_grid_is_told_before_spark_starts(
     def started(*arguments: object) -> None:
         raise AssertionError("Spark starts")
 
-    monkeypatch.setattr("creek.pipeline.spark.session", started)
+    monkeypatch.setattr("creekdb.pipeline.spark.session", started)
     grid.write_text(GRID.replace("load_tps", "load"))
     assert simulate(grid, tmp_path / "out") == 2
     told = capsys.readouterr().err
@@ -103,13 +103,14 @@ def test_without_its_packages_it_says_what_to_install(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in [name for name in sys.modules if name.startswith("creek.pipeline.")]:
+    for name in [name for name in sys.modules if name.startswith("creekdb.pipeline.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert simulate(grid, tmp_path / "out") == 2
     told = capsys.readouterr().err
     assert told == (
-        "creek: the pipeline needs pyarrow, which is not installed: pip install 'creek[pipeline]'\n"
+        "creek: the pipeline needs pyarrow, which is not installed: "
+        "pip install 'creekdb[pipeline]'\n"
     )
 
 
@@ -122,7 +123,7 @@ def test_every_command_shows_an_example(capsys: pytest.CaptureFixture[str]) -> N
 def test_where_nobody_watches_a_line_tells_how_far_it_is(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("creek.cli.pipeline.TELL_EVERY_S", 0.0)
+    monkeypatch.setattr("creekdb.cli.pipeline.TELL_EVERY_S", 0.0)
     with watching() as watch:
         watch(Progress(done=0, total=8, running=("a", "b"), left_s=None))
         watch(Progress(done=2, total=8, running=("c", "d"), left_s=75.0))
@@ -138,7 +139,7 @@ def test_a_bar_shows_how_far_it_is_however_long_the_names_of_cells_are(
 ) -> None:
     seen = io.StringIO()
     terminal = Console(file=seen, force_terminal=True, width=80, color_system=None)
-    monkeypatch.setattr("creek.cli.pipeline.complaints", lambda: terminal)
+    monkeypatch.setattr("creekdb.cli.pipeline.complaints", lambda: terminal)
     running = ("archie-w20-44000tps-100ms-s0", "creek-w20-44000tps-100ms-recorded-s0")
     with watching() as watch:
         watch(Progress(done=12, total=36, running=running, left_s=935.0))
@@ -155,7 +156,7 @@ def test_an_interrupted_command_says_how_to_go_on(tmp_path: Path) -> None:
     out = tmp_path / "out"
     arguments = ["--grid", tmp_path / "slow.toml", "--out", out, "--master", "local[1]"]
     command = subprocess.Popen(
-        [sys.executable, "-m", "creek", "pipeline", "simulate", *map(str, arguments)],
+        [sys.executable, "-m", "creekdb", "pipeline", "simulate", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -9,18 +9,18 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from creek.cli.app import main
-from creek.cluster.backup import Head, encoded
-from creek.errors import UsageError
-from creek.execution.keys import CLIENTS
-from creek.gateway.values import from_json
-from creek.pipeline.declared import spark_schema
-from creek.pipeline.export import export
-from creek.pipeline.schemas import COMMITTED, REGISTERS, VALUE_KINDS
-from creek.protocol.dots import Dot, Dots
-from creek.protocol.drafts import Collected
-from creek.protocol.messages import Checkpoint
-from creek.protocol.request import Operation, Request
+from creekdb.cli.app import main
+from creekdb.cluster.backup import Head, encoded
+from creekdb.errors import UsageError
+from creekdb.execution.keys import CLIENTS
+from creekdb.gateway.values import from_json
+from creekdb.pipeline.declared import spark_schema
+from creekdb.pipeline.export import export
+from creekdb.pipeline.schemas import COMMITTED, REGISTERS, VALUE_KINDS
+from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol.drafts import Collected
+from creekdb.protocol.messages import Checkpoint
+from creekdb.protocol.request import Operation, Request
 from tests.cluster.house import house
 
 STATE: dict[Any, Any] = {

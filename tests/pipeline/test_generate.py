@@ -12,14 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from creek.cli import main
-from creek.errors import StorageFault, UsageError
-from creek.evaluation import Experiment, simulation_of
-from creek.pipeline import generate as generating
-from creek.pipeline.cardinalities import problems, read_tables
-from creek.pipeline.generate import parts, prepare, write_part
-from creek.pipeline.population import LoadedPopulation
-from creek.tpcc import Population, on_population
+from creekdb.cli import main
+from creekdb.errors import StorageFault, UsageError
+from creekdb.evaluation import Experiment, simulation_of
+from creekdb.pipeline import generate as generating
+from creekdb.pipeline.cardinalities import problems, read_tables
+from creekdb.pipeline.generate import parts, prepare, write_part
+from creekdb.pipeline.population import LoadedPopulation
+from creekdb.tpcc import Population, on_population
 
 SEED = 7
 

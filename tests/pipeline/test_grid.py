@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from creek.errors import UsageError
-from creek.evaluation import Experiment
-from creek.pipeline.grid import GRIDS, Grid, cell_name, load_grid, parse
+from creekdb.errors import UsageError
+from creekdb.evaluation import Experiment
+from creekdb.pipeline.grid import GRIDS, Grid, cell_name, load_grid, parse
 
 
 def grid_of(*blocks: dict[str, Any]) -> Grid:

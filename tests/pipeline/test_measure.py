@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from creek.evaluation import Experiment, Latency, measure, simulation_of
-from creek.pipeline.confidence import quantile
-from creek.pipeline.declared import declared, spark_schema
-from creek.pipeline.measure import SUMMED_UP, latencies, measures, peaks, summary
-from creek.pipeline.schemas import (
+from creekdb.evaluation import Experiment, Latency, measure, simulation_of
+from creekdb.pipeline.confidence import quantile
+from creekdb.pipeline.declared import declared, spark_schema
+from creekdb.pipeline.measure import SUMMED_UP, latencies, measures, peaks, summary
+from creekdb.pipeline.schemas import (
     ALL_KINDS,
     ANSWERS,
     EXPERIMENT,
@@ -25,9 +25,9 @@ from creek.pipeline.schemas import (
     RUNS,
     SUMMARY,
 )
-from creek.pipeline.tables import of_run
-from creek.simulation.scenario import Scenario
-from creek.simulation.workload import ClientModel
+from creekdb.pipeline.tables import of_run
+from creekdb.simulation.scenario import Scenario
+from creekdb.simulation.workload import ClientModel
 from tests.pipeline.tabled import Row, frames, operations_table, runs_table, table
 
 SHORT = Experiment(warehouses=1, replicas=3, load_tps=3000.0, duration_us=100_000)

@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from creek.errors import StorageFault, UsageError
-from creek.evaluation import Experiment, simulation_of
-from creek.history import save
-from creek.pipeline import output, tables
-from creek.pipeline.grid import Cell, Grid, cell_name
+from creekdb.errors import StorageFault, UsageError
+from creekdb.evaluation import Experiment, simulation_of
+from creekdb.history import save
+from creekdb.pipeline import output, tables
+from creekdb.pipeline.grid import Cell, Grid, cell_name
 
 EXPERIMENT = Experiment(load_tps=500, duration_us=40_000, warehouses=1)
 GRID = Grid("mine", (Cell(cell_name(EXPERIMENT), EXPERIMENT),))

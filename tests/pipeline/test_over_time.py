@@ -4,9 +4,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from creek.history import LIVE
-from creek.pipeline.over_time import STEPS, over_time
-from creek.pipeline.schemas import OPERATIONS, RUNS
+from creekdb.history import LIVE
+from creekdb.pipeline.over_time import STEPS, over_time
+from creekdb.pipeline.schemas import OPERATIONS, RUNS
 from tests.pipeline.tabled import Row, operations_table, runs_table
 
 BEGIN_US, LENGTH_US = 1_000, STEPS * 100

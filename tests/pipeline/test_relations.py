@@ -7,13 +7,13 @@ from typing import NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from creek.checkers import CHECKERS, Illegal, Ok, Run, Verdict
-from creek.evaluation import simulation_of
-from creek.history import History, Installed
-from creek.pipeline.relations import CHECKERS as RELATIONS
-from creek.pipeline.relations import found
-from creek.pipeline.tables import of_history, of_run
-from creek.simulation.plan import scenario_from_seed
+from creekdb.checkers import CHECKERS, Illegal, Ok, Run, Verdict
+from creekdb.evaluation import simulation_of
+from creekdb.history import History, Installed
+from creekdb.pipeline.relations import CHECKERS as RELATIONS
+from creekdb.pipeline.relations import found
+from creekdb.pipeline.tables import of_history, of_run
+from creekdb.simulation.plan import scenario_from_seed
 from tests.pipeline.broken import BREAKINGS
 from tests.pipeline.tabled import Row, frames
 

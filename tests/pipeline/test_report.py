@@ -10,22 +10,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from creek.checkers.registry import CHECKERS
-from creek.errors import StorageFault, UsageError
-from creek.evaluation import Experiment
-from creek.pipeline import relations
-from creek.pipeline.report import write_report
-from creek.pipeline.report.charts.axes import PLAIN, TENS_FROM, Axis
-from creek.pipeline.report.checks import ASKS
-from creek.pipeline.report.evidence import Evidence
-from creek.pipeline.report.found import Found
-from creek.pipeline.report.headline import _lead
-from creek.pipeline.report.judging import Mark, judge
-from creek.pipeline.report.page import page
-from creek.pipeline.report.reading import Tables
-from creek.pipeline.report.statements import tally
-from creek.pipeline.report.theme import INK_COLOURS, OTHER_COLOURS, SCHEME_COLOURS, css_name
-from creek.pipeline.verify import CONDITIONS, EVENTS
+from creekdb.checkers.registry import CHECKERS
+from creekdb.errors import StorageFault, UsageError
+from creekdb.evaluation import Experiment
+from creekdb.pipeline import relations
+from creekdb.pipeline.report import write_report
+from creekdb.pipeline.report.charts.axes import PLAIN, TENS_FROM, Axis
+from creekdb.pipeline.report.checks import ASKS
+from creekdb.pipeline.report.evidence import Evidence
+from creekdb.pipeline.report.found import Found
+from creekdb.pipeline.report.headline import _lead
+from creekdb.pipeline.report.judging import Mark, judge
+from creekdb.pipeline.report.page import page
+from creekdb.pipeline.report.reading import Tables
+from creekdb.pipeline.report.statements import tally
+from creekdb.pipeline.report.theme import INK_COLOURS, OTHER_COLOURS, SCHEME_COLOURS, css_name
+from creekdb.pipeline.verify import CONDITIONS, EVENTS
 from tests.pipeline.made_up import SPLIT, tables, write
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!--{{ 7 * 7 }}\"'&"

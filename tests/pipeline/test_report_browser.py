@@ -8,8 +8,8 @@ from typing import Any, Literal
 import pytest
 from playwright.sync_api import Browser, Locator, Page
 
-from creek.evaluation import Experiment
-from creek.pipeline.report import write_report
+from creekdb.evaluation import Experiment
+from creekdb.pipeline.report import write_report
 from tests.pipeline.browser import browsing
 from tests.pipeline.made_up import PEAKS_TPS, SPLIT, tables, write
 

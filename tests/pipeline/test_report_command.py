@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from creek.cli import main
-from creek.evaluation import Experiment
+from creekdb.cli import main
+from creekdb.evaluation import Experiment
 from tests.pipeline.made_up import tables, write
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from creek.pipeline.report import words
-from creek.pipeline.report.quantities import Band, Unit
+from creekdb.pipeline.report import words
+from creekdb.pipeline.report.quantities import Band, Unit
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from creek.cli import main
-from creek.history import load
-from creek.pipeline.live import WARM_UP_US, twins
-from creek.simulation.fault_text import parse_faults
+from creekdb.cli import main
+from creekdb.history import load
+from creekdb.pipeline.live import WARM_UP_US, twins
+from creekdb.simulation.fault_text import parse_faults
 from tests.pipeline.browser import browsing
 
 GRID = """
@@ -55,7 +55,7 @@ class Made(NamedTuple):
 def shared(spark: SparkSession) -> Iterator[None]:
     """Commands start a session and stop it; here they get the one that all tests share."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("creek.pipeline.spark.session", lambda *_: nullcontext(spark))
+        patched.setattr("creekdb.pipeline.spark.session", lambda *_: nullcontext(spark))
         yield
 
 

@@ -7,11 +7,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from creek.evaluation import simulation_of
-from creek.history import load
-from creek.pipeline import output, tables
-from creek.pipeline.grid import Cell, Grid, cell_name, parse
-from creek.pipeline.simulate import Progress, simulate
+from creekdb.evaluation import simulation_of
+from creekdb.history import load
+from creekdb.pipeline import output, tables
+from creekdb.pipeline.grid import Cell, Grid, cell_name, parse
+from creekdb.pipeline.simulate import Progress, simulate
 
 
 def grid_of(*loads: int, **others: object) -> Grid:
@@ -99,13 +99,13 @@ def test_a_cell_whose_process_is_lost_does_not_keep_others_from_finishing(
     def run_cell(work: tuple[Cell, str]) -> tuple[str, str]:
         import os  # noqa: PLC0415 - it runs in another process
 
-        from creek.pipeline.simulate import run_cell as really  # noqa: PLC0415
+        from creekdb.pipeline.simulate import run_cell as really  # noqa: PLC0415
 
         if work[0].name == doomed:
             os._exit(1)
         return really(work)
 
-    monkeypatch.setattr("creek.pipeline.simulate.run_cell", run_cell)
+    monkeypatch.setattr("creekdb.pipeline.simulate.run_cell", run_cell)
     (failure,) = simulate(spark, grid.cells, out)
     assert failure.cell.name == doomed
     assert "process was lost" in failure.reason

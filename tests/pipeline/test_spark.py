@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from creek.errors import UsageError
-from creek.pipeline import java, spark
+from creekdb.errors import UsageError
+from creekdb.pipeline import java, spark
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -22,15 +22,15 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 QUIET = """
-from creek.pipeline.spark import session
+from creekdb.pipeline.spark import session
 with session("local[1]") as spark:
     print(spark.range(3).count(), spark.sparkContext.parallelize([1], 1).map(abs).collect())
 """
 
 
 ENDING = """
-from creek.errors import HelperEnded
-from creek.pipeline.spark import session
+from creekdb.errors import HelperEnded
+from creekdb.pipeline.spark import session
 try:
     with session("local[1]") as spark:
         spark.sparkContext._gateway.proc.kill()
@@ -42,7 +42,7 @@ except HelperEnded as error:
 
 INTERRUPTED = """
 import signal
-from creek.pipeline.spark import session
+from creekdb.pipeline.spark import session
 before = signal.getsignal(signal.SIGINT)
 try:
     with session("local[1]") as spark:
@@ -118,7 +118,7 @@ def test_without_the_packaged_one_either_it_says_what_to_install(
 
 def test_without_spark_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-    with pytest.raises(UsageError, match=r"pip install 'creek\[pipeline\]'"), spark.session():
+    with pytest.raises(UsageError, match=r"pip install 'creekdb\[pipeline\]'"), spark.session():
         pass
 
 
@@ -149,7 +149,7 @@ def test_why_spark_cannot_start_is_one_line() -> None:
     code = QUIET.replace("local[1]", "nonsense")
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ran.stderr.splitlines()[-1] == (
-        "creek.errors.UsageError: Spark cannot start on nonsense: Master must either be yarn or "
+        "creekdb.errors.UsageError: Spark cannot start on nonsense: Master must either be yarn or "
         "start with spark, k8s, or local"
     )
 

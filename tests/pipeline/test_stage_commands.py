@@ -10,11 +10,11 @@ from shutil import copytree
 import pytest
 from pyspark.sql import SparkSession
 
-from creek.cli import main
-from creek.evaluation import Experiment, simulation_of
-from creek.history import save
-from creek.pipeline import stages, store, tables
-from creek.simulation.plan import scenario_from_seed
+from creekdb.cli import main
+from creekdb.evaluation import Experiment, simulation_of
+from creekdb.history import save
+from creekdb.pipeline import stages, store, tables
+from creekdb.simulation.plan import scenario_from_seed
 from tests.pipeline.broken import swapped_somewhere
 
 SEEDS = (0, 1)
@@ -24,7 +24,7 @@ SEEDS = (0, 1)
 def shared(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands start a session and stop it; here they get the one that all tests share. What they
     found in a folder once, they find again."""
-    monkeypatch.setattr("creek.pipeline.spark.session", lambda *_: nullcontext(spark))
+    monkeypatch.setattr("creekdb.pipeline.spark.session", lambda *_: nullcontext(spark))
     monkeypatch.setattr(stages, "measure_runs", measured_once)
     monkeypatch.setattr(stages, "verify_runs", verified_once)
 

@@ -7,9 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from creek.errors import StorageFault, UsageError
-from creek.pipeline import store
-from creek.pipeline.schemas import VERDICTS
+from creekdb.errors import StorageFault, UsageError
+from creekdb.pipeline import store
+from creekdb.pipeline.schemas import VERDICTS
 from tests.pipeline.tabled import Row, table
 
 

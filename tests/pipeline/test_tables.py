@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from creek.evaluation import Experiment, measure, simulation_of
-from creek.history import Dot
-from creek.pipeline import tables
-from creek.pipeline.schemas import COUNTED, OPERATIONS, ORDERS, RUNS, SAMPLES
-from creek.simulation.cluster import Run
-from creek.simulation.scenario import Scenario
-from creek.simulation.workload import ClientModel
+from creekdb.evaluation import Experiment, measure, simulation_of
+from creekdb.history import Dot
+from creekdb.pipeline import tables
+from creekdb.pipeline.schemas import COUNTED, OPERATIONS, ORDERS, RUNS, SAMPLES
+from creekdb.simulation.cluster import Run
+from creekdb.simulation.scenario import Scenario
+from creekdb.simulation.workload import ClientModel
 from tests.checkers.story import everyday
 
 USUAL = Experiment(load_tps=800, duration_us=100_000, warehouses=1)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from creek.cli import main
-from creek.pipeline.grid import parse
+from creekdb.cli import main
+from creekdb.pipeline.grid import parse
 
-AS_INSTALLED = "import sys; sys.path.remove(''); from creek.cli import main; sys.exit(main())"
+AS_INSTALLED = "import sys; sys.path.remove(''); from creekdb.cli import main; sys.exit(main())"
 """The script that pip makes does not look for modules where one is."""
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -7,14 +7,14 @@ import pytest
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
-from creek.checkers import CHECKERS, Illegal, check_all
-from creek.errors import StorageFault, UsageError
-from creek.evaluation import Experiment, datatype_of, simulation_of
-from creek.history import History, load, save
-from creek.history.folder import CONFIG, HISTORY, SCHEMA_VERSION
-from creek.pipeline import relations, tables, verify
-from creek.pipeline.stages import Verified, verify_runs
-from creek.simulation.plan import scenario_from_seed
+from creekdb.checkers import CHECKERS, Illegal, check_all
+from creekdb.errors import StorageFault, UsageError
+from creekdb.evaluation import Experiment, datatype_of, simulation_of
+from creekdb.history import History, load, save
+from creekdb.history.folder import CONFIG, HISTORY, SCHEMA_VERSION
+from creekdb.pipeline import relations, tables, verify
+from creekdb.pipeline.stages import Verified, verify_runs
+from creekdb.simulation.plan import scenario_from_seed
 from tests.pipeline.broken import swapped_everywhere, swapped_somewhere
 
 EXPERIMENT = Experiment(warehouses=1, replicas=3, load_tps=2000.0, duration_us=40_000)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from creek.simulation import fuzz
+from creekdb.simulation import fuzz
 from tests.simulation.leisure import watched
 
 

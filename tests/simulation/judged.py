@@ -1,10 +1,10 @@
 """A story that is told to a simulated cluster, which is watched and judged by every checker."""
 
-from creek.checkers import Illegal, check_all
-from creek.simulation.cluster import Run, Simulation
-from creek.simulation.fault_text import parse_faults
-from creek.simulation.scenario import Scenario
-from creek.simulation.workload import ClientModel
+from creekdb.checkers import Illegal, check_all
+from creekdb.simulation.cluster import Run, Simulation
+from creekdb.simulation.fault_text import parse_faults
+from creekdb.simulation.scenario import Scenario
+from creekdb.simulation.workload import ClientModel
 from tests.simulation.leisure import watched
 
 

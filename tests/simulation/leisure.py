@@ -14,13 +14,13 @@ Where the terms of a run exclude tentative answers nothing of the kind is promis
 watched. It is no checker, since histories do not tell when a replica was at work.
 """
 
-from creek import datatypes
-from creek.protocol.messages import Message
-from creek.protocol.request import Operation
-from creek.schemes import registry
-from creek.simulation.cluster import MakeReplica, Simulation
-from creek.simulation.node import Node
-from creek.simulation.scenario import Scenario
+from creekdb import datatypes
+from creekdb.protocol.messages import Message
+from creekdb.protocol.request import Operation
+from creekdb.schemes import registry
+from creekdb.simulation.cluster import MakeReplica, Simulation
+from creekdb.simulation.node import Node
+from creekdb.simulation.scenario import Scenario
 
 
 class WaitedForOthers(Exception):
@@ -63,7 +63,7 @@ class Watched(Simulation):
 
 
 def watched(scenario: Scenario) -> Watched:
-    """As `creek.simulation.fuzz.simulation_of`, and in its stead where all seeds are watched."""
+    """As `creekdb.simulation.fuzz.simulation_of`, and in its stead where all seeds are watched."""
     scheme = registry.named(scenario.scheme)
     datatype = datatypes.named(scenario.datatype)
     settings = scenario.protocol_settings()

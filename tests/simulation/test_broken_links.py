@@ -9,9 +9,9 @@ from random import Random
 
 import pytest
 
-from creek.simulation.faults import Cut
-from creek.simulation.scenario import Scenario
-from creek.simulation.workload import ClientModel
+from creekdb.simulation.faults import Cut
+from creekdb.simulation.scenario import Scenario
+from creekdb.simulation.workload import ClientModel
 from tests.simulation.leisure import watched
 
 REPLICAS = 5

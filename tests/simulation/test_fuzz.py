@@ -5,11 +5,11 @@ from itertools import islice
 import pytest
 from msgspec.structs import replace
 
-from creek.checkers import Unknown
-from creek.errors import BadValue, UnknownName
-from creek.protocol.probes import Probe
-from creek.schemes import registry
-from creek.simulation.fuzz import Score, campaign, examine
+from creekdb.checkers import Unknown
+from creekdb.errors import BadValue, UnknownName
+from creekdb.protocol.probes import Probe
+from creekdb.schemes import registry
+from creekdb.simulation.fuzz import Score, campaign, examine
 
 SEEDS = 150
 SHARDS = 10

@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 
-from creek.datatypes.bank import BANK
-from creek.protocol.dots import Dot
-from creek.protocol.drafts import Given
-from creek.protocol.effects import Effects
-from creek.schemes.basic import BasicReplica
-from creek.schemes.creek import CreekReplica
-from creek.schemes.smr import SmrReplica
-from creek.simulation.fault_text import parse_faults
-from creek.simulation.fuzz import examine
-from creek.simulation.models import CpuModel, DiskModel
-from creek.simulation.scenario import Scenario
-from creek.simulation.workload import ClientModel, Invocation
+from creekdb.datatypes.bank import BANK
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.drafts import Given
+from creekdb.protocol.effects import Effects
+from creekdb.schemes.basic import BasicReplica
+from creekdb.schemes.creek import CreekReplica
+from creekdb.schemes.smr import SmrReplica
+from creekdb.simulation.fault_text import parse_faults
+from creekdb.simulation.fuzz import examine
+from creekdb.simulation.models import CpuModel, DiskModel
+from creekdb.simulation.scenario import Scenario
+from creekdb.simulation.workload import ClientModel, Invocation
 from tests.simulation.leisure import WaitedForOthers, Watched
 
 SEEDS = 50

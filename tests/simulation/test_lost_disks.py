@@ -2,12 +2,12 @@
 
 import pytest
 
-from creek.protocol.probes import Probe
-from creek.simulation import injector
-from creek.simulation.cluster import Run
-from creek.simulation.fuzz import FUZZ_EVENTS_MAX, campaign, examine
-from creek.simulation.losing import _takes_part
-from creek.simulation.plan import LOSE_AT, LOSE_EVERY, scenario_from_seed
+from creekdb.protocol.probes import Probe
+from creekdb.simulation import injector
+from creekdb.simulation.cluster import Run
+from creekdb.simulation.fuzz import FUZZ_EVENTS_MAX, campaign, examine
+from creekdb.simulation.losing import _takes_part
+from creekdb.simulation.plan import LOSE_AT, LOSE_EVERY, scenario_from_seed
 from tests.simulation.judged import story
 from tests.simulation.leisure import watched
 

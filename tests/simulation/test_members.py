@@ -2,12 +2,12 @@
 
 import pytest
 
-from creek.history import MEMBERS, History
-from creek.protocol.members import Configuration
-from creek.protocol.probes import Probe
-from creek.simulation.cluster import Simulation
-from creek.simulation.fuzz import campaign, examine
-from creek.simulation.plan import CHANGE_AT, CHANGE_EVERY
+from creekdb.history import MEMBERS, History
+from creekdb.protocol.members import Configuration
+from creekdb.protocol.probes import Probe
+from creekdb.simulation.cluster import Simulation
+from creekdb.simulation.fuzz import campaign, examine
+from creekdb.simulation.plan import CHANGE_AT, CHANGE_EVERY
 from tests.simulation.judged import story
 
 SHARDS = 5

@@ -37,8 +37,8 @@ def lint_imports(house: Path) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def house(tmp_path: Path) -> Path:
     shutil.copytree(
-        ROOT / "src" / "creek",
-        tmp_path / "creek",
+        ROOT / "src" / "creekdb",
+        tmp_path / "creekdb",
         ignore=shutil.ignore_patterns("__pycache__"),
     )
     return tmp_path
@@ -53,35 +53,35 @@ def test_the_rooms_keep_their_contracts(house: Path) -> None:
 @pytest.mark.parametrize(
     ("room", "imported", "contract"),
     [
-        ("protocol", "creek.execution", "protocol imports nothing else of ours"),
-        ("protocol", "creek.later", "protocol imports nothing else of ours"),
+        ("protocol", "creekdb.execution", "protocol imports nothing else of ours"),
+        ("protocol", "creekdb.later", "protocol imports nothing else of ours"),
         (
             "execution",
-            "creek.protocol.messages",
+            "creekdb.protocol.messages",
             "execution imports only the request types of protocol",
         ),
-        ("execution", "creek.schemes", "execution imports only the request types of protocol"),
-        ("schemes", "creek.history", "schemes import only protocol and execution"),
-        ("schemes", "creek.datatypes", "schemes import only protocol and execution"),
-        ("history", "creek.execution", "history imports only protocol"),
-        ("checkers", "creek.schemes", "checkers import only history and the data types"),
-        ("checkers", "creek.protocol.request", "checkers import only history and the data types"),
+        ("execution", "creekdb.schemes", "execution imports only the request types of protocol"),
+        ("schemes", "creekdb.history", "schemes import only protocol and execution"),
+        ("schemes", "creekdb.datatypes", "schemes import only protocol and execution"),
+        ("history", "creekdb.execution", "history imports only protocol"),
+        ("checkers", "creekdb.schemes", "checkers import only history and the data types"),
+        ("checkers", "creekdb.protocol.request", "checkers import only history and the data types"),
         (
             "tpcc",
-            "creek.datatypes",
+            "creekdb.datatypes",
             "tpcc imports only execution and the request types of protocol",
         ),
         (
             "tpcc",
-            "creek.protocol.messages",
+            "creekdb.protocol.messages",
             "tpcc imports only execution and the request types of protocol",
         ),
         ("tpcc", "numpy", "Creek works without numpy, but for columns and the pipeline"),
         ("evaluation", "pyspark", "Creek works without Spark and its company"),
         ("cli", "pyarrow", "Creek works without Spark and its company"),
-        ("simulation", "creek.cluster", "Rooms import downwards only"),
-        ("cluster", "creek.simulation", "Rooms import downwards only"),
-        ("datatypes", "creek.schemes", "Rooms import downwards only"),
+        ("simulation", "creekdb.cluster", "Rooms import downwards only"),
+        ("cluster", "creekdb.simulation", "Rooms import downwards only"),
+        ("datatypes", "creekdb.schemes", "Rooms import downwards only"),
         *(
             (room, module, "Replicas know no clock")
             for room in ("protocol", "execution", "schemes")
@@ -92,47 +92,47 @@ def test_the_rooms_keep_their_contracts(house: Path) -> None:
 def test_an_import_through_a_wall_is_caught(
     house: Path, room: str, imported: str, contract: str
 ) -> None:
-    for missing in (room, imported.removeprefix("creek.")):
-        if imported.startswith("creek.") and "." not in missing:
-            (house / "creek" / missing).mkdir(exist_ok=True)
-            (house / "creek" / missing / "__init__.py").touch()
-    (house / "creek" / room / "intruder.py").write_text(f"import {imported}\n")
+    for missing in (room, imported.removeprefix("creekdb.")):
+        if imported.startswith("creekdb.") and "." not in missing:
+            (house / "creekdb" / missing).mkdir(exist_ok=True)
+            (house / "creekdb" / missing / "__init__.py").touch()
+    (house / "creekdb" / room / "intruder.py").write_text(f"import {imported}\n")
 
     checked = lint_imports(house)
 
     assert checked.returncode == 1
     broken = checked.stdout[checked.stdout.index("Broken contracts") :]
     assert contract in broken
-    assert f"creek.{room}.intruder -> {imported} (l.1)" in broken
+    assert f"creekdb.{room}.intruder -> {imported} (l.1)" in broken
 
 
 @pytest.mark.parametrize(
     ("room", "imported"),
     [
-        ("protocol", "creek.errors"),
-        ("execution", "creek.protocol.request"),
-        ("execution", "creek.protocol.values"),
-        ("execution", "creek.protocol.dots"),
-        ("schemes", "creek.protocol.messages"),
-        ("schemes", "creek.execution.undo"),
-        ("history", "creek.protocol.effects"),
-        ("tpcc", "creek.execution.versions"),
-        ("tpcc", "creek.protocol.request"),
-        ("checkers", "creek.history.records"),
-        ("checkers", "creek.datatypes"),
+        ("protocol", "creekdb.errors"),
+        ("execution", "creekdb.protocol.request"),
+        ("execution", "creekdb.protocol.values"),
+        ("execution", "creekdb.protocol.dots"),
+        ("schemes", "creekdb.protocol.messages"),
+        ("schemes", "creekdb.execution.undo"),
+        ("history", "creekdb.protocol.effects"),
+        ("tpcc", "creekdb.execution.versions"),
+        ("tpcc", "creekdb.protocol.request"),
+        ("checkers", "creekdb.history.records"),
+        ("checkers", "creekdb.datatypes"),
     ],
 )
 def test_an_import_through_a_door_is_allowed(house: Path, room: str, imported: str) -> None:
-    (house / "creek" / room / "guest.py").write_text(f"import {imported}\n")
+    (house / "creekdb" / room / "guest.py").write_text(f"import {imported}\n")
 
     checked = lint_imports(house)
 
-    assert f"creek.{room}.guest" not in checked.stdout
+    assert f"creekdb.{room}.guest" not in checked.stdout
 
 
 def test_a_room_that_no_contract_knows_is_caught(house: Path) -> None:
-    (house / "creek" / "later").mkdir()
-    (house / "creek" / "later" / "__init__.py").touch()
+    (house / "creekdb" / "later").mkdir()
+    (house / "creekdb" / "later" / "__init__.py").touch()
 
     checked = lint_imports(house)
 
@@ -154,7 +154,7 @@ def test_every_constraint_is_an_exact_pin_without_an_address() -> None:
 
 def test_everything_installed_is_pinned_at_its_version() -> None:
     frozen = subprocess.run(
-        [sys.executable, "-m", "pip", "freeze", "--exclude-editable", "--exclude", "creek"],
+        [sys.executable, "-m", "pip", "freeze", "--exclude-editable", "--exclude", "creekdb"],
         capture_output=True,
         text=True,
         check=True,

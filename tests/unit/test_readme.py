@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from creek.cli import main
+from creekdb.cli import main
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 MAKEFILE = (Path(__file__).parents[2] / "Makefile").read_text()

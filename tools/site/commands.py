@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from creek.cli.app import command as creek_command
+from creekdb.cli.app import command as creek_command
 from tools.site.telling import Untold
 
 

@@ -98,6 +98,6 @@ def _split(texts: list[str], parameters: Iterable[inspect.Parameter]) -> Iterato
 
 def _plain(text: str) -> str:
     """Without the modules that names come from."""
-    text = re.sub(r"\b(?:typing|collections\.abc|creek(?:\.\w+)*)\.(?=[A-Z])", "", text)
+    text = re.sub(r"\b(?:typing|collections\.abc|creekdb(?:\.\w+)*)\.(?=[A-Z])", "", text)
     text = re.sub(r"'(\w+)'(?=$|[\],|)])", r"\1", text)  # a type that is named before it is there
     return text.replace("~", "").replace("'", '"')

@@ -4,14 +4,14 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-import creek
-from creek import client, datatypes, errors
-from creek.client import blocking, callers
-from creek.client import errors as call_errors
-from creek.cluster import config
-from creek.cluster.wire import Answer
-from creek.execution.randomness import RequestRandom
-from creek.protocol.request import NOOP
+import creekdb
+from creekdb import client, datatypes, errors
+from creekdb.client import blocking, callers
+from creekdb.client import errors as call_errors
+from creekdb.cluster import config
+from creekdb.cluster.wire import Answer
+from creekdb.execution.randomness import RequestRandom
+from creekdb.protocol.request import NOOP
 from tools.site.commands import commands
 from tools.site.names import Shown, section
 from tools.site.settings import table
@@ -20,7 +20,7 @@ from tools.site.telling import as_markdown, told
 _INSIDE = "This page is made from the code."
 
 CLIENT = (
-    Shown(creek.connect, "creek.connect"),
+    Shown(creekdb.connect, "creekdb.connect"),
     Shown(client.Database, "Database", frozenset({"ask", "new_session", "welcome"})),
     Shown(callers.Caller, "Caller"),
     Shown(
@@ -39,49 +39,51 @@ CLIENT = (
 
 DECLARING = (
     Shown(
-        creek.DataType,
-        "creek.DataType",
+        creekdb.DataType,
+        "creekdb.DataType",
         frozenset({"run", "name", "base", "steps", "count_lines"}),
         constructed=True,
     ),
     Shown(
-        creek.Sequential,
-        "creek.Sequential",
+        creekdb.Sequential,
+        "creekdb.Sequential",
         frozenset({"datatype", "read", "pick", "keys", "addable"}),
     ),
-    Shown(creek.Operation, "creek.Operation"),
-    Shown(creek.Outcome, "creek.Outcome"),
+    Shown(creekdb.Operation, "creekdb.Operation"),
+    Shown(creekdb.Outcome, "creekdb.Outcome"),
 )
 
 TRANSACTION = (
-    Shown(creek.Transaction, "creek.Transaction", frozenset({"close"})),
+    Shown(creekdb.Transaction, "creekdb.Transaction", frozenset({"close"})),
     Shown(RequestRandom, "tx.random"),
 )
 
 
 def client_page() -> str:
-    """`creek.connect` and what it gives."""
-    return _page("The client", told(client, "creek.client"), *map(section, CLIENT))
+    """`creekdb.connect` and what it gives."""
+    return _page("The client", told(client, "creekdb.client"), *map(section, CLIENT))
 
 
 def datatype_page() -> str:
     """Declaring a data type."""
-    from creek.execution import datatype  # noqa: PLC0415 - the module, not the class
+    from creekdb.execution import datatype  # noqa: PLC0415 - the module, not the class
 
-    return _page("Data types", told(datatype, "creek.execution.datatype"), *map(section, DECLARING))
+    return _page(
+        "Data types", told(datatype, "creekdb.execution.datatype"), *map(section, DECLARING)
+    )
 
 
 def transaction_page() -> str:
     """What an operation sees."""
-    from creek.execution import transaction  # noqa: PLC0415 - the module, not the class
+    from creekdb.execution import transaction  # noqa: PLC0415 - the module, not the class
 
-    about = told(transaction, "creek.execution.transaction")
+    about = told(transaction, "creekdb.execution.transaction")
     return _page("Transactions", about, *map(section, TRANSACTION))
 
 
 def ready_made_page() -> str:
     """The data types that come with Creek."""
-    parts = [told(datatypes, "creek.datatypes").partition("\n\n")[0]]
+    parts = [told(datatypes, "creekdb.datatypes").partition("\n\n")[0]]
     for name, datatype in datatypes.DATATYPES.items():
         parts.append(f"## `{name}`")
         parts.append(told(_module_of(datatype), f"data type {name}"))
@@ -123,7 +125,7 @@ def errors_page() -> str:
             if inspect.isclass(thing) and thing.__module__ == module.__name__:
                 parts.append(f"### `{name}` {{ #{name} }}\n\n{told(thing, name)}")
     parts.append("### `OperationRaised` { #OperationRaised }")
-    parts.append(told(creek.OperationRaised, "OperationRaised"))
+    parts.append(told(creekdb.OperationRaised, "OperationRaised"))
     return _page("Errors", *parts)
 
 
@@ -153,10 +155,10 @@ def _tree(module: Any) -> str:
     return as_markdown("\n\n".join(paragraphs))
 
 
-def _module_of(datatype: creek.DataType) -> Any:
+def _module_of(datatype: creekdb.DataType) -> Any:
     return inspect.getmodule(datatype.function(_operations(datatype)[0]))
 
 
-def _operations(datatype: creek.DataType) -> list[str]:
+def _operations(datatype: creekdb.DataType) -> list[str]:
     """Those of its own."""
     return [each for each in datatype.operations if each != NOOP.name]

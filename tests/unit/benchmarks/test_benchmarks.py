@@ -14,7 +14,7 @@ from benchmarks.registry import BENCHMARKS
 from benchmarks.result import Result
 from benchmarks.scale import TINY
 from benchmarks.workloads import execute
-from creek.protocol.probes import Probe
+from creekdb.protocol.probes import Probe
 
 ROLLED_BACK = {Probe.ROLLED_BACK, Probe.REEXECUTED}
 

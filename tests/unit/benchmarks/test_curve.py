@@ -16,8 +16,8 @@ from benchmarks.beside import Turns
 from benchmarks.curve_figures import Figures, FloorFigures, Point, climb, loads, point
 from benchmarks.curve_picture import FLOOR, spec, spread, svg
 from benchmarks.scale import Scale
-from creek.load.cpu import CpuClock
-from creek.load.meter import STRONG_STABLE, Meter
+from creekdb.load.cpu import CpuClock
+from creekdb.load.meter import STRONG_STABLE, Meter
 
 MS = 1_000_000
 SECOND = 1_000 * MS

@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks import shop
 from benchmarks.execution import CASES, Bare, Case, Versioned, requests
-from creek.protocol.values import Key
+from creekdb.protocol.values import Key
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.what)

@@ -5,9 +5,9 @@ import sys
 from benchmarks import memory
 from benchmarks.scale import TINY
 from benchmarks.versions import ALL
-from creek.execution.entries import Entry, Version
-from creek.protocol.dots import Dot
-from creek.protocol.request import Operation, Request
+from creekdb.execution.entries import Entry, Version
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.request import Operation, Request
 
 
 def test_everything_that_can_be_reached_is_counted_once() -> None:

@@ -7,8 +7,8 @@ from benchmarks import conflicts, versions
 from benchmarks.heal import FOUR
 from benchmarks.scale import TINY
 from benchmarks.workloads import execute
-from creek.protocol.probes import Probe
-from creek.schemes.basic import BasicReplica
+from creekdb.protocol.probes import Probe
+from creekdb.schemes.basic import BasicReplica
 
 AGAIN = {Probe.ROLLED_BACK, Probe.REEXECUTED, Probe.EXECUTION_OVERTAKEN}
 FEW = 16

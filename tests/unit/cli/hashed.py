@@ -4,9 +4,9 @@ import time
 from random import Random
 from typing import Any
 
-from creek import datatypes
-from creek.execution.datatype import DataType
-from creek.execution.transaction import Transaction
+from creekdb import datatypes
+from creekdb.execution.datatype import DataType
+from creekdb.execution.transaction import Transaction
 
 HASHED = DataType("hashed")
 CLOCKED = DataType("clocked")

@@ -2,10 +2,10 @@
 
 from itertools import count
 
-from creek.execution.datatype import DataType
-from creek.protocol.settings import Settings
-from creek.protocol.values import Key
-from creek.schemes.basic import BasicReplica
+from creekdb.execution.datatype import DataType
+from creekdb.protocol.settings import Settings
+from creekdb.protocol.values import Key
+from creekdb.schemes.basic import BasicReplica
 
 
 class Raising(BasicReplica):

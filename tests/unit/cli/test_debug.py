@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from creek import datatypes
-from creek.cli import again, main
+from creekdb import datatypes
+from creekdb.cli import again, main
 from tests.unit.cli import hashed
 
 ROOT = Path(__file__).parents[3]
@@ -19,7 +19,7 @@ def wrong_datatypes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datatypes, "DATATYPES", dict(datatypes.DATATYPES))
     monkeypatch.setattr(datatypes, "SAMPLES", dict(datatypes.SAMPLES))
     hashed.register()
-    code = "from tests.unit.cli import hashed; hashed.register(); from creek.cli import again; "
+    code = "from tests.unit.cli import hashed; hashed.register(); from creekdb.cli import again; "
     monkeypatch.setattr(again, "COMMAND", (sys.executable, "-c", f"{code}again.main()"))
     monkeypatch.chdir(ROOT)
 

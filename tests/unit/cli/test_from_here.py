@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from creek.errors import UsageError
-from creek.schemes.registry import named
+from creekdb.errors import UsageError
+from creekdb.schemes.registry import named
 
-AS_INSTALLED = "import sys; sys.path.remove(''); from creek.cli import main; sys.exit(main())"
+AS_INSTALLED = "import sys; sys.path.remove(''); from creekdb.cli import main; sys.exit(main())"
 """The script that pip makes does not look for modules where one is."""
-SCHEME = "from creek.schemes.basic import BasicReplica\nclass Mine(BasicReplica):\n    pass\n"
+SCHEME = "from creekdb.schemes.basic import BasicReplica\nclass Mine(BasicReplica):\n    pass\n"
 DATATYPE = """
-import creek
-shop = creek.DataType("shop")
+import creekdb
+shop = creekdb.DataType("shop")
 @shop.operation
 def stock(tx, thing, count):
     tx.write(thing, count)

@@ -4,8 +4,8 @@ import shlex
 
 import pytest
 
-from creek.cli import fuzz, main
-from creek.schemes import registry
+from creekdb.cli import fuzz, main
+from creekdb.schemes import registry
 from tests.unit.cli.liars import Lying, Moody, Raising
 
 

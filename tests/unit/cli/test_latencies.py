@@ -2,9 +2,9 @@
 
 import pytest
 
-from creek.cli.latencies import milliseconds, show_latencies
-from creek.load.meter import KINDS, Latency
-from creek.load.result import Result
+from creekdb.cli.latencies import milliseconds, show_latencies
+from creekdb.load.meter import KINDS, Latency
+from creekdb.load.result import Result
 
 
 @pytest.mark.parametrize(

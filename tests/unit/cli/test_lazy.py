@@ -7,16 +7,18 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from creek.cli import main
-from creek.cli.app import command
+from creekdb.cli import main
+from creekdb.cli.app import command
 
 
 def test_a_command_brings_nothing_that_it_does_not_need() -> None:
-    code = "import sys; from creek.cli import main; main(['call', '--help']); print(*sys.modules)"
+    code = "import sys; from creekdb.cli import main; main(['call', '--help']); print(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     modules = ran.stdout.splitlines()[-1].split()
-    assert "creek.cli.call" in modules
-    assert not {"creek.cli.up", "creek.simulation", "creek.checkers", "creek.tpcc"} & {*modules}
+    assert "creekdb.cli.call" in modules
+    assert not {"creekdb.cli.up", "creekdb.simulation", "creekdb.checkers", "creekdb.tpcc"} & {
+        *modules
+    }
 
 
 def everything(group: click.Group, path: str = "creek") -> Iterator[tuple[str, click.Command]]:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from creek.cli import main
-from creek.simulation.fault_text import FORMS
+from creekdb.cli import main
+from creekdb.simulation.fault_text import FORMS
 
 MISTAKES = {
     "simulate --datatype queue": "unknown data type 'queue': known are register, counter, list",

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from creek.cli.app import main
+from creekdb.cli.app import main
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ import socket
 
 import pytest
 
-from creek.cli import main
-from creek.cli.call import HERE, why
-from creek.client import NotDone
-from creek.client.finding import is_nobody_there, reason_of
-from creek.load.ports import free_port
+from creekdb.cli import main
+from creekdb.cli.call import HERE, why
+from creekdb.client import NotDone
+from creekdb.client.finding import is_nobody_there, reason_of
+from creekdb.load.ports import free_port
 
 REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 7100)")
 BOTH = OSError(f"Multiple exceptions: {REFUSED}, [Errno {errno.ECONNREFUSED}] Connect call failed")
@@ -54,8 +54,8 @@ def test_nobody_is_waited_for_where_nobody_listens(
     command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("bench", "call"):  # who imports the other first, while that is as it was
-        monkeypatch.setattr(f"creek.cli.{name}.REFUSED_S", 0.05)
-    monkeypatch.setattr("creek.cli.status.PATIENCE_S", 0.05)
+        monkeypatch.setattr(f"creekdb.cli.{name}.REFUSED_S", 0.05)
+    monkeypatch.setattr("creekdb.cli.status.PATIENCE_S", 0.05)
     port = free_port()
 
     assert main([*command, "--at", f"127.0.0.1:{port}"]) != 0
@@ -70,8 +70,8 @@ def test_nobody_is_waited_for_where_nobody_listens(
 def test_who_waits_is_told_that_nobody_has_answered_yet(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("creek.cli.call.REFUSED_S", 0.1)
-    monkeypatch.setattr("creek.cli.call.TELL_S", 0.0)
+    monkeypatch.setattr("creekdb.cli.call.REFUSED_S", 0.1)
+    monkeypatch.setattr("creekdb.cli.call.TELL_S", 0.0)
     port = free_port()
 
     assert main(["call", "get", "a", "--at", f"127.0.0.1:{port}"]) == 1

@@ -2,12 +2,12 @@
 
 import pytest
 
-from creek.cli import scenario_text
-from creek.cli.scenario_text import scenario_lines
-from creek.cli.words import counted
-from creek.simulation.fault_text import parse_faults
-from creek.simulation.scenario import Scenario
-from creek.simulation.workload import ClientModel
+from creekdb.cli import scenario_text
+from creekdb.cli.scenario_text import scenario_lines
+from creekdb.cli.words import counted
+from creekdb.simulation.fault_text import parse_faults
+from creekdb.simulation.scenario import Scenario
+from creekdb.simulation.workload import ClientModel
 
 
 class Console:

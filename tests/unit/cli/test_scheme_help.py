@@ -3,10 +3,10 @@
 import pytest
 from msgspec.structs import fields
 
-from creek.cli import main
-from creek.cli.options import USUAL_SCHEME
-from creek.cluster.config import ServerConfig
-from creek.schemes.registry import SCHEMES
+from creekdb.cli import main
+from creekdb.cli.options import USUAL_SCHEME
+from creekdb.cluster.config import ServerConfig
+from creekdb.schemes.registry import SCHEMES
 
 
 @pytest.mark.parametrize("command", ["simulate", "fuzz"])

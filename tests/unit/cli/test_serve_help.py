@@ -2,7 +2,7 @@
 
 import pytest
 
-from creek.cli import main
+from creekdb.cli import main
 
 
 def test_it_tells_what_holds_without_an_option(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from creek.cli import main
-from creek.history import load
-from creek.schemes import registry
+from creekdb.cli import main
+from creekdb.history import load
+from creekdb.schemes import registry
 from tests.unit.cli.liars import Lying, Raising
 
 SHORT = ["simulate", "--duration", "200ms"]
@@ -82,7 +82,7 @@ def test_the_hash_is_the_same_under_any_hash_seed_of_python() -> None:
     hashes = set()
     for hash_seed in ("1", "2"):
         shown = subprocess.run(
-            [sys.executable, "-m", "creek", "simulate", "--replay", "291", "--json"],
+            [sys.executable, "-m", "creekdb", "simulate", "--replay", "291", "--json"],
             env={**os.environ, "PYTHONHASHSEED": hash_seed},
             capture_output=True,
             text=True,
@@ -202,8 +202,8 @@ def test_a_data_type_of_ones_own_is_simulated_with_calls_and_checked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "doors.py").write_text(
-        "import creek\n"
-        "doors = creek.DataType('doors')\n"
+        "import creekdb\n"
+        "doors = creekdb.DataType('doors')\n"
         "@doors.operation\n"
         "def enter(tx, name):\n"
         "    tx.add('inside', 1)\n"

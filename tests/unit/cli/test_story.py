@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from creek.checkers import check_all
-from creek.cli import main
-from creek.cli.finals import final_order
-from creek.cli.options import USUAL_SCHEME
-from creek.cli.story import story_scenario, tell
-from creek.simulation.fuzz import simulation_of
+from creekdb.checkers import check_all
+from creekdb.cli import main
+from creekdb.cli.finals import final_order
+from creekdb.cli.options import USUAL_SCHEME
+from creekdb.cli.story import story_scenario, tell
+from creekdb.simulation.fuzz import simulation_of
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-CREEK = [sys.executable, "-m", "creek"]
+CREEK = [sys.executable, "-m", "creekdb"]
 LINES = ["simulate --story", "simulate --story --json", "fuzz --seeds 1 --jobs 1", "--help"]
 
 

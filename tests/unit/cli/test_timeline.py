@@ -1,12 +1,12 @@
 """The timeline shows what happened to replicas and links, and the calls that came in vain."""
 
-from creek.cli.timeline import timeline
-from creek.datatypes import named
-from creek.simulation.fault_text import parse_faults
-from creek.simulation.fuzz import simulation_of
-from creek.simulation.models import DiskModel
-from creek.simulation.scenario import Scenario
-from creek.simulation.workload import ClientModel, Invocation
+from creekdb.cli.timeline import timeline
+from creekdb.datatypes import named
+from creekdb.simulation.fault_text import parse_faults
+from creekdb.simulation.fuzz import simulation_of
+from creekdb.simulation.models import DiskModel
+from creekdb.simulation.scenario import Scenario
+from creekdb.simulation.workload import ClientModel, Invocation
 
 
 def shown(faults: str, *calls: tuple[int, int], disk: DiskModel | None = None) -> list[str]:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from creek import tpcc
-from creek.cli import main
-from creek.tpcc import Problem
+from creekdb import tpcc
+from creekdb.cli import main
+from creekdb.tpcc import Problem
 
 TPCC = ["simulate", "--workload", "tpcc", "--warehouses", "1", "--duration", "100ms"]
 

@@ -6,10 +6,10 @@ from typing import cast
 
 import pytest
 
-from creek.cli.trial import Breaking
-from creek.cluster.trial import trial_of
-from creek.errors import UsageError
-from creek.load.local import LocalCluster
+from creekdb.cli.trial import Breaking
+from creekdb.cluster.trial import trial_of
+from creekdb.errors import UsageError
+from creekdb.load.local import LocalCluster
 
 
 class Told:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from creek.cli.up import _View
-from creek.cluster.logs import OPERATION_LONG
-from creek.load.local import LocalCluster
+from creekdb.cli.up import _View
+from creekdb.cluster.logs import OPERATION_LONG
+from creekdb.load.local import LocalCluster
 
 
 class Told(LocalCluster):

@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from creek.client.calls import Call
-from creek.client.deadlines import BEAT_S, Deadlines
-from creek.client.errors import NotDone
-from creek.cluster import wire
+from creekdb.client.calls import Call
+from creekdb.client.deadlines import BEAT_S, Deadlines
+from creekdb.client.errors import NotDone
+from creekdb.cluster import wire
 
 
 class Timer:

@@ -6,11 +6,11 @@ from typing import Any, cast
 
 import pytest
 
-from creek.client import NotDone, finding
-from creek.client.finding import Finder
-from creek.client.line import Line
-from creek.cluster import wire
-from creek.errors import UsageError
+from creekdb.client import NotDone, finding
+from creekdb.client.finding import Finder
+from creekdb.client.line import Line
+from creekdb.cluster import wire
+from creekdb.errors import UsageError
 
 HELLO = wire.Hello(wire.WIRE_VERSION, "me", "", "")
 

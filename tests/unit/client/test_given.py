@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-import creek
-from creek import BadValue
-from creek.client.given import issued, listed, seconds
-from creek.protocol.dots import Dot
+import creekdb
+from creekdb import BadValue
+from creekdb.client.given import issued, listed, seconds
+from creekdb.protocol.dots import Dot
 
 
 @pytest.mark.parametrize("given", [Dot(0, 17), (0, 17), [0, 17], "0.17"])
@@ -36,15 +36,15 @@ def test_addresses_are_texts() -> None:
 
 def test_a_connection_is_refused_what_it_cannot_work_with() -> None:
     with pytest.raises(BadValue, match="write HOST:PORT"):
-        creek.connect("http://127.0.0.1:7300")
+        creekdb.connect("http://127.0.0.1:7300")
     with pytest.raises(BadValue, match="timeout is -1"):
-        creek.connect("127.0.0.1:7100", timeout=-1)
+        creekdb.connect("127.0.0.1:7100", timeout=-1)
     with pytest.raises(BadValue, match="patience is a number of seconds, not 'x'"):
-        creek.connect("127.0.0.1:7100", patience="x")  # type: ignore[arg-type]
+        creekdb.connect("127.0.0.1:7100", patience="x")  # type: ignore[arg-type]
 
 
 def test_who_forgets_with_is_told_at_once() -> None:
-    db = creek.connect("127.0.0.1:7100")
+    db = creekdb.connect("127.0.0.1:7100")
     assert "'with' or 'async with' connects" in repr(db)
-    with pytest.raises(creek.NotDone, match="inside 'with connect"):
+    with pytest.raises(creekdb.NotDone, match="inside 'with connect"):
         db.weak.put("lamp", 3)

@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import pytest
 
-from creek.client import silence
-from creek.client.line import Line
-from creek.client.silence import Silence
-from creek.cluster import wire
-from creek.cluster.pulse import ANSWER, QUESTION
+from creekdb.client import silence
+from creekdb.client.line import Line
+from creekdb.client.silence import Silence
+from creekdb.cluster import wire
+from creekdb.cluster.pulse import ANSWER, QUESTION
 
 PATIENCE_S = 60.0
 ROUNDS = 5 * silence.TRIES

@@ -4,7 +4,7 @@ import os
 import threading
 from pathlib import Path
 
-from creek.cluster.calls import Calls
+from creekdb.cluster.calls import Calls
 
 
 class FaultyCalls(Calls):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from creek.cluster.calls import Calls
+from creekdb.cluster.calls import Calls
 
 PIECE = 8
 """Bytes that are lost or kept together."""

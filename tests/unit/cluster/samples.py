@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from creek.cluster.journal import Journal
-from creek.protocol.dots import Dot, Dots
-from creek.protocol.messages import Ballot, Checkpoint, Image, Received, Record
-from creek.protocol.request import Operation, Request
+from creekdb.cluster.journal import Journal
+from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol.messages import Ballot, Checkpoint, Image, Received, Record
+from creekdb.protocol.request import Operation, Request
 
 
 def record(event: int, size: int = 0) -> Record:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from creek.cluster.wire import address_of, address_text
-from creek.errors import BadValue
+from creekdb.cluster.wire import address_of, address_text
+from creekdb.errors import BadValue
 
 
 @pytest.mark.parametrize(

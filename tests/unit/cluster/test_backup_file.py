@@ -9,12 +9,12 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creek.cluster import backup
-from creek.cluster.backup import Head, checkpoint_of, encoded, kept_as, read_head, requests_of
-from creek.execution.keys import place
-from creek.protocol.drafts import Collected
-from creek.protocol.messages import Checkpoint
-from creek.protocol.request import Request
+from creekdb.cluster import backup
+from creekdb.cluster.backup import Head, checkpoint_of, encoded, kept_as, read_head, requests_of
+from creekdb.execution.keys import place
+from creekdb.protocol.drafts import Collected
+from creekdb.protocol.messages import Checkpoint
+from creekdb.protocol.request import Request
 from tests.unit.protocol.strategies import checkpoints, keys, request_tuples
 
 

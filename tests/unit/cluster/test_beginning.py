@@ -4,9 +4,9 @@ from typing import Any, cast
 
 import pytest
 
-from creek.cluster.beginning import what_it_waits_for
-from creek.protocol.members import Configuration
-from creek.schemes.contract import Replica
+from creekdb.cluster.beginning import what_it_waits_for
+from creekdb.protocol.members import Configuration
+from creekdb.schemes.contract import Replica
 
 
 class Waiting:

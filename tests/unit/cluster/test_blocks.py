@@ -10,8 +10,8 @@ from typing import cast
 
 import pytest
 
-from creek.cluster.blocks import BLOCK, MEMORY_BYTES, Blocks
-from creek.cluster.ring import Ring
+from creekdb.cluster.blocks import BLOCK, MEMORY_BYTES, Blocks
+from creekdb.cluster.ring import Ring
 from tests.unit.cluster.test_ring import needs_ring
 
 ROOM = 64 * BLOCK

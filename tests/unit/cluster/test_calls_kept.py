@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from creek.cluster.calling import Once
-from creek.cluster.once import ANSWER_KEPT_MAX, CALLS_KEPT, call_once
-from creek.execution.datatype import DataType
-from creek.execution.keys import CLIENTS
-from creek.execution.transaction import Transaction
-from creek.execution.undo import StateObject
-from creek.protocol.dots import Dot
-from creek.protocol.request import Operation, Outcome, Request
+from creekdb.cluster.calling import Once
+from creekdb.cluster.once import ANSWER_KEPT_MAX, CALLS_KEPT, call_once
+from creekdb.execution.datatype import DataType
+from creekdb.execution.keys import CLIENTS
+from creekdb.execution.transaction import Transaction
+from creekdb.execution.undo import StateObject
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.request import Operation, Outcome, Request
 
 COUNTING = DataType("counting")
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from creek.cluster import crowd
+from creekdb.cluster import crowd
 
 Limits = tuple[int, int]
 

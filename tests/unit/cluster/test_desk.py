@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 
-from creek.cluster.copies import Copies
-from creek.cluster.desk import Desk
-from creek.cluster.tokens import Tokens
-from creek.cluster.wire import Call
-from creek.datatypes.kv import KV
-from creek.protocol.dots import Dot
-from creek.protocol.request import Operation
+from creekdb.cluster.copies import Copies
+from creekdb.cluster.desk import Desk
+from creekdb.cluster.tokens import Tokens
+from creekdb.cluster.wire import Call
+from creekdb.datatypes.kv import KV
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.request import Operation
 
 BEFORE = Dot(1, 7)
 

@@ -1,11 +1,11 @@
 """Who goes on and who stops, when replicas come to different states."""
 
-from creek.cluster.digests import DIGEST_EVERY, DIGESTS_KEPT, PATIENCE_S, TOLD_MAX, Digests
-from creek.cluster.once import call_once
-from creek.cluster.wire import Told
-from creek.protocol.dots import Dot
-from creek.protocol.effects import Digest
-from creek.protocol.request import Operation, Request
+from creekdb.cluster.digests import DIGEST_EVERY, DIGESTS_KEPT, PATIENCE_S, TOLD_MAX, Digests
+from creekdb.cluster.once import call_once
+from creekdb.cluster.wire import Told
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.effects import Digest
+from creekdb.protocol.request import Operation, Request
 
 
 def request(name: str, *arguments: object) -> Request:

@@ -5,12 +5,12 @@ from collections.abc import Callable, Coroutine, Iterable
 from contextlib import nullcontext
 from typing import Any
 
-from creek.cluster.drawing import REGISTERS_MAX, Drawings
-from creek.cluster.groups import Room
-from creek.protocol.dots import Dots
-from creek.protocol.drafts import ImageDraft, Registers, SnapshotDraft
-from creek.protocol.messages import Ballot, Checkpoint, Image, Snapshot, decode_record
-from creek.protocol.values import Key
+from creekdb.cluster.drawing import REGISTERS_MAX, Drawings
+from creekdb.cluster.groups import Room
+from creekdb.protocol.dots import Dots
+from creekdb.protocol.drafts import ImageDraft, Registers, SnapshotDraft
+from creekdb.protocol.messages import Ballot, Checkpoint, Image, Snapshot, decode_record
+from creekdb.protocol.values import Key
 
 LARGE = 100_000
 BARE = Checkpoint(1, 0, Dots(), 0, (), ())

@@ -4,17 +4,17 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
-from creek.cluster.drawing import DrawnSnapshot
-from creek.cluster.driver import Driver
-from creek.cluster.execution import Inline
-from creek.cluster.groups import Room
-from creek.cluster.logs import EventLog
-from creek.cluster.watchdog import Watchdog
-from creek.errors import StorageFault
-from creek.protocol.dots import Dot, Dots
-from creek.protocol.drafts import Array, DrawnImage, ImageDraft, SnapshotDraft, draft_of
-from creek.protocol.effects import Effects, Kind, Response, Send
-from creek.protocol.messages import (
+from creekdb.cluster.drawing import DrawnSnapshot
+from creekdb.cluster.driver import Driver
+from creekdb.cluster.execution import Inline
+from creekdb.cluster.groups import Room
+from creekdb.cluster.logs import EventLog
+from creekdb.cluster.watchdog import Watchdog
+from creekdb.errors import StorageFault
+from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol.drafts import Array, DrawnImage, ImageDraft, SnapshotDraft, draft_of
+from creekdb.protocol.effects import Effects, Kind, Response, Send
+from creekdb.protocol.messages import (
     Accept,
     Accepted,
     AcceptedValue,
@@ -33,8 +33,8 @@ from creek.protocol.messages import (
     Vote,
     decode_record,
 )
-from creek.protocol.request import Operation, Outcome, Request
-from creek.schemes.contract import Replica
+from creekdb.protocol.request import Operation, Outcome, Request
+from creekdb.schemes.contract import Replica
 
 WEAK = Dot(0, 1)
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from creek.cluster.calling import Once
-from creek.cluster.forgetting import (
+from creekdb.cluster.calling import Once
+from creekdb.cluster.forgetting import (
     AWAY,
     PARTS,
     Due,
@@ -12,12 +12,12 @@ from creek.cluster.forgetting import (
     marks_in,
     places_of_marks,
 )
-from creek.cluster.once import call_once, forget_calls
-from creek.datatypes.kv import KV
-from creek.execution.keys import CLIENTS, place
-from creek.execution.undo import StateObject
-from creek.protocol.dots import Dot
-from creek.protocol.request import Operation, Request
+from creekdb.cluster.once import call_once, forget_calls
+from creekdb.datatypes.kv import KV
+from creekdb.execution.keys import CLIENTS, place
+from creekdb.execution.undo import StateObject
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.request import Operation, Request
 
 DAY_S = 86_400.0
 PART_S = DAY_S / PARTS

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creek.cluster import wire
-from creek.errors import FrameTooLong, MalformedMessage
-from creek.protocol.dots import Dot
-from creek.protocol.request import Outcome
+from creekdb.cluster import wire
+from creekdb.errors import FrameTooLong, MalformedMessage
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.request import Outcome
 
 MOST = 1000
 DECODERS = (wire.peer_hello, wire.from_peer, wire.from_client, wire.to_client)

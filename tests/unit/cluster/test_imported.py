@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from creek.cluster.config import load_datatype
-from creek.errors import UsageError
+from creekdb.cluster.config import load_datatype
+from creekdb.errors import UsageError
 
-HEAD = "import creek\nshop = creek.DataType('shop')\n@shop.operation\n"
+HEAD = "import creekdb\nshop = creekdb.DataType('shop')\n@shop.operation\n"
 
 
 @pytest.fixture(autouse=True)
@@ -28,11 +28,16 @@ def test_it_is_found_where_it_is_said_to_be(here: Path) -> None:
         ("shop_none", None, "shop", "no module 'shop_none' in this folder, on PYTHONPATH"),
         ("shop_file.py", None, "shop", "write shop_file, without '.py'"),
         ("shop_needs", "import nowhere_at_all", "shop", "imports 'nowhere_at_all', and there"),
-        ("shop_open", "import creek\nshop = (", "shop", r"shop_open.py, line 2: '\(' was"),
+        ("shop_open", "import creekdb\nshop = (", "shop", r"shop_open.py, line 2: '\(' was"),
         ("shop_raises", "\n1 / 0", "shop", r"ZeroDivisionError: division by zero \(.*, line 2\)"),
         ("shop_name", f"{HEAD}def buy(tx): pass", "shpo", "has no 'shpo'; there is shop_name:shop"),
-        ("shop_other", "shop = 3", "shop", "'shop' is a int, no creek.DataType$"),
-        ("shop_empty", HEAD[:42], "shop", "no operations: declare some with @shop.operation"),
+        ("shop_other", "shop = 3", "shop", "'shop' is a int, no creekdb.DataType$"),
+        (
+            "shop_empty",
+            HEAD.partition("@")[0],
+            "shop",
+            "no operations: declare some with @shop.operation",
+        ),
         ("shop_async", f"{HEAD}async def buy(tx): pass", "shop", r"without 'async' \(.*shop_async"),
         ("shop_yields", f"{HEAD}def buy(tx): yield", "shop", "write 'return', not 'yield'"),
     ],

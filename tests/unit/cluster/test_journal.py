@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from creek.cluster import journal as journal_module
-from creek.cluster.journal import Journal
-from creek.errors import DirectoryInUse, DiskFailed, StorageFault
+from creekdb.cluster import journal as journal_module
+from creekdb.cluster.journal import Journal
+from creekdb.errors import DirectoryInUse, DiskFailed, StorageFault
 from tests.unit.cluster.faulty import FaultyCalls
 from tests.unit.cluster.samples import found, image, record, records, segments, written
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from creek.cluster import timed_calls
-from creek.cluster.calls import Calls
-from creek.cluster.journal import Journal
-from creek.cluster.timed_calls import TimedCalls
-from creek.cluster.timing import Histogram
-from creek.errors import DiskFull, StorageFault
+from creekdb.cluster import timed_calls
+from creekdb.cluster.calls import Calls
+from creekdb.cluster.journal import Journal
+from creekdb.cluster.timed_calls import TimedCalls
+from creekdb.cluster.timing import Histogram
+from creekdb.errors import DiskFull, StorageFault
 from tests.unit.cluster.faulty import FaultyCalls
 from tests.unit.cluster.samples import found, image, record, records, segments
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from creek.cluster.groups import Room
-from creek.cluster.journal import Journal
-from creek.errors import StorageFault
-from creek.protocol.messages import Image, Record, encode
+from creekdb.cluster.groups import Room
+from creekdb.cluster.journal import Journal
+from creekdb.errors import StorageFault
+from creekdb.protocol.messages import Image, Record, encode
 from tests.unit.cluster.machine import Machine, PowerLoss
 from tests.unit.cluster.samples import image, record
 

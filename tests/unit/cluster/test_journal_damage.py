@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from creek.cluster.journal import Journal
-from creek.errors import StorageFault
-from creek.protocol.dots import Dot
-from creek.protocol.messages import Received
-from creek.protocol.request import Operation, Request
+from creekdb.cluster.journal import Journal
+from creekdb.errors import StorageFault
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.messages import Received
+from creekdb.protocol.request import Operation, Request
 from tests.unit.cluster.samples import found, records, segments, written
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from creek.cluster.journal import Journal
-from creek.errors import DiskFailed, DiskFull, StorageFault
-from creek.protocol.messages import encode
+from creekdb.cluster.journal import Journal
+from creekdb.errors import DiskFailed, DiskFull, StorageFault
+from creekdb.protocol.messages import encode
 from tests.unit.cluster.faulty import FaultyCalls
 from tests.unit.cluster.samples import found, image, record, records, segments
 

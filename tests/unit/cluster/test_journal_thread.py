@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from creek.cluster.calls import Calls
-from creek.cluster.journal import Journal
-from creek.errors import DiskFailed, DiskFull, StorageFault
+from creekdb.cluster.calls import Calls
+from creekdb.cluster.journal import Journal
+from creekdb.errors import DiskFailed, DiskFull, StorageFault
 from tests.unit.cluster.faulty import FaultyCalls, SlowCalls
 from tests.unit.cluster.samples import found, image, record, records
 
@@ -130,9 +130,9 @@ def test_nobody_waits_for_a_thread_that_broke_off(tmp_path: Path) -> None:
 CHILD = """
 import asyncio, sys
 from pathlib import Path
-from creek.cluster.journal import Journal
-from creek.cluster.timed_calls import TimedCalls
-from creek.cluster.timing import Histogram
+from creekdb.cluster.journal import Journal
+from creekdb.cluster.timed_calls import TimedCalls
+from creekdb.cluster.timing import Histogram
 from tests.unit.cluster.samples import image, record
 
 async def run():

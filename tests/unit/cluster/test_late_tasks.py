@@ -2,18 +2,18 @@
 
 import asyncio
 
-from creek.cluster.driver import Driver
-from creek.cluster.execution import Inline
-from creek.cluster.logs import EventLog
-from creek.cluster.settings import HANDED_OUT_MAX
-from creek.cluster.watchdog import Watchdog
-from creek.datatypes.kv import KV
-from creek.protocol.dots import Dot
-from creek.protocol.effects import Task
-from creek.protocol.messages import Cast
-from creek.protocol.request import Operation, Request
-from creek.protocol.settings import Settings
-from creek.schemes.creek import CreekReplica
+from creekdb.cluster.driver import Driver
+from creekdb.cluster.execution import Inline
+from creekdb.cluster.logs import EventLog
+from creekdb.cluster.settings import HANDED_OUT_MAX
+from creekdb.cluster.watchdog import Watchdog
+from creekdb.datatypes.kv import KV
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.effects import Task
+from creekdb.protocol.messages import Cast
+from creekdb.protocol.request import Operation, Request
+from creekdb.protocol.settings import Settings
+from creekdb.schemes.creek import CreekReplica
 from tests.unit.cluster.test_driver import Disk
 
 

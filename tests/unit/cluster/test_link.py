@@ -2,12 +2,12 @@
 
 import asyncio
 
-from creek.cluster import wire
-from creek.cluster.link import LASTING_S, Link
-from creek.cluster.peers import Peers
-from creek.cluster.tasks import Tasks
-from creek.execution.arrivals import Arrivals
-from creek.execution.base import Nothing
+from creekdb.cluster import wire
+from creekdb.cluster.link import LASTING_S, Link
+from creekdb.cluster.peers import Peers
+from creekdb.cluster.tasks import Tasks
+from creekdb.execution.arrivals import Arrivals
+from creekdb.execution.base import Nothing
 
 OURS = wire.PeerHello(wire.WIRE_VERSION, "creek", 0, (0, 1), "kv", oldest=wire.WIRE_OLDEST)
 THEIRS = wire.PeerHello(wire.WIRE_VERSION, "creek", 1, (0, 1), "kv", oldest=wire.WIRE_OLDEST)

@@ -7,17 +7,17 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from creek.cluster import wire
-from creek.cluster.frames import NO_HTTP, NO_TLS
-from creek.cluster.listener import Listener
-from creek.cluster.parts import frames_of
-from creek.cluster.peers import Peers
-from creek.cluster.talker import Talker
-from creek.cluster.tasks import Tasks
-from creek.execution.arrivals import Arrivals
-from creek.execution.base import Nothing
-from creek.protocol.drafts import Array, Brought
-from creek.protocol.messages import Progress
+from creekdb.cluster import wire
+from creekdb.cluster.frames import NO_HTTP, NO_TLS
+from creekdb.cluster.listener import Listener
+from creekdb.cluster.parts import frames_of
+from creekdb.cluster.peers import Peers
+from creekdb.cluster.talker import Talker
+from creekdb.cluster.tasks import Tasks
+from creekdb.execution.arrivals import Arrivals
+from creekdb.execution.base import Nothing
+from creekdb.protocol.drafts import Array, Brought
+from creekdb.protocol.messages import Progress
 from tests.unit.cluster.test_parts import BARE, drawn
 
 OURS = wire.PeerHello(wire.WIRE_VERSION, "creek", 0, (0, 1), "kv", oldest=wire.WIRE_OLDEST)

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from creek.cluster import logs
-from creek.cluster.frames import NO_TLS
-from creek.cluster.logs import TOLD_MAX, EventLog
-from creek.cluster.security import PLAIN
-from creek.cluster.watch import ALONE_LOOKS, PAUSE_LOOKS, Watch
-from creek.protocol.members import Configuration
+from creekdb.cluster import logs
+from creekdb.cluster.frames import NO_TLS
+from creekdb.cluster.logs import TOLD_MAX, EventLog
+from creekdb.cluster.security import PLAIN
+from creekdb.cluster.watch import ALONE_LOOKS, PAUSE_LOOKS, Watch
+from creekdb.protocol.members import Configuration
 
 
 @pytest.fixture(autouse=True)

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from creek.cluster import timing
-from creek.cluster.metrics import Family, gauge, text_of
-from creek.cluster.timing import Histogram, Latencies
-from creek.protocol.dots import Dot
-from creek.protocol.effects import Kind, Response
-from creek.protocol.request import Outcome
+from creekdb.cluster import timing
+from creekdb.cluster.metrics import Family, gauge, text_of
+from creekdb.cluster.timing import Histogram, Latencies
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.effects import Kind, Response
+from creekdb.protocol.request import Outcome
 
 
 def answer(id: Dot, kind: Kind) -> Response:

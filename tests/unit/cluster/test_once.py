@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from creek import DataType
-from creek.cluster.calling import Once
-from creek.cluster.once import call_once, forget_calls
-from creek.execution.keys import CLIENTS
-from creek.execution.transaction import ABSENT, Transaction
-from creek.execution.undo import StateObject
-from creek.protocol.dots import Dot
-from creek.protocol.members import MEMBERS
-from creek.protocol.request import Operation, Request
-from creek.protocol.values import Key
+from creekdb import DataType
+from creekdb.cluster.calling import Once
+from creekdb.cluster.once import call_once, forget_calls
+from creekdb.execution.keys import CLIENTS
+from creekdb.execution.transaction import ABSENT, Transaction
+from creekdb.execution.undo import StateObject
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.members import MEMBERS
+from creekdb.protocol.request import Operation, Request
+from creekdb.protocol.values import Key
 
 ANYTHING = DataType("anything")
 
@@ -68,7 +68,7 @@ def test_registers_of_creek_are_written_by_no_operation(
 
 def test_other_registers_are_written_by_any_name() -> None:
     machine = Machine()
-    for key in ("creek.client", (), ("creek",), ("ann", CLIENTS), 3):
+    for key in ("creekdb.client", (), ("creek",), ("ann", CLIENTS), 3):
         machine.call(Operation("put", (key, 5)))
         assert machine.state.read(key) == 5
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from creek.cluster import owner as owners
-from creek.cluster.owner import Owner, refuse_foreign, sign
-from creek.errors import StorageFault, UsageError
+from creekdb.cluster import owner as owners
+from creekdb.cluster.owner import Owner, refuse_foreign, sign
+from creekdb.errors import StorageFault, UsageError
 
 OWNER = Owner(cluster="shop", replica=1, datatype="kv")
 

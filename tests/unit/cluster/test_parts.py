@@ -5,21 +5,21 @@ import asyncio
 import msgspec
 import pytest
 
-from creek.cluster import parts
-from creek.cluster.drawing import REGISTERS_MAX, DrawnSnapshot
-from creek.cluster.parts import Assembly, frames_of, give_up
-from creek.cluster.wire import PEER_FRAME_MAX, Frames, Part, framed, from_peer
-from creek.errors import MalformedMessage
-from creek.execution.arrivals import Arrivals
-from creek.execution.base import Nothing
-from creek.execution.transaction import ABSENT
-from creek.protocol import admission
-from creek.protocol.dots import Dot, Dots
-from creek.protocol.drafts import Array, Brought, DrawnImage
-from creek.protocol.members import REGISTER
-from creek.protocol.messages import Ballot, Checkpoint, Image, Snapshot, decode_record
-from creek.protocol.request import Outcome
-from creek.protocol.settings import Settings
+from creekdb.cluster import parts
+from creekdb.cluster.drawing import REGISTERS_MAX, DrawnSnapshot
+from creekdb.cluster.parts import Assembly, frames_of, give_up
+from creekdb.cluster.wire import PEER_FRAME_MAX, Frames, Part, framed, from_peer
+from creekdb.errors import MalformedMessage
+from creekdb.execution.arrivals import Arrivals
+from creekdb.execution.base import Nothing
+from creekdb.execution.transaction import ABSENT
+from creekdb.protocol import admission
+from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol.drafts import Array, Brought, DrawnImage
+from creekdb.protocol.members import REGISTER
+from creekdb.protocol.messages import Ballot, Checkpoint, Image, Snapshot, decode_record
+from creekdb.protocol.request import Outcome
+from creekdb.protocol.settings import Settings
 
 BARE = Snapshot(Checkpoint(4, 0, Dots(), 9, (), ()))
 STATE = tuple((("item", each), (each, "x" * 50)) for each in range(1000))

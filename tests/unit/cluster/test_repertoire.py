@@ -2,20 +2,20 @@
 
 import pytest
 
-import creek
-from creek.cluster.repertoire import Repertoire
-from creek.cluster.wire import HELLO_FRAME_MAX, WIRE_VERSION, PeerHello, frame_of
+import creekdb
+from creekdb.cluster.repertoire import Repertoire
+from creekdb.cluster.wire import HELLO_FRAME_MAX, WIRE_VERSION, PeerHello, frame_of
 
-rooms = creek.DataType("rooms")
+rooms = creekdb.DataType("rooms")
 
 
 @rooms.operation
-def book(tx: creek.Transaction, room: str, who: str = "") -> None:
+def book(tx: creekdb.Transaction, room: str, who: str = "") -> None:
     tx.put(room, who)
 
 
 @rooms.operation
-def leave(tx: creek.Transaction, *given: str) -> None:
+def leave(tx: creekdb.Transaction, *given: str) -> None:
     for room in given:
         tx.delete(room)
 
@@ -66,9 +66,9 @@ def test_calls_that_an_older_module_takes_as_well_go_through() -> None:
 
 
 def test_more_operations_than_fit_into_a_hello_are_not_told() -> None:
-    def does_nothing(tx: creek.Transaction) -> None: ...
+    def does_nothing(tx: creekdb.Transaction) -> None: ...
 
-    few, many = creek.DataType("few"), creek.DataType("many")
+    few, many = creekdb.DataType("few"), creekdb.DataType("many")
     for number in range(2000):
         for datatype in (few, many) if number < 1000 else (many,):
             datatype.operation(name=f"operation {number:06}")(does_nothing)

@@ -4,10 +4,10 @@ from random import Random
 
 import pytest
 
-from creek.cluster.retelling import told_of
-from creek.protocol.dots import Dot
-from creek.protocol.effects import Committed
-from creek.protocol.messages import Decided
+from creekdb.cluster.retelling import told_of
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.effects import Committed
+from creekdb.protocol.messages import Decided
 from tests.unit.schemes.bench import Bench
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from creek.cluster.ring import Ring, open_ring
+from creekdb.cluster.ring import Ring, open_ring
 
 
 def has_ring() -> bool:

@@ -5,17 +5,17 @@ from typing import Any, cast
 
 import msgspec
 
-from creek.cluster.config import ServerConfig
-from creek.cluster.copies import Taken
-from creek.cluster.driver import Driver
-from creek.cluster.execution import NoGate
-from creek.cluster.journal import Journal
-from creek.cluster.taking import take
-from creek.errors import DiskFull, StorageFault
-from creek.protocol.dots import Dots
-from creek.protocol.drafts import Draft, draft_of
-from creek.protocol.members import Configuration
-from creek.protocol.messages import Checkpoint
+from creekdb.cluster.config import ServerConfig
+from creekdb.cluster.copies import Taken
+from creekdb.cluster.driver import Driver
+from creekdb.cluster.execution import NoGate
+from creekdb.cluster.journal import Journal
+from creekdb.cluster.taking import take
+from creekdb.errors import DiskFull, StorageFault
+from creekdb.protocol.dots import Dots
+from creekdb.protocol.drafts import Draft, draft_of
+from creekdb.protocol.members import Configuration
+from creekdb.protocol.messages import Checkpoint
 
 
 class Disk:

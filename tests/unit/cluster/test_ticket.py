@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from creek.cluster.journal import Journal
-from creek.cluster.membership import begin_journal
-from creek.cluster.ticket import Ticket, read_ticket, write_ticket
-from creek.errors import DiskFull, StorageFault
-from creek.protocol.messages import Ballot, Promised, Record
-from creek.protocol.newcomer import ENTERED
-from creek.protocol.omega import NO_BALLOT
+from creekdb.cluster.journal import Journal
+from creekdb.cluster.membership import begin_journal
+from creekdb.cluster.ticket import Ticket, read_ticket, write_ticket
+from creekdb.errors import DiskFull, StorageFault
+from creekdb.protocol.messages import Ballot, Promised, Record
+from creekdb.protocol.newcomer import ENTERED
+from creekdb.protocol.omega import NO_BALLOT
 
 TICKET = Ticket(
     replica=3, address="127.0.0.1:7203", epoch=1, members=((0, "127.0.0.1:7200"),), former=(1,)

@@ -4,15 +4,15 @@ one's messages (`docs/upgrade.md`)."""
 import msgspec
 import pytest
 
-from creek.cluster import wire
-from creek.cluster.peers import STRANGERS_MAX, Peers
-from creek.cluster.tasks import Tasks
-from creek.execution.arrivals import Arrivals
-from creek.execution.base import Nothing
-from creek.protocol.dots import Dot, Dots
-from creek.protocol.members import Configuration
-from creek.protocol.messages import Ballot, Cast, Heartbeat, Progress, Summary, Vote
-from creek.protocol.request import Operation, Request
+from creekdb.cluster import wire
+from creekdb.cluster.peers import STRANGERS_MAX, Peers
+from creekdb.cluster.tasks import Tasks
+from creekdb.execution.arrivals import Arrivals
+from creekdb.execution.base import Nothing
+from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol.members import Configuration
+from creekdb.protocol.messages import Ballot, Cast, Heartbeat, Progress, Summary, Vote
+from creekdb.protocol.request import Operation, Request
 
 OURS = wire.PeerHello(wire.WIRE_VERSION, "creek", 0, (0, 1), "kv", oldest=wire.WIRE_OLDEST)
 

@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from creek.cluster.logs import EventLog
-from creek.cluster.once import call_once
-from creek.cluster.watchdog import Watchdog
-from creek.protocol.request import Operation
+from creekdb.cluster.logs import EventLog
+from creekdb.cluster.once import call_once
+from creekdb.cluster.watchdog import Watchdog
+from creekdb.protocol.request import Operation
 
 OPERATION = call_once("ann", 1, Operation("spin", ("lamp", 3)))
 

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from creek.datatypes.bank import BANK
-from creek.execution.sequential import OperationRaised, Sequential
+from creekdb.datatypes.bank import BANK
+from creekdb.execution.sequential import OperationRaised, Sequential
 
 
 @pytest.fixture

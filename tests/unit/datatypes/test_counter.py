@@ -1,7 +1,7 @@
 import pytest
 
-from creek.datatypes.counter import COUNTER
-from creek.execution.sequential import OperationRaised
+from creekdb.datatypes.counter import COUNTER
+from creekdb.execution.sequential import OperationRaised
 
 
 def test_a_counter_starts_at_zero_and_may_fall_below() -> None:

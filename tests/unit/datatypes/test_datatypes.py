@@ -6,12 +6,12 @@ from random import Random
 import msgspec
 import pytest
 
-from creek.datatypes import DATATYPES, SAMPLES, named, sample
-from creek.errors import UnknownName
-from creek.execution.undo import StateObject
-from creek.protocol.dots import Dot
-from creek.protocol.request import Operation, Outcome, Request
-from creek.protocol.values import Key
+from creekdb.datatypes import DATATYPES, SAMPLES, named, sample
+from creekdb.errors import UnknownName
+from creekdb.execution.undo import StateObject
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.request import Operation, Outcome, Request
+from creekdb.protocol.values import Key
 
 NAMES = tuple(DATATYPES)
 each_datatype = pytest.mark.parametrize("name", NAMES)

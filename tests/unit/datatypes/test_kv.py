@@ -1,7 +1,7 @@
 import pytest
 
-from creek.datatypes.kv import KV
-from creek.execution.sequential import OperationRaised
+from creekdb.datatypes.kv import KV
+from creekdb.execution.sequential import OperationRaised
 
 
 def test_none_is_a_value_and_not_an_absence() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
-from creek.datatypes.lists import DUPLICATE_LENGTH_MAX, LIST
-from creek.execution.sequential import OperationRaised
+from creekdb.datatypes.lists import DUPLICATE_LENGTH_MAX, LIST
+from creekdb.execution.sequential import OperationRaised
 
 
 def test_an_empty_list_has_no_elements_to_give() -> None:

@@ -1,4 +1,4 @@
-from creek.datatypes.register import REGISTER
+from creekdb.datatypes.register import REGISTER
 
 
 def test_a_register_holds_what_was_written_last() -> None:

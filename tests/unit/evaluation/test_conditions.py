@@ -2,10 +2,10 @@
 
 from msgspec.structs import replace
 
-from creek.evaluation.assembly import datatype_named, simulation_of
-from creek.evaluation.conditions import violated
-from creek.simulation.scenario import Scenario
-from creek.simulation.workload import ClientModel
+from creekdb.evaluation.assembly import datatype_named, simulation_of
+from creekdb.evaluation.conditions import violated
+from creekdb.simulation.scenario import Scenario
+from creekdb.simulation.workload import ClientModel
 
 SCENARIO = Scenario(
     scheme="creek",

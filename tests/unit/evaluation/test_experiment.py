@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from creek.cli import main
-from creek.errors import UsageError
-from creek.evaluation import Experiment, simulation_of
+from creekdb.cli import main
+from creekdb.errors import UsageError
+from creekdb.evaluation import Experiment, simulation_of
 
 SHORT = Experiment(scheme="creek", warehouses=1, load_tps=500, duration_us=40_000)
 

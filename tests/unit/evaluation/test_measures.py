@@ -3,13 +3,13 @@
 import pytest
 from msgspec.structs import replace
 
-from creek.evaluation.assembly import simulation_of
-from creek.evaluation.measures import Measures, latency, measure
-from creek.history import Answer, Dot, Kind, Operation, OperationRecord, Outcome
-from creek.simulation.cluster import Run
-from creek.simulation.recorder import Speculation
-from creek.simulation.scenario import Scenario
-from creek.simulation.workload import ClientModel
+from creekdb.evaluation.assembly import simulation_of
+from creekdb.evaluation.measures import Measures, latency, measure
+from creekdb.history import Answer, Dot, Kind, Operation, OperationRecord, Outcome
+from creekdb.simulation.cluster import Run
+from creekdb.simulation.recorder import Speculation
+from creekdb.simulation.scenario import Scenario
+from creekdb.simulation.workload import ClientModel
 
 LOAD_TPS = 1000
 SCENARIO = Scenario(

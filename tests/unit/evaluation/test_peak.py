@@ -5,13 +5,13 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from creek.cli import main
-from creek.errors import UsageError
-from creek.evaluation.assembly import simulation_of
-from creek.evaluation.measures import Measures, measure
-from creek.evaluation.peak import PRECISION, find_peak
-from creek.simulation.scenario import Scenario
-from creek.simulation.workload import ClientModel
+from creekdb.cli import main
+from creekdb.errors import UsageError
+from creekdb.evaluation.assembly import simulation_of
+from creekdb.evaluation.measures import Measures, measure
+from creekdb.evaluation.peak import PRECISION, find_peak
+from creekdb.simulation.scenario import Scenario
+from creekdb.simulation.workload import ClientModel
 
 SMALL = Scenario(duration_us=10_000, clients=ClientModel(sessions=0, rate_per_second=100))
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import msgspec
 
-from creek.execution.arrivals import Arrivals
-from creek.execution.base import Base, Nothing, changes
-from creek.execution.datatype import DataType
-from creek.execution.entries import Entry, Phase, Position, Stretch
-from creek.execution.execution import Execution
-from creek.execution.transaction import ABSENT, Transaction
-from creek.execution.versions import VersionStore
-from creek.protocol.dots import Dot
-from creek.protocol.request import Operation, Outcome, Request
-from creek.protocol.values import Key
+from creekdb.execution.arrivals import Arrivals
+from creekdb.execution.base import Base, Nothing, changes
+from creekdb.execution.datatype import DataType
+from creekdb.execution.entries import Entry, Phase, Position, Stretch
+from creekdb.execution.execution import Execution
+from creekdb.execution.transaction import ABSENT, Transaction
+from creekdb.execution.versions import VersionStore
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.request import Operation, Outcome, Request
+from creekdb.protocol.values import Key
 
 END = (10**9,)
 

@@ -4,11 +4,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from creek.execution.datatype import DataType
-from creek.execution.transaction import Transaction
-from creek.protocol.dots import Dot
-from creek.protocol.request import Operation, Request
-from creek.protocol.values import Key
+from creekdb.execution.datatype import DataType
+from creekdb.execution.transaction import Transaction
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.request import Operation, Request
+from creekdb.protocol.values import Key
 
 HOT_KEYS: tuple[Key, ...] = (0, 7, -3, "", "a", "ab", "b", (), ("a",), ("a", 1), ("a", "b"), (1,))
 KEYS = st.sampled_from(HOT_KEYS)

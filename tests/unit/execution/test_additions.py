@@ -2,9 +2,9 @@
 
 import pytest
 
-from creek.execution.chains import ADDABLE_MAX
-from creek.execution.entries import Phase
-from creek.execution.transaction import ADDED_MAX
+from creekdb.execution.chains import ADDABLE_MAX
+from creekdb.execution.entries import Phase
+from creekdb.execution.transaction import ADDED_MAX
 from tests.unit.execution.shelf import ABSENT, Shelf
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from creek.execution.arity import Arity
+from creekdb.execution.arity import Arity
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creek.execution.base import Nothing, merged
-from creek.execution.keys import FIRST_PLACE, LAST_PLACE, place
-from creek.execution.transaction import ABSENT
-from creek.protocol.values import Key
+from creekdb.execution.base import Nothing, merged
+from creekdb.execution.keys import FIRST_PLACE, LAST_PLACE, place
+from creekdb.execution.transaction import ABSENT
+from creekdb.protocol.values import Key
 from tests.unit.execution.strategies import KEYS
 
 

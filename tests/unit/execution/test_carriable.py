@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creek.errors import BadValue
-from creek.execution.carriable import (
+from creekdb.errors import BadValue
+from creekdb.execution.carriable import (
     DEPTH_MAX,
     PATH_LENGTH_MAX,
     handed_out,
@@ -15,7 +15,7 @@ from creek.execution.carriable import (
     problem,
     refuse_uncarriable,
 )
-from creek.protocol.values import frozen
+from creekdb.protocol.values import frozen
 
 SCALARS = (
     st.none()

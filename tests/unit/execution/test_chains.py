@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from creek.execution.chains import ADDABLE_MAX, Chain, Doubts, is_addable
-from creek.execution.entries import (
+from creekdb.execution.chains import ADDABLE_MAX, Chain, Doubts, is_addable
+from creekdb.execution.entries import (
     TAIL,
     Crowd,
     Entry,
@@ -16,9 +16,9 @@ from creek.execution.entries import (
     readers_after,
     tentative_position,
 )
-from creek.execution.transaction import ABSENT
-from creek.protocol.dots import Dot
-from creek.protocol.request import NOOP, Request
+from creekdb.execution.transaction import ABSENT
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.request import NOOP, Request
 
 
 def entry(at: int) -> Entry:

@@ -3,11 +3,11 @@ from typing import Any
 
 import pytest
 
-from creek.errors import BadValue, UnknownName
-from creek.execution.datatype import ERROR_LENGTH_MAX, DataType, error_text
-from creek.execution.execution import Execution
-from creek.execution.transaction import Transaction
-from creek.protocol.request import NOOP, Operation, Outcome
+from creekdb.errors import BadValue, UnknownName
+from creekdb.execution.datatype import ERROR_LENGTH_MAX, DataType, error_text
+from creekdb.execution.execution import Execution
+from creekdb.execution.transaction import Transaction
+from creekdb.protocol.request import NOOP, Operation, Outcome
 from tests.unit.execution.strategies import request
 
 TOY = DataType("toy")

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creek.errors import NotDeterministic, UsageError
-from creek.execution.base import Nothing, changes
-from creek.execution.datatype import DataType
-from creek.execution.debug import TOLD_MAX, Debugged, Executed, first_difference
-from creek.execution.entries import Entry, tentative_position
-from creek.execution.transaction import Transaction
-from creek.execution.undo import StateObject
-from creek.execution.versions import VersionStore
-from creek.protocol.request import Operation
+from creekdb.errors import NotDeterministic, UsageError
+from creekdb.execution.base import Nothing, changes
+from creekdb.execution.datatype import DataType
+from creekdb.execution.debug import TOLD_MAX, Debugged, Executed, first_difference
+from creekdb.execution.entries import Entry, tentative_position
+from creekdb.execution.transaction import Transaction
+from creekdb.execution.undo import StateObject
+from creekdb.execution.versions import VersionStore
+from creekdb.protocol.request import Operation
 from tests.unit.execution.strategies import SCRIPT, STEPS, request, requests
 
 
@@ -173,7 +173,7 @@ def test_an_operation_may_raise_as_long_as_it_always_does() -> None:
         raise ValueError(f"no luck with {tx}")
 
     assert run(go).error == (
-        "ValueError: no luck with <creek.execution.transaction.Transaction object>"
+        "ValueError: no luck with <creekdb.execution.transaction.Transaction object>"
     )
 
 

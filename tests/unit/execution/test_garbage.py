@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from creek.execution.garbage import (
+from creekdb.execution.garbage import (
     OF_A_CALL,
     THOROUGH,
     THOROUGH_LOOKS,

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from creek.execution.images import SettledImage
-from creek.protocol.values import Key
+from creekdb.execution.images import SettledImage
+from creekdb.protocol.values import Key
 from tests.unit.execution.shelf import Shelf, arrived
 
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creek.errors import BadValue
-from creek.execution.keys import FIRST_PLACE, LAST_PLACE, check_key, place, prefix_range
-from creek.protocol.values import Key
+from creekdb.errors import BadValue
+from creekdb.execution.keys import FIRST_PLACE, LAST_PLACE, check_key, place, prefix_range
+from creekdb.protocol.values import Key
 
 COMPONENTS = st.integers(-3, 3) | st.text("ab\ud7ff\U0010ffff", max_size=3)
 KEYS = COMPONENTS | st.lists(COMPONENTS, max_size=3).map(tuple)

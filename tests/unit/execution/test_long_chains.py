@@ -2,10 +2,10 @@
 
 from random import Random
 
-from creek.execution.chains import Chain, Doubts
-from creek.execution.entries import Entry, Version, committed_position
-from creek.protocol.dots import Dot
-from creek.protocol.request import NOOP, Request
+from creekdb.execution.chains import Chain, Doubts
+from creekdb.execution.entries import Entry, Version, committed_position
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.request import NOOP, Request
 
 COUNT = 1_500
 TENTATIVE = 1_000_000

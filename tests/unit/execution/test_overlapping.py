@@ -1,6 +1,6 @@
 """What happens to an execution while others are installed, withdrawn, moved and settled."""
 
-from creek.execution.contents import CHANGES_MAX
+from creekdb.execution.contents import CHANGES_MAX
 from tests.unit.execution.shelf import Shelf
 
 

@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creek.execution.randomness import RequestRandom
-from creek.protocol.dots import Dot
-from creek.protocol.request import NOOP, Request
+from creekdb.execution.randomness import RequestRandom
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.request import NOOP, Request
 
 
 def generator(timestamp: int = 1, replica: int = 2, event: int = 3) -> RequestRandom:

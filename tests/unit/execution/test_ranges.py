@@ -3,12 +3,12 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creek.execution.entries import Entry, Range
-from creek.execution.keys import FIRST_PLACE, LAST_PLACE, Place, place, prefix_range
-from creek.execution.ranges import Ranges, united
-from creek.protocol.dots import Dot
-from creek.protocol.request import NOOP, Request
-from creek.protocol.values import Key
+from creekdb.execution.entries import Entry, Range
+from creekdb.execution.keys import FIRST_PLACE, LAST_PLACE, Place, place, prefix_range
+from creekdb.execution.ranges import Ranges, united
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.request import NOOP, Request
+from creekdb.protocol.values import Key
 from tests.unit.execution.strategies import HOT_KEYS, KEYS
 
 PLACES = KEYS.map(place) | st.sampled_from((FIRST_PLACE, LAST_PLACE, (2, 1, "a", -1), (1, "a", -1)))

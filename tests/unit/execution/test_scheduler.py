@@ -1,7 +1,7 @@
-from creek.execution.entries import Entry, Phase
-from creek.execution.scheduler import LOOK_AHEAD, LOSSES_MAX, Scheduler
-from creek.protocol.dots import Dot
-from creek.protocol.request import NOOP, Request
+from creekdb.execution.entries import Entry, Phase
+from creekdb.execution.scheduler import LOOK_AHEAD, LOSSES_MAX, Scheduler
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.request import NOOP, Request
 
 
 def entry(at: int, *, after: Entry | None = None, losses: int = 0) -> Entry:

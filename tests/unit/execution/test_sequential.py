@@ -1,8 +1,8 @@
 import pytest
 
-from creek.errors import BadValue, UnknownName
-from creek.execution.sequential import OperationRaised
-from creek.protocol.request import Operation, Outcome
+from creekdb.errors import BadValue, UnknownName
+from creekdb.execution.sequential import OperationRaised
+from creekdb.protocol.request import Operation, Outcome
 from tests.unit.execution.strategies import SCRIPT, request
 
 

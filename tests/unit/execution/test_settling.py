@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from creek.execution.entries import Crowd, Phase
-from creek.execution.keys import Place, place
-from creek.protocol.values import Key
+from creekdb.execution.entries import Crowd, Phase
+from creekdb.execution.keys import Place, place
+from creekdb.protocol.values import Key
 from tests.unit.execution.shelf import ABSENT, END, Shelf, arrived
 
 

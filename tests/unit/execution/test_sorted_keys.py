@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creek.datatypes.kv import KV
-from creek.execution.arrivals import Arrivals
-from creek.execution.base import Nothing
-from creek.execution.entries import TAIL
-from creek.execution.keys import FIRST_PLACE, KINDS, LAST_PLACE, Place, place, prefix_range
-from creek.execution.sorted_keys import GONE_MAX, GROUP_MAX, SortedKeys
-from creek.execution.versions import VersionStore
-from creek.protocol.dots import Dots
-from creek.protocol.messages import Checkpoint
-from creek.protocol.settings import Settings
-from creek.protocol.values import Key
-from creek.schemes.creek import CreekReplica
+from creekdb.datatypes.kv import KV
+from creekdb.execution.arrivals import Arrivals
+from creekdb.execution.base import Nothing
+from creekdb.execution.entries import TAIL
+from creekdb.execution.keys import FIRST_PLACE, KINDS, LAST_PLACE, Place, place, prefix_range
+from creekdb.execution.sorted_keys import GONE_MAX, GROUP_MAX, SortedKeys
+from creekdb.execution.versions import VersionStore
+from creekdb.protocol.dots import Dots
+from creekdb.protocol.messages import Checkpoint
+from creekdb.protocol.settings import Settings
+from creekdb.protocol.values import Key
+from creekdb.schemes.creek import CreekReplica
 
 EVERYTHING = (FIRST_PLACE, LAST_PLACE)
 ALL = (FIRST_PLACE, (KINDS,))

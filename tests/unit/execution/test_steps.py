@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creek.errors import BadValue
-from creek.execution.datatype import DataType
-from creek.execution.entries import Entry, tentative_position
-from creek.execution.execution import Execution
-from creek.execution.steps import STEPS_MAX, OperationStopped
-from creek.execution.transaction import Transaction, View
-from creek.execution.undo import StateObject
-from creek.execution.versions import VersionStore
-from creek.protocol.request import Operation
+from creekdb.errors import BadValue
+from creekdb.execution.datatype import DataType
+from creekdb.execution.entries import Entry, tentative_position
+from creekdb.execution.execution import Execution
+from creekdb.execution.steps import STEPS_MAX, OperationStopped
+from creekdb.execution.transaction import Transaction, View
+from creekdb.execution.undo import StateObject
+from creekdb.execution.versions import VersionStore
+from creekdb.protocol.request import Operation
 from tests.unit.execution.strategies import STEPS as SCRIPTS
 from tests.unit.execution.strategies import play, request
 

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creek.errors import BadValue, UsageError
-from creek.execution.execution import Execution
-from creek.execution.keys import place
-from creek.execution.sequential import Sequential
-from creek.execution.transaction import ABSENT, Transaction
-from creek.protocol.request import NOOP, Outcome
-from creek.protocol.values import Key
+from creekdb.errors import BadValue, UsageError
+from creekdb.execution.execution import Execution
+from creekdb.execution.keys import place
+from creekdb.execution.sequential import Sequential
+from creekdb.execution.transaction import ABSENT, Transaction
+from creekdb.protocol.request import NOOP, Outcome
+from creekdb.protocol.values import Key
 from tests.unit.execution.strategies import HOT_KEYS, KEYS, SCRIPT, request
 
 

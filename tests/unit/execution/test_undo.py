@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creek.execution.execution import Execution
-from creek.execution.keys import place
-from creek.execution.undo import ABSENT, StateObject
-from creek.protocol.request import Outcome
-from creek.protocol.values import Key
+from creekdb.execution.execution import Execution
+from creekdb.execution.keys import place
+from creekdb.execution.undo import ABSENT, StateObject
+from creekdb.protocol.request import Outcome
+from creekdb.protocol.values import Key
 from tests.unit.execution.strategies import KEYS, SCRIPT, STEPS, request, requests
 
 STATES = st.dictionaries(KEYS, st.integers(0, 5))

@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creek.execution.entries import Entry, Phase, Stretch
-from creek.execution.execution import Execution
-from creek.execution.images import SettledImage
-from creek.execution.keys import FIRST_PLACE, LAST_PLACE, place
-from creek.execution.sequential import Sequential
-from creek.execution.transaction import ABSENT
-from creek.protocol.values import Key
+from creekdb.execution.entries import Entry, Phase, Stretch
+from creekdb.execution.execution import Execution
+from creekdb.execution.images import SettledImage
+from creekdb.execution.keys import FIRST_PLACE, LAST_PLACE, place
+from creekdb.execution.sequential import Sequential
+from creekdb.execution.transaction import ABSENT
+from creekdb.protocol.values import Key
 from tests.unit.execution.shelf import STEPWISE, Attempt, Shelf, arrived
 
 KEYS = ("n", "n1", "n2", "m", ("t", 1), ("t", 2), "z")

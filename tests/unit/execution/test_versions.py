@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from creek.execution.entries import Phase
-from creek.protocol.values import same
+from creekdb.execution.entries import Phase
+from creekdb.protocol.values import same
 from tests.unit.execution.shelf import ABSENT, END, Shelf
 
 # --- snapshots ----------------------------------------------------------------------------------

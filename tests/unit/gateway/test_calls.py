@@ -2,10 +2,10 @@
 
 import pytest
 
-from creek.cluster.wire import Answer, Issued
-from creek.gateway import calls
-from creek.gateway.calls import Call, Calls
-from creek.protocol.dots import Dot
+from creekdb.cluster.wire import Answer, Issued
+from creekdb.gateway import calls
+from creekdb.gateway.calls import Call, Calls
+from creekdb.protocol.dots import Dot
 
 
 def made(event: int, value: str = "") -> Call:

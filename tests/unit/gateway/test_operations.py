@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from creek.execution.datatype import DataType
-from creek.execution.transaction import Transaction
-from creek.gateway.operations import Operations
+from creekdb.execution.datatype import DataType
+from creekdb.execution.transaction import Transaction
+from creekdb.gateway.operations import Operations
 
 NOTHING = object()
 

@@ -7,8 +7,8 @@ from typing import Any, Literal, Optional, TypeVar
 import jsonschema
 import pytest
 
-from creek.gateway.shapes import BYTES_SCHEMA, Misfit, fitted, schema_of
-from creek.protocol.values import Key
+from creekdb.gateway.shapes import BYTES_SCHEMA, Misfit, fitted, schema_of
+from creekdb.protocol.values import Key
 
 Something = TypeVar("Something")
 INTEGER = {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1}

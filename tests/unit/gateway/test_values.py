@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creek.errors import BadValue
-from creek.gateway.values import from_json, to_json
-from creek.protocol.values import same
+from creekdb.errors import BadValue
+from creekdb.gateway.values import from_json, to_json
+from creekdb.protocol.values import same
 
 SCALARS = (
     st.none()

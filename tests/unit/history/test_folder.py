@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from creek.checkers import CHECKERS, check_all, rows
-from creek.errors import BadValue, StorageFault, UsageError
-from creek.history import History, Terms, load, load_config, save, save_verdicts
+from creekdb.checkers import CHECKERS, check_all, rows
+from creekdb.errors import BadValue, StorageFault, UsageError
+from creekdb.history import History, Terms, load, load_config, save, save_verdicts
 from tests.checkers.story import CREEK, PRIMARY, STABLE_ONLY, Story, everyday, random_story
 
 

@@ -6,18 +6,18 @@ from typing import cast
 
 import pytest
 
-from creek.cluster import wire
-from creek.errors import UsageError
-from creek.load.line import Asker, Line, dial
-from creek.load.meter import (
+from creekdb.cluster import wire
+from creekdb.errors import UsageError
+from creekdb.load.line import Asker, Line, dial
+from creekdb.load.meter import (
     STRONG_STABLE,
     STRONG_TENTATIVE,
     WEAK_FINAL,
     WEAK_TENTATIVE,
     Meter,
 )
-from creek.load.streams import Asked
-from creek.protocol.dots import Dot
+from creekdb.load.streams import Asked
+from creekdb.protocol.dots import Dot
 
 
 class Transport:

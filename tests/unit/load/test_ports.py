@@ -4,7 +4,7 @@ import socket
 import subprocess
 import sys
 
-from creek.load.ports import PORTS, free_port, is_free, reserve
+from creekdb.load.ports import PORTS, free_port, is_free, reserve
 
 
 def test_no_two_blocks_share_a_port() -> None:
@@ -23,6 +23,6 @@ def test_a_port_is_not_given_again_soon_nor_while_somebody_listens() -> None:
 
 def test_another_process_has_other_ports_as_long_as_this_one_lives() -> None:
     ours = reserve()
-    code = "from creek.load import ports; print(*[ports.reserve()[0] for _ in range(5)])"
+    code = "from creekdb.load import ports; print(*[ports.reserve()[0] for _ in range(5)])"
     said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert not set(map(int, said.stdout.split())) & set(ours)

@@ -7,14 +7,14 @@ from time import perf_counter_ns
 
 import pytest
 
-from creek.cli.live_run import REPLICAS, usual
-from creek.errors import UsageError
-from creek.load.cuts import Cuts
-from creek.load.live import LOADS, load_for
-from creek.load.local import LocalCluster
-from creek.load.schedule import Breaking, schedule
-from creek.simulation.fault_text import fault_text
-from creek.simulation.faults import Fault
+from creekdb.cli.live_run import REPLICAS, usual
+from creekdb.errors import UsageError
+from creekdb.load.cuts import Cuts
+from creekdb.load.live import LOADS, load_for
+from creekdb.load.local import LocalCluster
+from creekdb.load.schedule import Breaking, schedule
+from creekdb.simulation.fault_text import fault_text
+from creekdb.simulation.faults import Fault
 
 DURATION_US = 10_000_000
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from creek.protocol.dots import Dot, Dots, DotSet
-from creek.protocol.messages import (
+from creekdb.protocol.dots import Dot, Dots, DotSet
+from creekdb.protocol.messages import (
     Accept,
     Accepted,
     AcceptedValue,
@@ -34,7 +34,7 @@ from creek.protocol.messages import (
     Summary,
     Vote,
 )
-from creek.protocol.request import Operation, Outcome, Request
+from creekdb.protocol.request import Operation, Outcome, Request
 
 
 def frozen_dots(dots: Iterable[Dot]) -> Dots:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creek.protocol import admission
-from creek.protocol.admission import (
+from creekdb.protocol import admission
+from creekdb.protocol.admission import (
     BAD_BALLOT,
     BAD_BATCH,
     BAD_CHECKPOINT,
@@ -19,8 +19,8 @@ from creek.protocol.admission import (
     NOT_YOURS,
     STRANGER,
 )
-from creek.protocol.dots import Dot, Dots
-from creek.protocol.messages import (
+from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol.messages import (
     Accept,
     AcceptedValue,
     Ballot,
@@ -40,9 +40,9 @@ from creek.protocol.messages import (
     Summary,
     Vote,
 )
-from creek.protocol.omega import NO_BALLOT
-from creek.protocol.request import Operation, Outcome, Request
-from creek.protocol.settings import Settings
+from creekdb.protocol.omega import NO_BALLOT
+from creekdb.protocol.request import Operation, Outcome, Request
+from creekdb.protocol.settings import Settings
 from tests.unit.protocol.strategies import messages
 
 SETTINGS = Settings(members=(0, 1, 2), window=2)

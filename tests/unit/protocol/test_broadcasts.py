@@ -5,12 +5,12 @@ from itertools import pairwise
 
 import pytest
 
-from creek.protocol.admission import ID_REUSED, STRANGER
-from creek.protocol.broadcasts import Broadcasts
-from creek.protocol.dots import Dot, Dots, DotSet
-from creek.protocol.drafts import Draft, Intake, draft_of
-from creek.protocol.effects import Effects
-from creek.protocol.messages import (
+from creekdb.protocol.admission import ID_REUSED, STRANGER
+from creekdb.protocol.broadcasts import Broadcasts
+from creekdb.protocol.dots import Dot, Dots, DotSet
+from creekdb.protocol.drafts import Draft, Intake, draft_of
+from creekdb.protocol.effects import Effects
+from creekdb.protocol.messages import (
     Accept,
     Accepted,
     AcceptedValue,
@@ -36,10 +36,10 @@ from creek.protocol.messages import (
     Summary,
     Vote,
 )
-from creek.protocol.probes import Probe
-from creek.protocol.request import Batch, Operation, Request
-from creek.protocol.settings import Settings
-from creek.protocol.stragglers import WAITS_MAX
+from creekdb.protocol.probes import Probe
+from creekdb.protocol.request import Batch, Operation, Request
+from creekdb.protocol.settings import Settings
+from creekdb.protocol.stragglers import WAITS_MAX
 
 THEIRS = Ballot(1, 1)
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from creek.protocol.cab import ConditionalAtomicBroadcast
-from creek.protocol.dots import Dot
-from creek.protocol.effects import Effects
-from creek.protocol.messages import (
+from creekdb.protocol.cab import ConditionalAtomicBroadcast
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.effects import Effects
+from creekdb.protocol.messages import (
     Accept,
     AcceptedValue,
     Ballot,
@@ -21,13 +21,13 @@ from creek.protocol.messages import (
     Reject,
     Vote,
 )
-from creek.protocol.messages import Cast as CastMessage
-from creek.protocol.omega import Omega
-from creek.protocol.outbox import Outbox
-from creek.protocol.paxos.leader import Phase
-from creek.protocol.probes import Probe, Probes
-from creek.protocol.request import Batch
-from creek.protocol.settings import Settings
+from creekdb.protocol.messages import Cast as CastMessage
+from creekdb.protocol.omega import Omega
+from creekdb.protocol.outbox import Outbox
+from creekdb.protocol.paxos.leader import Phase
+from creekdb.protocol.probes import Probe, Probes
+from creekdb.protocol.request import Batch
+from creekdb.protocol.settings import Settings
 from tests.unit.protocol.strategies import frozen_dots
 from tests.unit.schemes.bench import Bench, leading_bench
 

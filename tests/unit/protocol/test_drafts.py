@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from creek.protocol.dots import Dot, Dots
-from creek.protocol.drafts import Array, Draft, draft_of, encoded
-from creek.protocol.messages import (
+from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol.drafts import Array, Draft, draft_of, encoded
+from creekdb.protocol.messages import (
     AcceptedValue,
     Ballot,
     Checkpoint,
@@ -16,7 +16,7 @@ from creek.protocol.messages import (
     decode_record,
     encode,
 )
-from creek.protocol.request import Operation, Outcome, Request
+from creekdb.protocol.request import Operation, Outcome, Request
 
 
 def checkpoint(held: int, deleted: int) -> Checkpoint:

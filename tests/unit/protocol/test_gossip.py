@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creek.protocol.dots import Dot, Dots
-from creek.protocol.effects import Effects, Send
-from creek.protocol.gossip import NEVER_CAST, Gossip
-from creek.protocol.messages import Cast, Pull, Pulled, Received, Summary
-from creek.protocol.outbox import Outbox
-from creek.protocol.probes import Probe, Probes
-from creek.protocol.request import Operation, Request
-from creek.protocol.settings import Settings
+from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol.effects import Effects, Send
+from creekdb.protocol.gossip import NEVER_CAST, Gossip
+from creekdb.protocol.messages import Cast, Pull, Pulled, Received, Summary
+from creekdb.protocol.outbox import Outbox
+from creekdb.protocol.probes import Probe, Probes
+from creekdb.protocol.request import Operation, Request
+from creekdb.protocol.settings import Settings
 
 
 def request(replica: int, event: int, name: str = "touch") -> Request:

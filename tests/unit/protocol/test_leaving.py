@@ -2,10 +2,10 @@
 
 import pytest
 
-from creek.protocol.dots import Dot
-from creek.protocol.effects import Send
-from creek.protocol.leaving import Proposals, needed
-from creek.protocol.messages import (
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.effects import Send
+from creekdb.protocol.leaving import Proposals, needed
+from creekdb.protocol.messages import (
     Accept,
     Accepted,
     AcceptedValue,
@@ -18,7 +18,7 @@ from creek.protocol.messages import (
     Record,
     Vote,
 )
-from creek.protocol.request import Operation, Request
+from creekdb.protocol.request import Operation, Request
 
 BALLOT = Ballot(1, 0)
 REQUEST = Request(10, Dot(0, 1), Operation("touch"), False)

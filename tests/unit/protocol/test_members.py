@@ -2,16 +2,16 @@
 
 import pytest
 
-from creek.errors import BadValue
-from creek.protocol.members import (
+from creekdb.errors import BadValue
+from creekdb.protocol.members import (
     MEMBERS,
     REGISTER,
     Configuration,
     changed_value,
     configuration_in,
 )
-from creek.protocol.request import Operation
-from creek.protocol.settings import ROUNDS, Settings
+from creekdb.protocol.request import Operation
+from creekdb.protocol.settings import ROUNDS, Settings
 
 THREE = Configuration(0, ((0, "a"), (1, "b"), (2, "c")))
 

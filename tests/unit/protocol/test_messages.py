@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creek.errors import MalformedMessage
-from creek.protocol.dots import Dot, Dots
-from creek.protocol.messages import (
+from creekdb.errors import MalformedMessage
+from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol.messages import (
     Ballot,
     Cast,
     Checkpoint,
@@ -22,7 +22,7 @@ from creek.protocol.messages import (
     decode_record,
     encode,
 )
-from creek.protocol.request import Operation, Outcome, Request
+from creekdb.protocol.request import Operation, Outcome, Request
 from tests.unit.protocol.strategies import MESSAGES, RECORDS, messages, records
 
 pack = msgspec.msgpack.Encoder().encode

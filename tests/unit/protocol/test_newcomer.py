@@ -2,11 +2,11 @@
 
 import pytest
 
-from creek.protocol.dots import Dot, Dots, DotSet
-from creek.protocol.messages import AcceptedValue, Anew, Ballot, Known
-from creek.protocol.newcomer import ENTERED, Newcomer
-from creek.protocol.outbox import Outbox
-from creek.protocol.settings import Settings
+from creekdb.protocol.dots import Dot, Dots, DotSet
+from creekdb.protocol.messages import AcceptedValue, Anew, Ballot, Known
+from creekdb.protocol.newcomer import ENTERED, Newcomer
+from creekdb.protocol.outbox import Outbox
+from creekdb.protocol.settings import Settings
 
 OWN, LOW, HIGH = Ballot(1, 0), Ballot(0, 1), Ballot(0, 2)
 ONE, OTHER = (Dot(1, 1),), (Dot(2, 1),)

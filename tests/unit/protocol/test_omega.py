@@ -4,12 +4,12 @@ from collections.abc import Iterable
 
 import pytest
 
-from creek.protocol.effects import Send
-from creek.protocol.messages import Ballot, Heartbeat
-from creek.protocol.omega import NO_BALLOT, Omega
-from creek.protocol.outbox import Outbox
-from creek.protocol.probes import Probe, Probes
-from creek.protocol.settings import Settings
+from creekdb.protocol.effects import Send
+from creekdb.protocol.messages import Ballot, Heartbeat
+from creekdb.protocol.omega import NO_BALLOT, Omega
+from creekdb.protocol.outbox import Outbox
+from creekdb.protocol.probes import Probe, Probes
+from creekdb.protocol.settings import Settings
 
 EVERYONE = (0, 1, 2, 3, 4)
 

@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from creek.errors import BadValue
-from creek.protocol.admission import LIMIT
-from creek.protocol.dots import Dot, Dots
-from creek.protocol.order import Order
-from creek.protocol.request import Operation, OrderKey, Request
-from creek.protocol.settings import REPLICA_MAX, Settings
+from creekdb.errors import BadValue
+from creekdb.protocol.admission import LIMIT
+from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol.order import Order
+from creekdb.protocol.request import Operation, OrderKey, Request
+from creekdb.protocol.settings import REPLICA_MAX, Settings
 from tests.unit.protocol.strategies import frozen_dots
 
 OPERATION = Operation("touch")

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creek.protocol.ranking import PART, Rank, Ranking
+from creekdb.protocol.ranking import PART, Rank, Ranking
 
 
 class Thing:

@@ -1,7 +1,7 @@
 """The records of a disk, summed up."""
 
-from creek.protocol.dots import Dot, Dots
-from creek.protocol.messages import (
+from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol.messages import (
     Accepted,
     AcceptedValue,
     Ballot,
@@ -12,9 +12,9 @@ from creek.protocol.messages import (
     Received,
     Record,
 )
-from creek.protocol.omega import NO_BALLOT
-from creek.protocol.recovery import Found, found_on_disk
-from creek.protocol.request import Operation, Request
+from creekdb.protocol.omega import NO_BALLOT
+from creekdb.protocol.recovery import Found, found_on_disk
+from creekdb.protocol.request import Operation, Request
 
 LOW, HIGH = Ballot(1, 0), Ballot(2, 1)
 CHECKPOINT = Checkpoint(instance=3, length=4, ids=Dots(), timestamp=40, state=(), outcomes=())

@@ -7,16 +7,16 @@ says; a task that is handed out waits until the test runs it, at once or one by 
 from collections import Counter
 from typing import Any
 
-from creek.datatypes.kv import KV
-from creek.execution.datatype import DataType
-from creek.execution.entries import Entry
-from creek.execution.execution import Execution
-from creek.protocol.dots import Dot, Dots, DotSet
-from creek.protocol.effects import Committed, Kind, Response, Send, Task
-from creek.protocol.messages import Cast, Decisions, Record
-from creek.protocol.request import Request
-from creek.protocol.settings import Settings
-from creek.schemes.creek import CreekReplica
+from creekdb.datatypes.kv import KV
+from creekdb.execution.datatype import DataType
+from creekdb.execution.entries import Entry
+from creekdb.execution.execution import Execution
+from creekdb.protocol.dots import Dot, Dots, DotSet
+from creekdb.protocol.effects import Committed, Kind, Response, Send, Task
+from creekdb.protocol.messages import Cast, Decisions, Record
+from creekdb.protocol.request import Request
+from creekdb.protocol.settings import Settings
+from creekdb.schemes.creek import CreekReplica
 
 TASKS_MAX = 100_000
 """More than this is work without an end."""

@@ -7,10 +7,10 @@ at once, but for replicas in `holding`. Everything that travels or is kept goes 
 from collections import deque
 from typing import Any
 
-from creek.datatypes.kv import KV
-from creek.protocol.dots import Dot
-from creek.protocol.effects import Event, Kind, Response, Task
-from creek.protocol.messages import (
+from creekdb.datatypes.kv import KV
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.effects import Event, Kind, Response, Task
+from creekdb.protocol.messages import (
     Image,
     Message,
     Record,
@@ -18,9 +18,9 @@ from creek.protocol.messages import (
     decode_record,
     encode,
 )
-from creek.protocol.request import Operation, Outcome
-from creek.protocol.settings import Settings
-from creek.schemes.basic import BasicReplica
+from creekdb.protocol.request import Operation, Outcome
+from creekdb.protocol.settings import Settings
+from creekdb.schemes.basic import BasicReplica
 
 
 class NotAtRest(Exception):

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from creek.protocol.messages import decode_message, encode
+from creekdb.protocol.messages import decode_message, encode
 from tests.unit.schemes.bench import Bench
 
 

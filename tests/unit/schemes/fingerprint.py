@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from sortedcontainers import SortedKeyList, SortedList
 
-from creek.execution.datatype import DataType
+from creekdb.execution.datatype import DataType
 
 UNSEEN = frozenset({"probes", "_probes", "refused", "_refused", "base", "_base"})
 """What only counts, what a refusal is meant to change, and what never changes."""

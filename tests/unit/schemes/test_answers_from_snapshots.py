@@ -1,10 +1,10 @@
 """A client keeps its right to an answer when its replica is carried forward by a snapshot."""
 
-from creek.datatypes.kv import KV
-from creek.protocol.dots import Dots
-from creek.protocol.messages import Checkpoint, Snapshot
-from creek.protocol.settings import Settings
-from creek.schemes.basic import BasicReplica
+from creekdb.datatypes.kv import KV
+from creekdb.protocol.dots import Dots
+from creekdb.protocol.messages import Checkpoint, Snapshot
+from creekdb.protocol.settings import Settings
+from creekdb.schemes.basic import BasicReplica
 from tests.paper.harness import Cluster
 
 

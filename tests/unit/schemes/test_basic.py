@@ -2,12 +2,12 @@
 
 import pytest
 
-from creek.protocol.dots import Dot
-from creek.protocol.effects import Committed, Kind, RbDelivered
-from creek.protocol.messages import Cast, Decided, Received, Vote
-from creek.protocol.probes import Probe
-from creek.protocol.request import NOOP, Operation, Outcome
-from creek.schemes.unstable import NOOP_PATIENCE
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.effects import Committed, Kind, RbDelivered
+from creekdb.protocol.messages import Cast, Decided, Received, Vote
+from creekdb.protocol.probes import Probe
+from creekdb.protocol.request import NOOP, Operation, Outcome
+from creekdb.schemes.unstable import NOOP_PATIENCE
 from tests.unit.schemes.bench import Bench, leading_bench
 from tests.unit.schemes.busy import busy_bench
 

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from creek.execution.datatype import DataType
-from creek.execution.transaction import Transaction
-from creek.protocol.dots import Dot, Dots
-from creek.protocol.effects import CabDelivered, Cast, Effects, Kind, RbDelivered, Task, Work
-from creek.protocol.messages import Cast as CastMessage
-from creek.protocol.messages import Decisions
-from creek.protocol.probes import Probe
-from creek.protocol.request import Operation, Outcome, Request
-from creek.protocol.settings import Settings
-from creek.schemes.basic import BasicReplica
+from creekdb.execution.datatype import DataType
+from creekdb.execution.transaction import Transaction
+from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol.effects import CabDelivered, Cast, Effects, Kind, RbDelivered, Task, Work
+from creekdb.protocol.messages import Cast as CastMessage
+from creekdb.protocol.messages import Decisions
+from creekdb.protocol.probes import Probe
+from creekdb.protocol.request import Operation, Outcome, Request
+from creekdb.protocol.settings import Settings
+from creekdb.schemes.basic import BasicReplica
 from tests.unit.protocol.strategies import frozen_dots
 
 JOURNAL = DataType("journal")

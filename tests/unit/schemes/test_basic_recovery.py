@@ -2,13 +2,13 @@
 
 import pytest
 
-from creek.datatypes.kv import KV
-from creek.protocol.dots import Dot, Dots
-from creek.protocol.effects import Installed, Kind
-from creek.protocol.messages import Cast, Decisions, Image, Received, Snapshot
-from creek.protocol.probes import Probe
-from creek.protocol.request import Operation, Outcome, Request
-from creek.schemes.basic import BasicReplica
+from creekdb.datatypes.kv import KV
+from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol.effects import Installed, Kind
+from creekdb.protocol.messages import Cast, Decisions, Image, Received, Snapshot
+from creekdb.protocol.probes import Probe
+from creekdb.protocol.request import Operation, Outcome, Request
+from creekdb.schemes.basic import BasicReplica
 from tests.unit.schemes.bench import Bench, leading_bench
 from tests.unit.schemes.busy import busy_bench
 

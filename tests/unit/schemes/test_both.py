@@ -3,12 +3,12 @@ from typing import Any
 
 import pytest
 
-from creek.datatypes.kv import KV
-from creek.execution.datatype import DataType
-from creek.execution.transaction import Transaction
-from creek.protocol.dots import Dot
-from creek.protocol.messages import Checkpoint, Snapshot
-from creek.schemes.both import BothReplica, Disagreement
+from creekdb.datatypes.kv import KV
+from creekdb.execution.datatype import DataType
+from creekdb.execution.transaction import Transaction
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.messages import Checkpoint, Snapshot
+from creekdb.schemes.both import BothReplica, Disagreement
 from tests.unit.schemes.alone import Alone, dots
 
 

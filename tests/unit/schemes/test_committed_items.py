@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from creek.execution.base import Nothing
-from creek.execution.datatype import DataType
-from creek.execution.keys import FIRST_PLACE, LAST_PLACE, Place, place, prefix_range
-from creek.execution.transaction import ABSENT, Transaction
-from creek.protocol.effects import Task
-from creek.protocol.settings import Settings
-from creek.protocol.values import Key
-from creek.schemes import registry
-from creek.schemes.contract import Replica
+from creekdb.execution.base import Nothing
+from creekdb.execution.datatype import DataType
+from creekdb.execution.keys import FIRST_PLACE, LAST_PLACE, Place, place, prefix_range
+from creekdb.execution.transaction import ABSENT, Transaction
+from creekdb.protocol.effects import Task
+from creekdb.protocol.settings import Settings
+from creekdb.protocol.values import Key
+from creekdb.schemes import registry
+from creekdb.schemes.contract import Replica
 from tests.unit.schemes.alone import Alone, dots
 
 

@@ -4,17 +4,17 @@ from typing import Any
 
 import pytest
 
-from creek.datatypes.kv import KV
-from creek.execution.datatype import DataType
-from creek.execution.entries import Entry, Phase
-from creek.execution.execution import Execution
-from creek.execution.scheduler import LOSSES_MAX
-from creek.execution.transaction import Transaction
-from creek.protocol.dots import Dot, Dots
-from creek.protocol.effects import Kind, Task
-from creek.protocol.messages import Checkpoint, Received, Snapshot, decode_record, encode
-from creek.protocol.probes import Probe
-from creek.schemes.creek import CreekReplica
+from creekdb.datatypes.kv import KV
+from creekdb.execution.datatype import DataType
+from creekdb.execution.entries import Entry, Phase
+from creekdb.execution.execution import Execution
+from creekdb.execution.scheduler import LOSSES_MAX
+from creekdb.execution.transaction import Transaction
+from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol.effects import Kind, Task
+from creekdb.protocol.messages import Checkpoint, Received, Snapshot, decode_record, encode
+from creekdb.protocol.probes import Probe
+from creekdb.schemes.creek import CreekReplica
 from tests.paper.harness import NEVER, Cluster
 from tests.unit.schemes.alone import Alone, dots
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from creek.datatypes import SAMPLES, named
-from creek.schemes.basic import BasicReplica
-from creek.simulation import Simulation, scenario_from_seed
+from creekdb.datatypes import SAMPLES, named
+from creekdb.schemes.basic import BasicReplica
+from creekdb.simulation import Simulation, scenario_from_seed
 from tests.unit.schemes.busy import busy_bench
 from tests.unit.schemes.fingerprint import fingerprint
 

@@ -15,16 +15,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creek.datatypes import DATATYPES, SAMPLES
-from creek.execution.datatype import DataType
-from creek.execution.entries import Phase
-from creek.protocol.dots import Dot, Dots, DotSet
-from creek.protocol.effects import Committed, Kind, Response, Task
-from creek.protocol.messages import Cast, Decisions
-from creek.protocol.request import Operation, Outcome, Request
-from creek.protocol.settings import Settings
-from creek.schemes.basic import BasicReplica
-from creek.schemes.creek import CreekReplica
+from creekdb.datatypes import DATATYPES, SAMPLES
+from creekdb.execution.datatype import DataType
+from creekdb.execution.entries import Phase
+from creekdb.protocol.dots import Dot, Dots, DotSet
+from creekdb.protocol.effects import Committed, Kind, Response, Task
+from creekdb.protocol.messages import Cast, Decisions
+from creekdb.protocol.request import Operation, Outcome, Request
+from creekdb.protocol.settings import Settings
+from creekdb.schemes.basic import BasicReplica
+from creekdb.schemes.creek import CreekReplica
 
 APART = Settings(members=(0, 1, 2), checkpoint_every=7, record_orders=1)
 MERGING = Settings(members=(0, 1, 2), checkpoint_every=7, record_orders=1, kept_apart=8)

@@ -1,8 +1,8 @@
 """One that was removed while it issued something: nothing that it answered is lost."""
 
-from creek.protocol.dots import Dot
-from creek.protocol.effects import Kind
-from creek.protocol.messages import Pulled
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.effects import Kind
+from creekdb.protocol.messages import Pulled
 from tests.unit.schemes.bench import Bench
 
 LEAVES = 2

@@ -1,7 +1,7 @@
 """The members change under a replica that is busy."""
 
-from creek.protocol.members import configuration_in
-from creek.protocol.messages import CatchUp, Snapshot
+from creekdb.protocol.members import configuration_in
+from creekdb.protocol.messages import CatchUp, Snapshot
 from tests.unit.schemes.bench import Bench
 
 

@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from creek.datatypes.kv import KV
-from creek.protocol.admission import WITHOUT_US
-from creek.protocol.dots import Dot
-from creek.protocol.messages import (
+from creekdb.datatypes.kv import KV
+from creekdb.protocol.admission import WITHOUT_US
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.messages import (
     Accept,
     Anew,
     Cast,
@@ -19,9 +19,9 @@ from creek.protocol.messages import (
     Vote,
     encode,
 )
-from creek.protocol.newcomer import ENTERED
-from creek.protocol.omega import NO_BALLOT
-from creek.schemes.basic import BasicReplica
+from creekdb.protocol.newcomer import ENTERED
+from creekdb.protocol.omega import NO_BALLOT
+from creekdb.schemes.basic import BasicReplica
 from tests.unit.schemes.bench import Bench
 
 PATIENCE_TICKS = 400

@@ -18,12 +18,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from creek.errors import MalformedMessage
-from creek.protocol import admission
-from creek.protocol import effects as told
-from creek.protocol.dots import Dot, Dots
-from creek.protocol.effects import Effects, Kind, Send
-from creek.protocol.messages import (
+from creekdb.errors import MalformedMessage
+from creekdb.protocol import admission
+from creekdb.protocol import effects as told
+from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol.effects import Effects, Kind, Send
+from creekdb.protocol.messages import (
     Accept,
     Ballot,
     Cast,
@@ -45,10 +45,10 @@ from creek.protocol.messages import (
     decode_message,
     encode,
 )
-from creek.protocol.paxos.acceptor import BALLOT_FROM_THE_PAST
-from creek.protocol.paxos.leader import Phase
-from creek.protocol.request import Operation, Request
-from creek.schemes.basic import BasicReplica
+from creekdb.protocol.paxos.acceptor import BALLOT_FROM_THE_PAST
+from creekdb.protocol.paxos.leader import Phase
+from creekdb.protocol.request import Operation, Request
+from creekdb.schemes.basic import BasicReplica
 from tests.unit.protocol import strategies as good
 from tests.unit.schemes.bench import Bench, leading_bench
 from tests.unit.schemes.busy import busy_bench

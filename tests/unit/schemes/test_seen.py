@@ -2,32 +2,32 @@
 
 from typing import Any
 
-import creek
-from creek.protocol.dots import Dot, Dots
-from creek.protocol.effects import Kind
-from creek.protocol.messages import Checkpoint, Snapshot
+import creekdb
+from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol.effects import Kind
+from creekdb.protocol.messages import Checkpoint, Snapshot
 from tests.unit.schemes.alone import Alone
 
-NOTES = creek.DataType("notes")
+NOTES = creekdb.DataType("notes")
 
 
 @NOTES.operation
-def put(tx: creek.Transaction, key: str, value: int) -> None:
+def put(tx: creekdb.Transaction, key: str, value: int) -> None:
     tx.put(key, value)
 
 
 @NOTES.operation
-def copy(tx: creek.Transaction, source: str, to: str) -> None:
+def copy(tx: creekdb.Transaction, source: str, to: str) -> None:
     tx.put(to, ("copied", tx.get(source)))
 
 
 @NOTES.operation(readonly=True)
-def get(tx: creek.Transaction, key: str) -> Any:
+def get(tx: creekdb.Transaction, key: str) -> Any:
     return tx.get(key)
 
 
 @NOTES.operation
-def note(tx: creek.Transaction, key: str, to: str) -> Any:
+def note(tx: creekdb.Transaction, key: str, to: str) -> Any:
     tx.put(to, 1)
     return tx.get(key)
 

@@ -1,7 +1,7 @@
 """When a strong no-op is due."""
 
-from creek.protocol.dots import Dot, DotSet
-from creek.schemes.unstable import NOOP_PATIENCE, Unstable
+from creekdb.protocol.dots import Dot, DotSet
+from creekdb.schemes.unstable import NOOP_PATIENCE, Unstable
 
 
 def after(ticks: int, unstable: Unstable) -> Unstable:

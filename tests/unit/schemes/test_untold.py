@@ -2,10 +2,10 @@
 
 import pytest
 
-from creek.protocol.dots import Dot
-from creek.protocol.request import Outcome
-from creek.schemes import untold
-from creek.schemes.untold import Untold
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.request import Outcome
+from creekdb.schemes import untold
+from creekdb.schemes.untold import Untold
 
 
 def kept(found: Untold) -> list[Dot]:

@@ -3,15 +3,15 @@
 import re
 from pathlib import Path
 
-from creek.datatypes import DATATYPES
-from creek.execution.chains import settled_part
-from creek.execution.entries import Phase
-from creek.protocol.dots import Dot, DotSet
-from creek.protocol.effects import Kind, Task
-from creek.protocol.messages import Cast, Decisions, Message
-from creek.protocol.request import Operation, Request
-from creek.protocol.settings import Settings
-from creek.schemes.creek import CreekReplica
+from creekdb.datatypes import DATATYPES
+from creekdb.execution.chains import settled_part
+from creekdb.execution.entries import Phase
+from creekdb.protocol.dots import Dot, DotSet
+from creekdb.protocol.effects import Kind, Task
+from creekdb.protocol.messages import Cast, Decisions, Message
+from creekdb.protocol.request import Operation, Request
+from creekdb.protocol.settings import Settings
+from creekdb.schemes.creek import CreekReplica
 
 ARCHITECTURE = Path(__file__).parents[3] / "ARCHITECTURE.md"
 BANK = DATATYPES["bank"]

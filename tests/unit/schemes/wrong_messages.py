@@ -4,9 +4,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from creek.protocol.admission import LIMIT
-from creek.protocol.dots import Dot, Dots
-from creek.protocol.messages import (
+from creekdb.protocol.admission import LIMIT
+from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol.messages import (
     Accept,
     AcceptedValue,
     Ballot,
@@ -26,8 +26,8 @@ from creek.protocol.messages import (
     Summary,
     Vote,
 )
-from creek.protocol.omega import NO_BALLOT
-from creek.protocol.request import Operation, Outcome, Request
+from creekdb.protocol.omega import NO_BALLOT
+from creekdb.protocol.request import Operation, Outcome, Request
 
 outside = st.sampled_from((3, 4, 99, -1, 2**62))
 """Not a member."""

@@ -2,9 +2,9 @@
 
 import pytest
 
-from creek.errors import BadValue
-from creek.simulation.clock import DAY_US, EPOCH_US, Clock
-from creek.simulation.models import ClockModel
+from creekdb.errors import BadValue
+from creekdb.simulation.clock import DAY_US, EPOCH_US, Clock
+from creekdb.simulation.models import ClockModel
 
 
 def test_a_good_clock_shows_true_time() -> None:

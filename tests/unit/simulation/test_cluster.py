@@ -8,14 +8,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from creek.errors import BadValue, UnknownName
-from creek.history.records import OperationRecord
-from creek.protocol.request import Operation
-from creek.simulation.cluster import Simulation
-from creek.simulation.fault_text import parse_faults
-from creek.simulation.models import CpuModel, DiskModel, NetworkModel
-from creek.simulation.scenario import Scenario, scenario_from_config
-from creek.simulation.workload import ClientModel, Invocation
+from creekdb.errors import BadValue, UnknownName
+from creekdb.history.records import OperationRecord
+from creekdb.protocol.request import Operation
+from creekdb.simulation.cluster import Simulation
+from creekdb.simulation.fault_text import parse_faults
+from creekdb.simulation.models import CpuModel, DiskModel, NetworkModel
+from creekdb.simulation.scenario import Scenario, scenario_from_config
+from creekdb.simulation.workload import ClientModel, Invocation
 from tests.unit.simulation.toy import ToyReplica, run, sample, simulation_of
 
 TROUBLED = Scenario(

@@ -5,9 +5,9 @@ from itertools import cycle, islice
 
 import pytest
 
-from creek.protocol.dots import Dot
-from creek.protocol.request import Request
-from creek.simulation.cost import (
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.request import Request
+from creekdb.simulation.cost import (
     ACCESS_US,
     EXECUTION_US,
     PAYMENT_US,
@@ -15,7 +15,7 @@ from creek.simulation.cost import (
     measuring_cpu,
     solve,
 )
-from creek.tpcc import SHARES, Inputs, Overlay, Population, PopulationBase, datatype
+from creekdb.tpcc import SHARES, Inputs, Overlay, Population, PopulationBase, datatype
 
 SEED = 1
 WAREHOUSES = 5

@@ -2,13 +2,13 @@
 
 import pytest
 
-from creek.errors import BadValue
-from creek.execution.execution import Execution
-from creek.protocol.effects import Task, Work
-from creek.protocol.request import Outcome
-from creek.simulation.cpu import Cpu
-from creek.simulation.heap import EventHeap
-from creek.simulation.models import CpuModel
+from creekdb.errors import BadValue
+from creekdb.execution.execution import Execution
+from creekdb.protocol.effects import Task, Work
+from creekdb.protocol.request import Outcome
+from creekdb.simulation.cpu import Cpu
+from creekdb.simulation.heap import EventHeap
+from creekdb.simulation.models import CpuModel
 from tests.unit.simulation.toy import request
 
 

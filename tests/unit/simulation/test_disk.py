@@ -2,13 +2,13 @@
 
 import pytest
 
-from creek.errors import BadValue
-from creek.protocol.dots import Dots
-from creek.protocol.messages import Ballot, Checkpoint, Image, Received, Record, encode
-from creek.simulation.disk import Disk
-from creek.simulation.heap import EventHeap
-from creek.simulation.models import DiskModel
-from creek.simulation.seeds import derive
+from creekdb.errors import BadValue
+from creekdb.protocol.dots import Dots
+from creekdb.protocol.messages import Ballot, Checkpoint, Image, Received, Record, encode
+from creekdb.simulation.disk import Disk
+from creekdb.simulation.heap import EventHeap
+from creekdb.simulation.models import DiskModel
+from creekdb.simulation.seeds import derive
 from tests.unit.simulation.toy import request
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creek.errors import BadValue, UnknownName
-from creek.simulation.fault_mix import fault_mix
-from creek.simulation.fault_text import (
+from creekdb.errors import BadValue, UnknownName
+from creekdb.simulation.fault_mix import fault_mix
+from creekdb.simulation.fault_text import (
     FORMS,
     fault_phrase,
     fault_text,
@@ -19,7 +19,7 @@ from creek.simulation.fault_text import (
     rough_duration_text,
     rough_fault_text,
 )
-from creek.simulation.faults import (
+from creekdb.simulation.faults import (
     Add,
     ClockJump,
     ClockSkew,
@@ -42,7 +42,7 @@ from creek.simulation.faults import (
     Spike,
     check,
 )
-from creek.simulation.seeds import derive
+from creekdb.simulation.seeds import derive
 
 WRITTEN: dict[str, Fault] = {
     "crash 2 at 150ms": Crash(150_000, 2),

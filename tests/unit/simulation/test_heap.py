@@ -2,7 +2,7 @@
 
 import pytest
 
-from creek.simulation.heap import EventHeap
+from creekdb.simulation.heap import EventHeap
 
 
 def test_events_happen_in_the_order_of_time() -> None:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from creek.errors import BadValue, MalformedMessage
-from creek.protocol.messages import Ballot, Message, Progress, Promise, decode_message, encode
-from creek.simulation.heap import EventHeap
-from creek.simulation.models import NetworkModel
-from creek.simulation.network import Network
+from creekdb.errors import BadValue, MalformedMessage
+from creekdb.protocol.messages import Ballot, Message, Progress, Promise, decode_message, encode
+from creekdb.simulation.heap import EventHeap
+from creekdb.simulation.models import NetworkModel
+from creekdb.simulation.network import Network
 
 
 class Bench:

@@ -1,9 +1,9 @@
 """The driver of one replica: the barrier before effects, crashes, restarts."""
 
-from creek.protocol.dots import Dot, Dots
-from creek.protocol.drafts import ImageDraft, SnapshotDraft, draft_of
-from creek.protocol.effects import Effects, Kind, Response, Send
-from creek.protocol.messages import (
+from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol.drafts import ImageDraft, SnapshotDraft, draft_of
+from creekdb.protocol.effects import Effects, Kind, Response, Send
+from creekdb.protocol.messages import (
     Ballot,
     Checkpoint,
     Image,
@@ -14,15 +14,15 @@ from creek.protocol.messages import (
     Snapshot,
     encode,
 )
-from creek.protocol.request import NOOP, Operation, Outcome
-from creek.simulation.clock import Clock
-from creek.simulation.heap import EventHeap
-from creek.simulation.models import CpuModel, DiskModel, NetworkModel
-from creek.simulation.network import Network
-from creek.simulation.node import Node
-from creek.simulation.recorder import Recorder
-from creek.simulation.tally import Tally
-from creek.simulation.trace import Trace
+from creekdb.protocol.request import NOOP, Operation, Outcome
+from creekdb.simulation.clock import Clock
+from creekdb.simulation.heap import EventHeap
+from creekdb.simulation.models import CpuModel, DiskModel, NetworkModel
+from creekdb.simulation.network import Network
+from creekdb.simulation.node import Node
+from creekdb.simulation.recorder import Recorder
+from creekdb.simulation.tally import Tally
+from creekdb.simulation.trace import Trace
 from tests.unit.simulation.toy import ToyReplica, request
 
 

@@ -5,11 +5,11 @@ from typing import get_args
 
 import msgspec
 
-from creek.protocol.probes import Probe
-from creek.simulation.clock import DAY_US
-from creek.simulation.faults import Add, Crash, Die, Fault, Heal, LoseDisk, Partition, Remove
-from creek.simulation.fuzz import examine
-from creek.simulation.plan import CHANGE_AT, CHANGE_EVERY, FAR_AT, FAR_EVERY, scenario_from_seed
+from creekdb.protocol.probes import Probe
+from creekdb.simulation.clock import DAY_US
+from creekdb.simulation.faults import Add, Crash, Die, Fault, Heal, LoseDisk, Partition, Remove
+from creekdb.simulation.fuzz import examine
+from creekdb.simulation.plan import CHANGE_AT, CHANGE_EVERY, FAR_AT, FAR_EVERY, scenario_from_seed
 from tests.unit.simulation.toy import run
 
 SCENARIOS = [scenario_from_seed(seed) for seed in range(400)]

@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creek.protocol.settings import Settings
-from creek.simulation.fault_text import fault_text, parse_faults
-from creek.simulation.faults import Crash, Cut, Die, Partition, Sever, SlowCpu, check
-from creek.simulation.plan import PLAY_EVERY, scenario_from_seed
-from creek.simulation.plays import PLAYERS_MIN, play
-from creek.simulation.seeds import derive
+from creekdb.protocol.settings import Settings
+from creekdb.simulation.fault_text import fault_text, parse_faults
+from creekdb.simulation.faults import Crash, Cut, Die, Partition, Sever, SlowCpu, check
+from creekdb.simulation.plan import PLAY_EVERY, scenario_from_seed
+from creekdb.simulation.plays import PLAYERS_MIN, play
+from creekdb.simulation.seeds import derive
 
 
 @given(st.integers(0, 2**32), st.integers(PLAYERS_MIN, 7), st.integers(100, 240))

@@ -2,20 +2,20 @@
 
 import pytest
 
-from creek.datatypes import DATATYPES, SAMPLES
-from creek.execution.datatype import DataType
-from creek.execution.entries import Entry, local_position, tentative_position
-from creek.execution.transaction import Transaction
-from creek.execution.versions import VersionStore
-from creek.protocol.dots import Dot
-from creek.protocol.request import Request
-from creek.schemes import registry
-from creek.simulation.cluster import Run, Simulation
-from creek.simulation.fault_text import parse_faults
-from creek.simulation.scenario import Scenario
-from creek.simulation.sharing import REMEMBERED_MAX, SharedExecutions
-from creek.simulation.workload import ClientModel
-from creek.tpcc import Terminals, populated, populated_name
+from creekdb.datatypes import DATATYPES, SAMPLES
+from creekdb.execution.datatype import DataType
+from creekdb.execution.entries import Entry, local_position, tentative_position
+from creekdb.execution.transaction import Transaction
+from creekdb.execution.versions import VersionStore
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.request import Request
+from creekdb.schemes import registry
+from creekdb.simulation.cluster import Run, Simulation
+from creekdb.simulation.fault_text import parse_faults
+from creekdb.simulation.scenario import Scenario
+from creekdb.simulation.sharing import REMEMBERED_MAX, SharedExecutions
+from creekdb.simulation.workload import ClientModel
+from creekdb.tpcc import Terminals, populated, populated_name
 from tests.unit.execution.shelf import arrived
 
 TROUBLE = parse_faults("partition 0,1|2,3,4 at 20ms; heal at 60ms; crash 2 at 70ms; loss 5% at 0s")
@@ -165,7 +165,7 @@ def test_additions_are_shared_where_one_can_add_without_looking() -> None:
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert REMEMBERED_MAX > 1000
-    monkeypatch.setattr("creek.simulation.sharing.REMEMBERED_MAX", 2)
+    monkeypatch.setattr("creekdb.simulation.sharing.REMEMBERED_MAX", 2)
     bench = Bench()
     for event in (1, 2, 3, 1):
         bench.run("look", "a", on={"a": 1}, event=event)

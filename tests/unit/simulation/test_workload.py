@@ -2,13 +2,13 @@
 
 import pytest
 
-from creek.errors import BadValue
-from creek.protocol.dots import Dot
-from creek.protocol.effects import Kind, Response
-from creek.protocol.request import Operation, Outcome
-from creek.simulation.clients import Clients
-from creek.simulation.heap import EventHeap
-from creek.simulation.workload import ClientModel, Invocation, source_of
+from creekdb.errors import BadValue
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.effects import Kind, Response
+from creekdb.protocol.request import Operation, Outcome
+from creekdb.simulation.clients import Clients
+from creekdb.simulation.heap import EventHeap
+from creekdb.simulation.workload import ClientModel, Invocation, source_of
 from tests.unit.simulation.toy import sample
 
 

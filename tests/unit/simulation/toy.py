@@ -8,20 +8,20 @@ from collections.abc import Iterable, Iterator
 from random import Random
 from typing import Any
 
-from creek.execution.execution import Execution
-from creek.execution.keys import Place
-from creek.protocol.dots import Dot, DotSet
-from creek.protocol.drafts import Draft, Given, Intake
-from creek.protocol.effects import Committed, Effects, Kind, Response, Send, Task, Work
-from creek.protocol.members import Configuration
-from creek.protocol.messages import Cast, Pulled, Received, Record, Summary
-from creek.protocol.outbox import Outbox
-from creek.protocol.probes import Probes
-from creek.protocol.request import Operation, Outcome, Request
-from creek.protocol.terms import Terms
-from creek.protocol.values import Key
-from creek.simulation.cluster import Run, Simulation
-from creek.simulation.scenario import Scenario
+from creekdb.execution.execution import Execution
+from creekdb.execution.keys import Place
+from creekdb.protocol.dots import Dot, DotSet
+from creekdb.protocol.drafts import Draft, Given, Intake
+from creekdb.protocol.effects import Committed, Effects, Kind, Response, Send, Task, Work
+from creekdb.protocol.members import Configuration
+from creekdb.protocol.messages import Cast, Pulled, Received, Record, Summary
+from creekdb.protocol.outbox import Outbox
+from creekdb.protocol.probes import Probes
+from creekdb.protocol.request import Operation, Outcome, Request
+from creekdb.protocol.terms import Terms
+from creekdb.protocol.values import Key
+from creekdb.simulation.cluster import Run, Simulation
+from creekdb.simulation.scenario import Scenario
 
 
 class ToyReplica:

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
-from creek.execution.sequential import OperationRaised
-from creek.execution.transaction import ABSENT
-from creek.protocol.dots import Dot
-from creek.protocol.request import Operation, Outcome, Request
-from creek.tpcc import Inputs, Overlay, Population, PopulationBase, datatype
-from creek.tpcc.schema import TABLES
+from creekdb.execution.sequential import OperationRaised
+from creekdb.execution.transaction import ABSENT
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.request import Operation, Outcome, Request
+from creekdb.tpcc import Inputs, Overlay, Population, PopulationBase, datatype
+from creekdb.tpcc.schema import TABLES
 
 SEED = 20
 

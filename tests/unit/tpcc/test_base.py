@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from creek.errors import UnknownName
-from creek.execution.keys import FIRST_PLACE, LAST_PLACE, Place, place, prefix_range
-from creek.execution.transaction import ABSENT
-from creek.protocol.values import Key
-from creek.tpcc import Population, PopulationBase, datatype
-from creek.tpcc import base as base_module
-from creek.tpcc.domain import Domain, Fence, walk
-from creek.tpcc.schema import CUSTOMERS, DELIVERED, ITEMS, TABLES
+from creekdb.errors import UnknownName
+from creekdb.execution.keys import FIRST_PLACE, LAST_PLACE, Place, place, prefix_range
+from creekdb.execution.transaction import ABSENT
+from creekdb.protocol.values import Key
+from creekdb.tpcc import Population, PopulationBase, datatype
+from creekdb.tpcc import base as base_module
+from creekdb.tpcc.domain import Domain, Fence, walk
+from creekdb.tpcc.schema import CUSTOMERS, DELIVERED, ITEMS, TABLES
 from tests.unit.tpcc.terminal import base, population
 
 SMALL: dict[str, Domain] = {

@@ -5,9 +5,9 @@ from functools import lru_cache
 
 import pytest
 
-from creek.execution.transaction import ABSENT
-from creek.protocol.values import Key
-from creek.tpcc import CONDITIONS, Problem, problems
+from creekdb.execution.transaction import ABSENT
+from creekdb.protocol.values import Key
+from creekdb.tpcc import CONDITIONS, Problem, problems
 from tests.unit.tpcc.terminal import Terminal, mixed
 
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from creek.execution.entries import Entry, tentative_position
-from creek.execution.versions import VersionStore
-from creek.protocol.dots import Dot
-from creek.protocol.request import Request
-from creek.protocol.values import Key
-from creek.tpcc import datatype
+from creekdb.execution.entries import Entry, tentative_position
+from creekdb.execution.versions import VersionStore
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.request import Request
+from creekdb.protocol.values import Key
+from creekdb.tpcc import datatype
 from tests.unit.tpcc.terminal import base
 
 NEW_ORDER = ("new_order", 1, 4, 77, ((11, 1, 3), (22, 1, 5)))

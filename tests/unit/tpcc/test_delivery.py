@@ -2,7 +2,7 @@
 
 import pytest
 
-from creek.execution.sequential import OperationRaised
+from creekdb.execution.sequential import OperationRaised
 from tests.unit.tpcc.terminal import Terminal
 
 

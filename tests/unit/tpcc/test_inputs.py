@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from creek.errors import BadValue
-from creek.tpcc import SHARES, Input, Inputs, Population, datatype
-from creek.tpcc.inputs import UNUSED_ITEM, constants
-from creek.tpcc.names import LAST_NAME_NUMBERS, run_constants
+from creekdb.errors import BadValue
+from creekdb.tpcc import SHARES, Input, Inputs, Population, datatype
+from creekdb.tpcc.inputs import UNUSED_ITEM, constants
+from creekdb.tpcc.names import LAST_NAME_NUMBERS, run_constants
 from tests.unit.tpcc.terminal import is_uniform, population
 
 COUNT = 40_000

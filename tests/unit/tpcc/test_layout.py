@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from creek.execution.datatype import DataType
-from creek.execution.sequential import OperationRaised, Sequential
-from creek.execution.transaction import Transaction
-from creek.tpcc.layout import Row, Tables
-from creek.tpcc.schema import ORDERS, S_QUANTITY, S_YTD, STOCK
+from creekdb.execution.datatype import DataType
+from creekdb.execution.sequential import OperationRaised, Sequential
+from creekdb.execution.transaction import Transaction
+from creekdb.tpcc.layout import Row, Tables
+from creekdb.tpcc.schema import ORDERS, S_QUANTITY, S_YTD, STOCK
 
 ROW = ("texts", "data", 50, 7, 2, 1)
 

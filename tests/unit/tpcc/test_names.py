@@ -2,7 +2,7 @@ from collections import Counter
 
 import pytest
 
-from creek.tpcc.names import (
+from creekdb.tpcc.names import (
     DELTAS,
     LAST_NAME_NUMBERS,
     LAST_NAMES,

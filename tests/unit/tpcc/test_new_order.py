@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from creek.execution.sequential import OperationRaised
+from creekdb.execution.sequential import OperationRaised
 from tests.unit.tpcc.terminal import Terminal
 
 UNUSED = 100_001

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from creek.tpcc import Population, PopulationBase, datatype, without_numbers
-from creek.tpcc.overlay import Overlay
+from creekdb.tpcc import Population, PopulationBase, datatype, without_numbers
+from creekdb.tpcc.overlay import Overlay
 from tests.unit.execution.strategies import request
 
 LINES = ((1, 1, 5), (2, 1, 5), (3, 1, 5), (4, 1, 5), (5, 1, 5))

@@ -5,10 +5,10 @@ from random import Random
 
 import pytest
 
-from creek.execution.keys import FIRST_PLACE, LAST_PLACE, Place, place
-from creek.execution.transaction import ABSENT
-from creek.protocol.values import Key
-from creek.tpcc import Overlay
+from creekdb.execution.keys import FIRST_PLACE, LAST_PLACE, Place, place
+from creekdb.execution.transaction import ABSENT
+from creekdb.protocol.values import Key
+from creekdb.tpcc import Overlay
 
 KEYS: list[Key] = [("a", x, y) for x in range(4) for y in range(4)]
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from creek.execution.sequential import OperationRaised
-from creek.tpcc.names import LAST_NAMES
-from creek.tpcc.schema import CUSTOMERS
+from creekdb.execution.sequential import OperationRaised
+from creekdb.tpcc.names import LAST_NAMES
+from creekdb.tpcc.schema import CUSTOMERS
 from tests.unit.tpcc.terminal import Terminal
 
 

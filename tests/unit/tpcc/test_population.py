@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from creek.errors import BadValue
-from creek.tpcc import Population
-from creek.tpcc.draws import mix, mix_halves
-from creek.tpcc.names import LAST_NAMES
-from creek.tpcc.schema import (
+from creekdb.errors import BadValue
+from creekdb.tpcc import Population
+from creekdb.tpcc.draws import mix, mix_halves
+from creekdb.tpcc.names import LAST_NAMES
+from creekdb.tpcc.schema import (
     C_CREDIT,
     C_FIRST,
     C_LAST,

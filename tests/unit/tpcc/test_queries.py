@@ -2,8 +2,8 @@
 
 import pytest
 
-from creek.execution.sequential import OperationRaised
-from creek.tpcc import datatype
+from creekdb.execution.sequential import OperationRaised
+from creekdb.tpcc import datatype
 from tests.unit.tpcc.terminal import Terminal
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from creek.execution.entries import Entry, tentative_position
-from creek.execution.versions import VersionStore
-from creek.protocol.dots import Dot
-from creek.protocol.request import Request
-from creek.tpcc import SHARES, datatype, problems
+from creekdb.execution.entries import Entry, tentative_position
+from creekdb.execution.versions import VersionStore
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.request import Request
+from creekdb.tpcc import SHARES, datatype, problems
 from tests.unit.tpcc.terminal import Terminal, base, mixed
 
 ROOT = Path(__file__).parents[3]

@@ -1,7 +1,7 @@
 """The schema is that of clause 1.3, and every position is the one its name says."""
 
-from creek.tpcc import schema
-from creek.tpcc.schema import TABLES
+from creekdb.tpcc import schema
+from creekdb.tpcc.schema import TABLES
 
 COLUMNS = {
     "warehouse": "w_id w_name w_street_1 w_street_2 w_city w_state w_zip w_tax w_ytd",

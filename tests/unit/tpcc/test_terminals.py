@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from creek.errors import BadValue, UnknownName
-from creek.tpcc import Terminals, populated, populated_name
-from creek.tpcc.terminals import clients_of
+from creekdb.errors import BadValue, UnknownName
+from creekdb.tpcc import Terminals, populated, populated_name
+from creekdb.tpcc.terminals import clients_of
 
 
 @pytest.mark.parametrize("replicas", [1, 2, 3, 5, 7, 10, 12, 30])

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from creek.errors import BadValue, UnknownName
-from creek.tpcc import vectors
-from creek.tpcc.schema import CUSTOMERS, DISTRICTS, ITEMS, TABLES
+from creekdb.errors import BadValue, UnknownName
+from creekdb.tpcc import vectors
+from creekdb.tpcc.schema import CUSTOMERS, DISTRICTS, ITEMS, TABLES
 from tests.unit.tpcc.terminal import population
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from creek.protocol.dots import Dot
-from creek.protocol.effects import Effects, Send
-from creek.protocol.messages import (
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.effects import Effects, Send
+from creekdb.protocol.messages import (
     Accept,
     Accepted,
     AcceptedValue,
@@ -17,11 +17,11 @@ from creek.protocol.messages import (
     Reject,
     Vote,
 )
-from creek.protocol.omega import NO_BALLOT
-from creek.protocol.outbox import Outbox
-from creek.protocol.paxos.acceptor import BALLOT_FROM_THE_PAST, Acceptor
-from creek.protocol.probes import Probe, Probes
-from creek.protocol.request import Batch
+from creekdb.protocol.omega import NO_BALLOT
+from creekdb.protocol.outbox import Outbox
+from creekdb.protocol.paxos.acceptor import BALLOT_FROM_THE_PAST, Acceptor
+from creekdb.protocol.probes import Probe, Probes
+from creekdb.protocol.request import Batch
 
 LOW, HIGH = Ballot(1, 1), Ballot(2, 2)
 X: Batch = (Dot(1, 1),)

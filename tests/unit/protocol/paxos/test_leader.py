@@ -4,13 +4,13 @@ from collections.abc import Iterable
 
 import pytest
 
-from creek.protocol.dots import Dot
-from creek.protocol.messages import Accept, AcceptedValue, Ballot, Prepare, Promise
-from creek.protocol.outbox import Outbox
-from creek.protocol.paxos.leader import Leader, Phase
-from creek.protocol.probes import Probe, Probes
-from creek.protocol.request import Batch
-from creek.protocol.settings import Settings
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.messages import Accept, AcceptedValue, Ballot, Prepare, Promise
+from creekdb.protocol.outbox import Outbox
+from creekdb.protocol.paxos.leader import Leader, Phase
+from creekdb.protocol.probes import Probe, Probes
+from creekdb.protocol.request import Batch
+from creekdb.protocol.settings import Settings
 
 MINE = Ballot(3, 0)
 X: Batch = (Dot(1, 1),)

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creek.protocol.dots import Dot
-from creek.protocol.messages import Ballot, CatchUp, Decided, Decisions
-from creek.protocol.outbox import Outbox
-from creek.protocol.paxos.learner import BALLOTS_PER_INSTANCE, Learner
-from creek.protocol.probes import Probe, Probes
-from creek.protocol.request import Batch
-from creek.protocol.settings import Settings
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.messages import Ballot, CatchUp, Decided, Decisions
+from creekdb.protocol.outbox import Outbox
+from creekdb.protocol.paxos.learner import BALLOTS_PER_INSTANCE, Learner
+from creekdb.protocol.probes import Probe, Probes
+from creekdb.protocol.request import Batch
+from creekdb.protocol.settings import Settings
 
 LOW, HIGH = Ballot(1, 1), Ballot(2, 2)
 X: Batch = (Dot(1, 1),)

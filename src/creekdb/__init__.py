@@ -1,0 +1,55 @@
+"""Creek: a replicated transactional store in which every operation chooses its own consistency.
+
+The public names. Everything else may change without notice.
+
+>>> import creekdb
+>>> guestbook = creekdb.DataType("guestbook")
+>>> @guestbook.operation
+... def sign(tx: creekdb.Transaction, name: str) -> int:
+...     tx.add("guests", 1)
+...     tx.put(("guest", tx.get("guests")), name)
+...     return tx.get("guests")
+>>> guestbook.sequential().call("sign", "ann")
+1
+"""
+
+from importlib.metadata import version as _version
+
+from creekdb.client import CallFailed, NotDone, OperationFailed, Unknown, connect
+from creekdb.errors import (
+    BadValue,
+    CreekError,
+    MalformedMessage,
+    PeerFault,
+    StorageFault,
+    UnknownName,
+    UsageError,
+)
+from creekdb.execution.datatype import DataType
+from creekdb.execution.sequential import OperationRaised, Sequential
+from creekdb.execution.transaction import Transaction
+from creekdb.protocol.request import Operation, Outcome
+
+__version__ = _version("creekdb")
+
+__all__ = [
+    "BadValue",
+    "CallFailed",
+    "CreekError",
+    "DataType",
+    "MalformedMessage",
+    "NotDone",
+    "Operation",
+    "OperationFailed",
+    "OperationRaised",
+    "Outcome",
+    "PeerFault",
+    "Sequential",
+    "StorageFault",
+    "Transaction",
+    "Unknown",
+    "UnknownName",
+    "UsageError",
+    "__version__",
+    "connect",
+]

@@ -1,0 +1,83 @@
+"""Committed grows as procedure `commit` says (lines 48-52).
+
+"committedExt = [x | x ∈ tentative ∧ x.id ∈ r.causalCtx]"; "committed = committed · committedExt ·
+[r]": before each strong request stand the weak ones of its causal context that were not committed
+yet, in the order of their timestamps, and nothing else; and the strong requests stand in the order
+in which CAB delivered them. No other checker minds if all replicas agree on another order.
+"""
+
+from itertools import pairwise
+
+from creekdb.checkers._ids import Ids
+from creekdb.checkers.run import CastAt, Run
+from creekdb.checkers.verdict import Illegal, Ok, Unknown, Verdict, saw_event
+from creekdb.history import Dot
+
+NAME = "commit_order"
+
+
+def check(run: Run) -> Verdict:
+    before = Ids()
+    extension: list[CastAt] = []
+    strong: list[Dot] = []
+    for index, dot in enumerate(run.committed):
+        if dot is None:
+            return Unknown(NAME, f"no log tells which request is committed at index {index}")
+        if dot not in run.casts:
+            return Illegal(NAME, f"{dot}, committed at index {index}, was never cast")
+        cast = run.casts[dot][-1]
+        if cast.request.strong:
+            if problem := _commit(run, index, cast, extension, before):
+                return problem
+            strong.append(dot)
+            extension = []
+        else:
+            extension.append(cast)
+        before.add(dot)
+    if extension:
+        weak = extension[0]
+        message = f"{weak.request.id} was committed, but by no strong request after it"
+        return _illegal(message, weak)
+    return _strong(run, strong) or Ok(NAME)
+
+
+def _commit(
+    run: Run, index: int, strong: CastAt, extension: list[CastAt], before: Ids
+) -> Illegal | None:
+    context = strong.request.context
+    if context is None:
+        return _illegal(f"{strong.request.id} was committed without a causal context", strong)
+    for weak in extension:
+        if weak.request.id not in context:
+            message = f"{weak.request.id} was committed by {strong.request.id}, not knowing it"
+            return _illegal(message, weak, strong)
+    for one, next_one in pairwise(extension):
+        if one.request.key > next_one.request.key:
+            message = (
+                f"{one.request.id} was committed before {next_one.request.id}, both "
+                f"by {strong.request.id}, against their timestamps"
+            )
+            return _illegal(message, one, next_one, strong)
+    missing = before.first_missing(context)
+    if missing is not None:
+        message = f"{strong.request.id} was committed at {index} without {missing} of its context"
+        return _illegal(message, *run.casts.get(missing, ())[-1:], strong)
+    return None
+
+
+def _strong(run: Run, committed: list[Dot]) -> Illegal | None:
+    for (instance, delivered), dot in zip(run.delivered, committed, strict=False):
+        if delivered != dot:
+            message = (
+                f"the next strong request on committed is {dot}, but CAB delivered {delivered} "
+                f"(instance {instance}) next"
+            )
+            return _illegal(message, *run.casts[dot][-1:], *run.casts.get(delivered, ())[-1:])
+    if run.history.quiescent and len(committed) != len(run.delivered):
+        counts = f"{len(committed)} are committed, {len(run.delivered)} were CAB-delivered"
+        return Illegal(NAME, f"committed and CAB hold different strong requests: {counts}")
+    return None
+
+
+def _illegal(message: str, *casts: CastAt) -> Illegal:
+    return Illegal(NAME, message, tuple(saw_event(each.log, each.logged) for each in casts))

@@ -1,0 +1,146 @@
+"""Whoever votes for a request has it and its causal context; so what is delivered is never lost.
+
+Section 5: "no loss: if a process decides v at time t, then for one correct process rcv(v) = true at
+time t"; "in CAB, instead of rcv(v), we use a conjunction of rcv(v) and test predicates q(m) for
+each CAB-cast message m, whose identifier is in v". Since a majority decides, and any minority may
+be faulty, rcv(v) ∧ q(m) must hold at a majority when a request is first CAB-delivered anywhere: it
+has the request, every weak request of its context, and has committed every strong one. A majority
+is one of those who have a vote: where a primary decides alone, the primary has it; where the
+members were changed, one of those who had it at some time.
+
+What counts is what others could learn of: by then it is on disk, and outlives a crash.
+"""
+
+from collections.abc import Iterable
+
+from creekdb.checkers._ids import Ids
+from creekdb.checkers.run import Run
+from creekdb.checkers.verdict import Illegal, Ok, Verdict, Witness, saw_event
+from creekdb.history import (
+    Batch,
+    CabDelivered,
+    Cast,
+    Committed,
+    Dot,
+    Installed,
+    LoggedEvent,
+    RbDelivered,
+    ReplicaLog,
+    Request,
+    Voted,
+)
+
+NAME = "no_loss"
+
+
+def check(run: Run) -> Verdict:
+    for log in run.logs:
+        if problem := _votes(run, log):
+            return problem
+    return _deliveries(run) or Ok(NAME)
+
+
+class _Holdings:
+    """What a replica has, as far as predicates ask for it."""
+
+    def __init__(self) -> None:
+        self.received = Ids()
+        self.context = Ids()
+        """As `causalCtx`: weak requests that were received, and strong ones that are committed."""
+
+    def learn(self, run: Run, logged: LoggedEvent) -> None:
+        match logged.event:
+            case Cast(request=request):
+                self._receive(request.id, request)
+            case RbDelivered(id=dot):
+                self._receive(dot, run.request_at(dot, logged.at_us))
+            case CabDelivered(id=dot) | Committed(id=dot):
+                self.context.add(dot)
+            case Installed(ids=dots):
+                self.received.update(dots)
+                self.context.update(dots)
+            case _:
+                pass
+
+    def _receive(self, dot: Dot, request: Request | None) -> None:
+        self.received.add(dot)
+        if request is not None and not request.strong:
+            self.context.add(dot)
+
+    def missing(self, dot: Dot, request: Request | None) -> Dot | None:
+        """What the predicate of a request waits for."""
+        if dot not in self.received or request is None or request.context is None:
+            return dot
+        return self.context.first_missing(request.context)
+
+
+def _votes(run: Run, log: ReplicaLog) -> Illegal | None:
+    """`rcv(v) ∧ q(m)` at the one who votes, for all that it votes for."""
+    mine = _Holdings()
+    for logged in log.known_events:
+        if isinstance(logged.event, Voted):
+            if problem := _vouched(run, log, logged, logged.event.batch, mine):
+                return problem
+        else:
+            mine.learn(run, logged)
+    return None
+
+
+def _vouched(
+    run: Run, log: ReplicaLog, logged: LoggedEvent, batch: Batch, mine: _Holdings
+) -> Illegal | None:
+    for dot in batch:
+        missing = mine.missing(dot, run.request_at(dot, logged.at_us))
+        if missing is not None:
+            what = "it" if missing == dot else f"{missing} of its causal context"
+            message = f"replica {log.replica} voted for {dot} without {what}"
+            return Illegal(NAME, message, (*_casts(run, missing), saw_event(log, logged)))
+    return None
+
+
+def _deliveries(run: Run) -> Illegal | None:
+    """In the order of time; what happens at one moment is all there when that moment is judged."""
+    holdings = {voter: _Holdings() for voters in run.electorates for voter in voters}
+    first: list[tuple[ReplicaLog, LoggedEvent, Dot]] = []
+    seen: set[Dot] = set()
+    now_us = 0
+    for log, logged in _by_time(run):
+        if logged.at_us > now_us:
+            if problem := _held(run, holdings, first):
+                return problem
+            first, now_us = [], logged.at_us
+        if isinstance(logged.event, CabDelivered) and logged.event.id not in seen:
+            seen.add(logged.event.id)
+            first.append((log, logged, logged.event.id))
+        if log.replica in holdings:
+            holdings[log.replica].learn(run, logged)
+    return _held(run, holdings, first)
+
+
+def _by_time(run: Run) -> list[tuple[ReplicaLog, LoggedEvent]]:
+    return sorted(run.events(), key=lambda each: each[1].at_us)
+
+
+def _held(
+    run: Run,
+    holdings: dict[int, _Holdings],
+    delivered: Iterable[tuple[ReplicaLog, LoggedEvent, Dot]],
+) -> Illegal | None:
+    for log, logged, dot in delivered:
+        request = run.request_at(dot, logged.at_us)
+        missing = {each: mine.missing(dot, request) for each, mine in holdings.items()}
+        holders = [each for each, lacks in missing.items() if lacks is None]
+        if all(
+            len([each for each in voters if each in holders]) <= len(voters) // 2
+            for voters in run.electorates
+        ):
+            message = (
+                f"{dot} was CAB-delivered when {len(holders)} of {len(holdings)} replicas had it "
+                f"and its causal context: {', '.join(map(str, holders)) or 'none'}"
+            )
+            return Illegal(NAME, message, (*_casts(run, dot), saw_event(log, logged)))
+    return None
+
+
+def _casts(run: Run, dot: Dot) -> tuple[Witness, ...]:
+    return tuple(saw_event(cast.log, cast.logged) for cast in run.casts.get(dot, ()))[:2]

@@ -1,0 +1,393 @@
+"""Acceptors keep their promises, across crashes too, and leaders respect what they are told.
+
+Section 5 builds CAB on Multi-Paxos and asks for "uniform agreement: no two processes (correct or
+not) decide a different value" and "uniform validity: if a process decides v, then (v, rcv) was
+proposed by some process". What the other checkers see of that is a disagreement between committed
+orders, which takes several accidents in a row. Here each single step is held against the rules
+that exclude it:
+
+- no acceptor promises or votes below a ballot that it has promised;
+- a promise tells of the last vote in every instance from which on it was asked, and of no other;
+- in one ballot, one batch is voted for in an instance; only once a majority promised the ballot;
+  and it is one that the promises of some majority allow, which were asked for that instance and do
+  not say that it is decided: the batch of the highest ballot among them, or any if they tell of
+  none;
+- what a majority voted for in one ballot is what everybody votes for in later ones;
+- nothing is said to be decided, or delivered, before a majority voted for it in one ballot.
+
+A majority is one of those who have a vote; nobody else promises or votes. Where the members were
+changed, the round of a ballot tells whose it is; and it is theirs as the one who promises or votes
+knows them, who has committed all changes before and none after.
+
+Who lost its disk has forgotten its votes, and need not tell of them: what they may have helped to
+decide others voted for as well, and to that everybody is held. Who begins with nothing, for the
+first time or again, tells of what others had voted for by then, as if it had voted for that. Its
+promises it keeps all the same, but for those of ballots of its own that
+nobody else promised: nothing can have come of them.
+
+Only what others could learn of counts: a promise that nobody heard binds nobody. A vote cast in
+vain may have reached the disk all the same, and be found there to decide, or be told of.
+"""
+
+from typing import NamedTuple
+
+from creekdb.checkers.run import Run, length_after
+from creekdb.checkers.verdict import Illegal, Ok, Unknown, Verdict, Witness, saw_event
+from creekdb.history import (
+    ROUNDS,
+    AcceptedValue,
+    Ballot,
+    Batch,
+    CabDelivered,
+    Installed,
+    LoggedEvent,
+    Promised,
+    ReplicaLog,
+    Voted,
+)
+
+NAME = "promises"
+NEVER = float("inf")
+
+
+class _Vote(NamedTuple):
+    log: ReplicaLog
+    logged: LoggedEvent
+    vote: Voted
+    known: bool = True
+
+    @property
+    def witness(self) -> Witness:
+        return saw_event(self.log, self.logged)
+
+
+class _Promise(NamedTuple):
+    log: ReplicaLog
+    logged: LoggedEvent
+    accepted: dict[int, AcceptedValue]
+    first: int
+    """It tells of instances from here on."""
+
+
+class _Decision(NamedTuple):
+    """A majority voted for the batch in the ballot; the last of these votes completed it."""
+
+    at_us: int
+    ballot: Ballot
+    batch: Batch
+    votes: tuple[_Vote, ...]
+
+
+def check(run: Run) -> Verdict:
+    paxos = _Paxos(run)
+    if paxos.silent:
+        return Unknown(NAME, "nothing was recorded of what acceptors promised and voted for")
+    return _kept(run) or paxos.check() or Ok(NAME)
+
+
+# --- each acceptor, on its own ------------------------------------------------------------------
+
+
+def _kept(run: Run) -> Illegal | None:
+    cast_us: dict[Voted, int] = {}
+    """When each vote was first cast, by whomever."""
+    for log in run.logs:
+        for logged in (*log.events, *log.vain_events):
+            if isinstance(logged.event, Voted):
+                cast_us[logged.event] = min(cast_us.get(logged.event, logged.at_us), logged.at_us)
+    acceptors = {voter: _Acceptor(cast_us) for voters in run.electorates for voter in voters}
+    heard_us: dict[Ballot, int] = {}
+    """When the first one other than its owner promised a ballot."""
+    for log, logged in run.events():
+        if isinstance(logged.event, Promised) and logged.event.ballot.replica != log.replica:
+            ballot = logged.event.ballot
+            heard_us[ballot] = min(heard_us.get(ballot, logged.at_us), logged.at_us)
+    for log in run.logs:
+        if log.replica not in acceptors:
+            continue
+        acceptor = acceptors[log.replica]
+        acceptor.vain.update(
+            logged.event for logged in log.vain_events if isinstance(logged.event, Voted)
+        )
+        if log.anew:
+            acceptor.anew[log.incarnation] = log.started_us
+    length, last = 0, None
+    for log, logged in run.events():
+        length = max(length if log is last else 0, length_after(logged.event))
+        last = log
+        if isinstance(logged.event, Promised | Voted):
+            if log.replica not in _electorate(run, logged.event.ballot):
+                message = f"replica {log.replica} took part in a vote, but has none"
+                return Illegal(NAME, message, (saw_event(log, logged),))
+            epoch = logged.event.ballot.round // ROUNDS
+            if epoch != run.epoch_of(length):
+                message = (
+                    f"replica {log.replica} took part in a vote of epoch {epoch}, "
+                    f"but knows the members of epoch {run.epoch_of(length)}"
+                )
+                return Illegal(NAME, message, (saw_event(log, logged),))
+            acceptors[log.replica].look_at(log, logged.at_us, heard_us)
+            if problem := acceptors[log.replica].check(log, logged, logged.event):
+                return problem
+    return None
+
+
+class _Acceptor:
+    """One replica, over all of its incarnations."""
+
+    def __init__(self, cast_us: dict[Voted, int]) -> None:
+        self.promises: list[tuple[Ballot, Witness]] = []
+        """Each above the one before."""
+        self.incarnation = 0
+        self.anew: dict[int, int] = {}
+        """The incarnations that began with an empty disk, and when."""
+        self.entered_us: int | None = None
+        """When it first took part, after it last began with nothing."""
+        self.votes: dict[int, _Vote] = {}
+        """The last one in each instance that is on its disk."""
+        self.ever: set[Voted] = set()
+        self.vain: set[Voted] = set()
+        self._cast_us = cast_us
+
+    def look_at(self, log: ReplicaLog, now_us: int, heard_us: dict[Ballot, int]) -> None:
+        """Has it lost its disk since it was last heard of?"""
+        if self.entered_us is None:
+            self.entered_us = now_us
+        for incarnation, at_us in self.anew.items():
+            if self.incarnation < incarnation <= log.incarnation:
+                self.entered_us = now_us
+                self.votes.clear()
+                self.promises = [
+                    (ballot, witness)
+                    for ballot, witness in self.promises
+                    if ballot.replica != log.replica or heard_us.get(ballot, NEVER) <= at_us
+                ]
+        self.incarnation = log.incarnation
+
+    def check(
+        self, log: ReplicaLog, logged: LoggedEvent, event: Promised | Voted
+    ) -> Illegal | None:
+        now, promised = saw_event(log, logged), self.promises[-1] if self.promises else None
+        if promised is not None and event.ballot < promised[0]:
+            what = "promised" if isinstance(event, Promised) else "voted in"
+            message = (
+                f"replica {log.replica} {what} ballot {event.ballot} "
+                f"after it had promised {promised[0]}"
+            )
+            return Illegal(NAME, message, (promised[1], now))
+        if promised is None or event.ballot > promised[0]:
+            self.promises.append((event.ballot, now))
+        if isinstance(event, Voted):
+            self.votes[event.instance] = _Vote(log, logged, event)
+            self.ever.add(event)
+            return None
+        return self._told(event, now)
+
+    def _told(self, promise: Promised, now: Witness) -> Illegal | None:
+        told = {each.instance: each for each in promise.accepted}
+        for instance, voted in self.votes.items():
+            if instance < _first(promise):
+                continue
+            value, vote = told.get(instance), voted.vote
+            if value is None or not self._is_last(value, vote):
+                message = (
+                    f"the promise of ballot {promise.ballot} hides "
+                    f"the vote in ballot {vote.ballot} of instance {instance}"
+                )
+                return Illegal(NAME, message, (voted.witness, now))
+        for value in promise.accepted:
+            if not self._has_voted(value):
+                message = (
+                    f"the promise of ballot {promise.ballot} tells of a vote in ballot "
+                    f"{value.ballot} of instance {value.instance}, which was never cast"
+                )
+                return Illegal(NAME, message, (now,))
+        return None
+
+    def _has_voted(self, told: AcceptedValue) -> bool:
+        vote = _vote_for(told)
+        if vote in self.ever or vote in self.vain:
+            return True
+        cast_us = self._cast_us.get(vote)
+        return cast_us is not None and self.entered_us is not None and cast_us <= self.entered_us
+
+    def _is_last(self, told: AcceptedValue, known: Voted) -> bool:
+        vote = _vote_for(told)
+        return vote == known or (told.ballot > known.ballot and vote in self.vain)
+
+
+# --- all of them together -----------------------------------------------------------------------
+
+
+class _Paxos:
+    """Every promise and every vote of a run."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.promises: dict[Ballot, dict[int, _Promise]] = {}
+        """The first of each replica: those that it repeats tell no more."""
+        self.votes: dict[int, dict[Ballot, list[_Vote]]] = {}
+        """In the order of time, those cast in vain among them."""
+        delivered = False
+        for log, logged in run.events():
+            match logged.event:
+                case Promised(ballot=ballot, accepted=accepted) as promised:
+                    told = {each.instance: each for each in accepted}
+                    promise = _Promise(log, logged, told, _first(promised))
+                    self.promises.setdefault(ballot, {}).setdefault(log.replica, promise)
+                case Voted(ballot=ballot, instance=instance) as vote:
+                    ballots = self.votes.setdefault(instance, {})
+                    ballots.setdefault(ballot, []).append(_Vote(log, logged, vote))
+                case CabDelivered() | Installed():
+                    delivered = True
+                case _:
+                    pass
+        for log in run.logs:
+            for logged in log.vain_events:
+                if isinstance(logged.event, Voted):
+                    vain = _Vote(log, logged, logged.event, known=False)
+                    ballots = self.votes.setdefault(logged.event.instance, {})
+                    ballots.setdefault(logged.event.ballot, []).append(vain)
+        self.silent = delivered and not self.votes and not self.promises
+        for ballots in self.votes.values():
+            for votes in ballots.values():
+                votes.sort(key=lambda vote: vote.logged.at_us)
+
+    def check(self) -> Illegal | None:
+        possible: dict[int, list[_Decision]] = {}
+        for instance, ballots in self.votes.items():
+            first: _Decision | None = None
+            for ballot, votes in sorted(ballots.items()):
+                for batch in dict.fromkeys(vote.vote.batch for vote in votes):
+                    # Of those cast in vain in one ballot, each may be for another batch.
+                    if found := self._decision(
+                        [each for each in votes if each.vote.batch == batch]
+                    ):
+                        possible.setdefault(instance, []).append(found)
+                known = [vote for vote in votes if vote.known]
+                if not known:
+                    continue
+                problem = (
+                    _one_batch(ballot, instance, known)
+                    or self._promised(ballot, known[0])
+                    or self._safe(ballot, known[0])
+                    or _agreed(instance, known[0], first)
+                )
+                if problem is not None:
+                    return problem
+                first = first or self._decision(known)
+        return self._decided(possible)
+
+    def _promised(self, ballot: Ballot, vote: _Vote) -> Illegal | None:
+        promises = self._promises_before(ballot, vote.logged.at_us)
+        if len(promises) < self._majority(ballot):
+            message = (
+                f"replica {vote.log.replica} voted in ballot {ballot}, which "
+                f"{len(promises)} of {len(_electorate(self.run, ballot))} replicas had promised"
+            )
+            seen = (saw_event(each.log, each.logged) for each in promises[:4])
+            return Illegal(NAME, message, (*seen, vote.witness))
+        return None
+
+    def _safe(self, ballot: Ballot, vote: _Vote) -> Illegal | None:
+        instance = vote.vote.instance
+        promises = [
+            each
+            for each in self._promises_before(ballot, vote.logged.at_us)
+            if each.first <= instance
+        ]
+        told = [value for each in promises if (value := each.accepted.get(instance))]
+        if len(promises) - len(told) >= self._majority(ballot):
+            return None
+        for value in told:
+            heard = sum(1 for other in told if other.ballot <= value.ballot)
+            silent = len(promises) - len(told)
+            if value.batch == vote.vote.batch and heard + silent >= self._majority(ballot):
+                return None
+        message = (
+            f"no majority of promises of ballot {ballot} allows "
+            f"the batch that is voted for in instance {instance}"
+        )
+        tellers = [each for each in promises if instance in each.accepted]
+        seen = (saw_event(each.log, each.logged) for each in tellers[:4])
+        return Illegal(NAME, message, (*seen, vote.witness))
+
+    def _promises_before(self, ballot: Ballot, at_us: int) -> list[_Promise]:
+        promises = self.promises.get(ballot, {}).values()
+        return [each for each in promises if each.logged.at_us <= at_us]
+
+    def _majority(self, ballot: Ballot) -> int:
+        return len(_electorate(self.run, ballot)) // 2 + 1
+
+    def _decision(self, votes: list[_Vote]) -> _Decision | None:
+        """`votes` are for one batch, in one ballot of one instance."""
+        voters: dict[int, _Vote] = {}
+        for vote in votes:
+            voters.setdefault(vote.log.replica, vote)
+            of = vote.vote
+            if len(voters) == self._majority(of.ballot):
+                return _Decision(vote.logged.at_us, of.ballot, of.batch, tuple(voters.values()))
+        return None
+
+    def _decided(self, possible: dict[int, list[_Decision]]) -> Illegal | None:
+        """Every claim that something is decided, held against the votes."""
+        since = [0.0]
+        """By when all instances below were decided."""
+        while decisions := possible.get(len(since) - 1):
+            since.append(max(since[-1], min(each.at_us for each in decisions)))
+        for log, logged in self.run.events():
+            match logged.event:
+                case CabDelivered(id=dot, instance=instance):
+                    if not any(
+                        each.at_us <= logged.at_us and dot in each.batch
+                        for each in possible.get(instance, ())
+                    ):
+                        message = f"{dot} was CAB-delivered before a majority voted for it"
+                        return Illegal(NAME, message, (saw_event(log, logged),))
+                case Promised(decided=below) | Installed(instance=below):
+                    by_us = since[below] if below < len(since) else NEVER
+                    if by_us > logged.at_us:
+                        message = (
+                            f"replica {log.replica} claims that the instances below {below} are "
+                            "decided, but no majority had voted in all of them"
+                        )
+                        return Illegal(NAME, message, (saw_event(log, logged),))
+                case _:
+                    pass
+        return None
+
+
+def _first(promise: Promised) -> int:
+    """The first instance that a promise tells of: what is decided below, it need not tell."""
+    return max(promise.first, promise.decided)
+
+
+def _vote_for(value: AcceptedValue) -> Voted:
+    return Voted(value.ballot, value.instance, value.batch)
+
+
+def _electorate(run: Run, ballot: Ballot) -> tuple[int, ...]:
+    """Who votes in the ballot; nobody in one of an epoch that never began."""
+    epoch = ballot.round // ROUNDS
+    return run.electorates[epoch] if epoch < len(run.electorates) else ()
+
+
+def _one_batch(ballot: Ballot, instance: int, votes: list[_Vote]) -> Illegal | None:
+    for vote in votes:
+        if vote.vote.batch != votes[0].vote.batch:
+            message = f"two batches were voted for in ballot {ballot} of instance {instance}"
+            return Illegal(NAME, message, (votes[0].witness, vote.witness))
+    return None
+
+
+def _agreed(instance: int, vote: _Vote, decision: _Decision | None) -> Illegal | None:
+    """The decision is of an earlier ballot."""
+    if decision is not None and vote.vote.batch != decision.batch:
+        message = (
+            f"replica {vote.log.replica} voted in ballot {vote.vote.ballot} of instance "
+            f"{instance} for another batch than was decided in ballot {decision.ballot}"
+        )
+        return Illegal(
+            NAME, message, (*(each.witness for each in decision.votes[:4]), vote.witness)
+        )
+    return None

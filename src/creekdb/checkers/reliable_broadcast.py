@@ -1,0 +1,236 @@
+"""Reliable broadcast keeps its word (Section 3.2), and delivers each origin's requests in order.
+
+"(1) validity: if a correct replica RB-casts some message m, then the replica eventually RB-delivers
+m, (2) uniform integrity: for any message m, every process RB-delivers m at most once and only if m
+was previously RB-cast, and (3) agreement: if a correct replica RB-delivers some message m, then
+eventually all replicas RB-deliver m."
+
+A replica RB-delivers its own request by casting it (line 24), and what a checkpoint covers by
+installing it. What others could know to be delivered is delivered for ever: a replica that restarts
+finds it on its disk. Since an identifier stands for one message, casting another request under it
+is a violation, unless the first was lost in a crash before anybody but its own replica saw it.
+"""
+
+from itertools import pairwise
+
+from creekdb.checkers._ids import Ids
+from creekdb.checkers.run import CastAt, Run, learn
+from creekdb.checkers.verdict import Illegal, Ok, Verdict, Witness, saw_answer, saw_event, saw_final
+from creekdb.history import (
+    Cast,
+    Committed,
+    Dot,
+    Installed,
+    LoggedEvent,
+    OperationRecord,
+    RbDelivered,
+    ReplicaLog,
+)
+
+NAME = "reliable_broadcast"
+
+
+def check(run: Run) -> Verdict:
+    for log in run.logs:
+        if problem := _integrity(run, log):
+            return problem
+    return _reused(run) or _recovered(run) or _validity(run) or _agreement(run) or Ok(NAME)
+
+
+def _integrity(run: Run, log: ReplicaLog) -> Illegal | None:
+    known = Ids()
+    for logged in log.events:
+        match logged.event:
+            case Cast(request=request):
+                if request.id.replica != log.replica:
+                    message = f"{request.id} was cast by replica {log.replica}"
+                    return Illegal(NAME, message, (saw_event(log, logged),))
+                if request.id in known:
+                    message = f"event number reused: {request.id} was there when it was cast"
+                    return Illegal(NAME, message, _told(log, logged, request.id))
+                if problem := _in_order(run, log, logged, request.id, known):
+                    return problem
+            case RbDelivered(id=dot):
+                if problem := _delivery(run, log, logged, dot, known):
+                    return problem
+            case Installed(ids=dots):
+                known.update(dots)
+            case _:
+                pass
+    return None
+
+
+def _delivery(
+    run: Run, log: ReplicaLog, logged: LoggedEvent, dot: Dot, known: Ids
+) -> Illegal | None:
+    if dot in known:
+        message = f"{dot} was RB-delivered twice, or after a checkpoint that covers it"
+        return Illegal(NAME, message, _told(log, logged, dot))
+    if run.request_at(dot, logged.at_us) is None:
+        message = f"{dot} was RB-delivered, but nobody had RB-cast it"
+        return Illegal(NAME, message, (saw_event(log, logged),))
+    return _in_order(run, log, logged, dot, known)
+
+
+def _in_order(
+    run: Run, log: ReplicaLog, logged: LoggedEvent, dot: Dot, known: Ids
+) -> Illegal | None:
+    """FIFO per origin; `known` grows by `dot`."""
+    if dot.event > 1 and Dot(dot.replica, dot.event - 1) not in known:
+        message = f"{dot} was delivered before {Dot(dot.replica, dot.event - 1)}"
+        return Illegal(NAME, message, (saw_event(log, logged),))
+    known.add(dot)
+    return None
+
+
+# --- an identifier is one message -------------------------------------------------------------
+
+
+def _reused(run: Run) -> Illegal | None:
+    reused = {dot: casts for dot, casts in run.casts.items() if len(casts) > 1}
+    if reused:
+        records = {(each.id, each.incarnation): each for each in run.history.operations}
+        seen = _visibility(run, reused)
+        for dot, casts in reused.items():
+            if problem := _reuse(dot, casts, seen[dot], records):
+                return problem
+    return _answered_twice(run)
+
+
+def _visibility(
+    run: Run, reused: dict[Dot, list[CastAt]]
+) -> dict[Dot, list[tuple[ReplicaLog, LoggedEvent]]]:
+    """Where the identifiers show outside of the log that cast them, or on any committed."""
+    seen: dict[Dot, list[tuple[ReplicaLog, LoggedEvent]]] = {dot: [] for dot in reused}
+    for log, logged in run.events():
+        match logged.event:
+            case RbDelivered(id=dot) | Committed(id=dot):
+                if dot in seen:
+                    seen[dot].append((log, logged))
+            case Installed(ids=dots):
+                for dot in reused:
+                    if dot in dots:
+                        seen[dot].append((log, logged))
+            case _:
+                pass
+    return seen
+
+
+def _reuse(
+    dot: Dot,
+    casts: list[CastAt],
+    seen: list[tuple[ReplicaLog, LoggedEvent]],
+    records: dict[tuple[Dot, int], OperationRecord],
+) -> Illegal | None:
+    """What is seen before the next cast is the earlier request; after it, the later one."""
+    for first, second in pairwise(casts):
+        if first.request == second.request:
+            continue
+        witness: Witness | None = None
+        record = records.get((dot, first.log.incarnation))
+        if record is not None and record.answers:
+            witness = saw_answer(record, record.answers[0])
+        for log, logged in seen:
+            if first.logged.at_us <= logged.at_us < second.logged.at_us:
+                witness = witness or saw_event(log, logged)
+        if witness is not None:
+            message = f"event number reused: {dot} names two requests, and the first was seen"
+            cast = (saw_event(each.log, each.logged) for each in (first, second))
+            return Illegal(NAME, message, (*cast, witness))
+    return None
+
+
+def _answered_twice(run: Run) -> Illegal | None:
+    answered: dict[Dot, OperationRecord] = {}
+    for record in run.history.operations:
+        if record.answers and not record.local:  # no other replica heard of it
+            other = answered.setdefault(record.id, record)
+            if other is not record:
+                message = f"event number reused: two operations were answered as {record.id}"
+                seen = (saw_answer(each, each.answers[0]) for each in (other, record))
+                return Illegal(NAME, message, tuple(seen))
+    return None
+
+
+def _recovered(run: Run) -> Illegal | None:
+    for old, new in pairwise(run.logs):
+        if old.replica == new.replica and not new.anew:
+            had, found = Ids(), Ids()
+            for logged in old.known_events:
+                learn(had, logged.event)
+            for logged in new.events:
+                if logged.at_us == new.started_us:
+                    learn(found, logged.event)
+            missing = found.first_missing(had)
+            if missing is not None:
+                message = f"replica {new.replica} restarted without {missing}"
+                return Illegal(NAME, message, _told(old, old.known_events[-1], missing)[:1])
+    return None
+
+
+# --- liveness ---------------------------------------------------------------------------------
+
+
+def _validity(run: Run) -> Illegal | None:
+    for record in run.history.operations:
+        if not record.answers or _only_reads(run, record):
+            continue
+        answer = saw_answer(record, record.answers[0])
+        if not any(
+            cast.log.incarnation == record.incarnation
+            and cast.request.operation == record.operation
+            and cast.request.strong >= record.strong
+            for cast in run.casts.get(record.id, ())
+        ):
+            return Illegal(NAME, f"{record.id} was answered but never RB-cast", (answer,))
+        known = run.known.get(record.replica)
+        if run.history.quiescent and known is not None and record.id not in known:
+            message = f"replica {record.replica} ends without its own {record.id}"
+            return Illegal(NAME, message, (answer,))
+    return None
+
+
+def _only_reads(run: Run, record: OperationRecord) -> bool:
+    """Section 4.4: a weak operation that only reads may be answered by its replica alone."""
+    if not record.local or record.strong:
+        return False
+    return run.datatype is None or run.datatype.is_readonly(record.operation.name)
+
+
+def _agreement(run: Run) -> Illegal | None:
+    if not run.history.quiescent:
+        return None
+    everything = Ids()
+    for known in run.known.values():
+        everything.update(known)
+    for final in run.history.finals:
+        missing = run.known.get(final.replica, Ids()).first_missing(everything)
+        if missing is not None:
+            owner = next(each for each, known in run.known.items() if missing in known)
+            message = f"replica {owner} has {missing}, which replica {final.replica} never got"
+            witness = saw_final(final, f"ends without {missing}")
+            return Illegal(NAME, message, (*_where(run, owner, missing), witness))
+    return None
+
+
+def _where(run: Run, replica: int, dot: Dot) -> tuple[Witness, ...]:
+    log = run.last_logs[replica]
+    return tuple(saw_event(log, each) for each in log.events if _brings(each, dot))[:1]
+
+
+def _told(log: ReplicaLog, last: LoggedEvent, dot: Dot) -> tuple[Witness, ...]:
+    """What first brought `dot` to this log, and what brought it again."""
+    first = next(each for each in log.events if _brings(each, dot))
+    return saw_event(log, first), saw_event(log, last)
+
+
+def _brings(logged: LoggedEvent, dot: Dot) -> bool:
+    match logged.event:
+        case Cast(request=request):
+            return request.id == dot
+        case RbDelivered(id=delivered):
+            return delivered == dot
+        case Installed(ids=dots):
+            return dot in dots
+        case _:
+            return False

@@ -1,0 +1,98 @@
+"""Replaying the committed order sequentially gives exactly the last answers, and the state.
+
+Section 4.3: "the stable return values produced by Creek are such that they can be obtained by a
+sequential execution of all operations in some total order S"; "S corresponds to the order of
+operations on the committed list". The same goes for the final answer to a weak operation, which
+says too whether it differs from what the client was told at first.
+"""
+
+from creekdb.checkers._same import different_key, same
+from creekdb.checkers.run import Run
+from creekdb.checkers.verdict import (
+    Illegal,
+    Ok,
+    Unknown,
+    Verdict,
+    outcome,
+    saw_answer,
+    saw_final,
+    saw_invoked,
+    short,
+)
+from creekdb.history import Answer, Dot, FinalState, Key, Kind, OperationRecord, Outcome
+
+NAME = "replay"
+
+
+def check(run: Run) -> Verdict:
+    if run.datatype is None:
+        return Unknown(NAME, f"no data type '{run.history.datatype}' is known: pass it along")
+    machine = run.datatype.sequential()
+    answered = _answered(run)
+    for index, dot in enumerate(run.committed):
+        if dot is None:
+            return Unknown(NAME, f"no log tells which request is committed at index {index}")
+        request = run.request(dot)
+        if request is None:
+            return Illegal(NAME, f"{dot}, committed at index {index}, was never cast")
+        expected = machine.apply(request)
+        record = answered.get(dot)
+        if record is None:
+            continue
+        last = record.stable or record.final
+        assert last is not None, "it was answered for good"
+        if not _equal(last.outcome, expected):
+            message = (
+                f"the {last.kind.value} answer to {dot} is {outcome(last.outcome)}, but the "
+                f"sequential execution of committed gives {outcome(expected)} at index {index}"
+            )
+            return Illegal(NAME, message, (saw_invoked(record), saw_answer(record, last)))
+        if problem := _changed(record, last):
+            return problem
+    if run.history.quiescent:
+        return _states(run, machine.changes()) or Ok(NAME)
+    return Ok(NAME)
+
+
+def _answered(run: Run) -> dict[Dot, OperationRecord]:
+    return {
+        record.id: record
+        for record in run.history.operations
+        if (record.stable or record.final) and run.index_of(record) is not None
+    }
+
+
+def _changed(record: OperationRecord, last: Answer) -> Illegal | None:
+    if last.kind is not Kind.FINAL or record.tentative is None:
+        return None
+    told = record.tentative
+    if last.changed == _equal(told.outcome, last.outcome):
+        word = "differs from" if last.changed else "is"
+        message = f"the final answer to {record.id} claims that it {word} what was told"
+        seen = (saw_answer(record, each) for each in (told, last))
+        return Illegal(NAME, message, (saw_invoked(record), *seen))
+    return None
+
+
+def _equal(left: Outcome, right: Outcome) -> bool:
+    return same(left.value, right.value) and left.error == right.error
+
+
+def _states(run: Run, replayed: dict[Key, object]) -> Illegal | None:
+    for final in run.history.finals:
+        if _settled(run, final) and not same(state := dict(final.state), replayed):
+            key = different_key(state, replayed)
+            message = (
+                f"replica {final.replica} ends with another state than the sequential execution of "
+                f"committed: under {short(key)} that leaves {_at(replayed, key)}"
+            )
+            return Illegal(NAME, message, (saw_final(final, f"ends with {_at(state, key)}"),))
+    return None
+
+
+def _settled(run: Run, final: FinalState) -> bool:
+    return not final.tentative and final.first + len(final.committed) == len(run.committed)
+
+
+def _at(state: dict[Key, object], key: Key) -> str:
+    return short(state[key]) if key in state else "nothing"

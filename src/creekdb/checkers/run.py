@@ -1,0 +1,231 @@
+"""A history, indexed once for all checkers.
+
+Nothing is judged here. Where the logs contradict each other the first one read wins, and the
+checker whose property that breaks finds out by comparing each log with what was merged. Times are
+those of one clock for the whole run.
+
+An identifier may have been cast twice: when the first request was lost in a crash before anybody
+saw it, its replica numbers a later request alike (`reliable_broadcast` checks that nobody did see
+it). The last one cast is then the one that everybody means.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import takewhile
+from typing import NamedTuple
+
+from creekdb.checkers._ids import Ids
+from creekdb.datatypes import DATATYPES, DataType
+from creekdb.errors import BadValue
+from creekdb.history import (
+    MEMBERS,
+    CabDelivered,
+    Cast,
+    Committed,
+    Configuration,
+    Dot,
+    Event,
+    History,
+    Installed,
+    LoggedEvent,
+    OperationRecord,
+    RbDelivered,
+    ReplicaLog,
+    Request,
+)
+
+
+class CastAt(NamedTuple):
+    """A cast request, and where and when it was cast."""
+
+    request: Request
+    log: ReplicaLog
+    logged: LoggedEvent
+
+
+class Run:
+    def __init__(self, history: History, datatype: DataType | None = None) -> None:
+        """`datatype`: what was replicated, unless its name in the history says enough."""
+        self.history = history
+        self.datatype = datatype or DATATYPES.get(history.datatype)
+        self.logs = sorted(history.logs, key=lambda log: (log.replica, log.incarnation))
+
+    def events(self) -> Iterator[tuple[ReplicaLog, LoggedEvent]]:
+        """What others could learn of."""
+        for log in self.logs:
+            for logged in log.known_events:
+                yield log, logged
+
+    # --- requests ------------------------------------------------------------------------------
+
+    @cached_property
+    def casts(self) -> dict[Dot, list[CastAt]]:
+        """Every cast of each identifier, oldest first; also one that nobody could learn of, since
+        its replica may find it on its disk again."""
+        casts: dict[Dot, list[CastAt]] = {}
+        for log in self.logs:
+            for logged in log.events:
+                if isinstance(logged.event, Cast):
+                    cast = CastAt(logged.event.request, log, logged)
+                    casts.setdefault(cast.request.id, []).append(cast)
+        return casts
+
+    def request(self, dot: Dot) -> Request | None:
+        casts = self.casts.get(dot)
+        return casts[-1].request if casts else None
+
+    def request_at(self, dot: Dot, at_us: int) -> Request | None:
+        """What the identifier meant at that time; None when it had not been cast yet."""
+        for cast in reversed(self.casts.get(dot, ())):
+            if cast.logged.at_us <= at_us:
+                return cast.request
+        return None
+
+    def index_of(self, record: OperationRecord) -> int | None:
+        """The place of this very operation on `committed`."""
+        casts = self.casts.get(record.id)
+        if casts and casts[-1].log.incarnation != record.incarnation:
+            return None
+        return self.index.get(record.id)
+
+    # --- orders --------------------------------------------------------------------------------
+
+    @cached_property
+    def committed(self) -> list[Dot | None]:
+        """The one committed order, merged from all logs; None where no log tells.
+
+        What a log did in vain fills holes only: it may have reached the disk all the same, and come
+        back inside a checkpoint.
+        """
+        places: dict[int, Dot] = {}
+        length = 0
+        for _, logged in self.events():
+            match logged.event:
+                case Committed(id=dot, index=index) if index >= 0:
+                    places.setdefault(index, dot)
+                case Installed(length=claimed):
+                    length = max(length, claimed)
+                case _:
+                    pass
+        length = max(length, 1 + max(places, default=-1))
+        for log in self.logs:
+            for logged in log.vain_events:
+                if isinstance(logged.event, Committed):
+                    places.setdefault(logged.event.index, logged.event.id)
+        return [places.get(index) for index in range(length)]
+
+    @cached_property
+    def index(self) -> dict[Dot, int]:
+        index: dict[Dot, int] = {}
+        for place, dot in enumerate(self.committed):
+            if dot is not None:
+                index.setdefault(dot, place)
+        return index
+
+    @cached_property
+    def delivered(self) -> list[tuple[int, Dot]]:
+        """The one order of CAB deliveries, (instance, id), merged from all logs: a log that ends in
+        the middle of an instance gives way to one that knows more of it. What was done in vain
+        counts, as in `committed`, where a checkpoint covers it and nothing contradicts it."""
+        instances: dict[int, list[Dot]] = {}
+        for log in self.logs:
+            for instance, dots in _deliveries(log.known_events).items():
+                if len(dots) > len(instances.get(instance, ())):
+                    instances[instance] = dots
+        covered = max((each.instance for each in self._installed()), default=0)
+        for log in self.logs:
+            if log.vain_events:
+                for instance, dots in _deliveries(log.events).items():
+                    known = instances.get(instance, [])
+                    if instance < covered and len(dots) > len(known) == _common(dots, known):
+                        instances[instance] = dots
+        return [(instance, dot) for instance in sorted(instances) for dot in instances[instance]]
+
+    def _installed(self) -> Iterator[Installed]:
+        for _, logged in self.events():
+            if isinstance(logged.event, Installed):
+                yield logged.event
+
+    @cached_property
+    def electorates(self) -> tuple[tuple[int, ...], ...]:
+        """Who has a vote, by epoch."""
+        return self.history.voters, *(voters for _, voters in self._changes)
+
+    def epoch_of(self, length: int) -> int:
+        """The epoch that one is in who has so many requests on `committed`."""
+        return bisect_left(self._changes, length, key=lambda each: each[0])
+
+    @cached_property
+    def _changes(self) -> list[tuple[int, tuple[int, ...]]]:
+        """The changes of members that are committed, one by one: where, and who votes then."""
+        members = tuple((each, "") for each in self.history.members)
+        configuration = Configuration(0, members)
+        found: list[tuple[int, tuple[int, ...]]] = []
+        for place, dot in enumerate(self.committed):
+            request = self.request(dot) if dot is not None else None
+            if request is not None and request.operation.name == MEMBERS:
+                try:
+                    configuration = configuration.changed_by(request.operation)
+                except BadValue:
+                    continue
+                found.append((place, configuration.numbers))
+        return found
+
+    # --- the end -------------------------------------------------------------------------------
+
+    @cached_property
+    def last_logs(self) -> dict[int, ReplicaLog]:
+        """The last incarnation of each replica that was up at the end."""
+        up = {final.replica for final in self.history.finals}
+        return {log.replica: log for log in self.logs if log.replica in up}
+
+    @cached_property
+    def known(self) -> dict[int, Ids]:
+        """What each replica that was up at the end had cast, RB-delivered or installed by then."""
+        return {replica: _known(log) for replica, log in self.last_logs.items()}
+
+
+def length_after(event: Event) -> int:
+    """How long `committed` is then, at least."""
+    match event:
+        case Committed(index=index):
+            return index + 1
+        case Installed(length=length):
+            return length
+        case _:
+            return 0
+
+
+def _deliveries(events: tuple[LoggedEvent, ...]) -> dict[int, list[Dot]]:
+    instances: dict[int, list[Dot]] = {}
+    for logged in events:
+        if isinstance(logged.event, CabDelivered):
+            instances.setdefault(logged.event.instance, []).append(logged.event.id)
+    return instances
+
+
+def _common(left: list[Dot], right: list[Dot]) -> int:
+    """The length of the longest common prefix."""
+    pairs = zip(left, right, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _known(log: ReplicaLog) -> Ids:
+    known = Ids()
+    for logged in log.events:
+        learn(known, logged.event)
+    return known
+
+
+def learn(known: Ids, event: Event) -> None:
+    """Add what a replica has from this event on."""
+    match event:
+        case Cast(request=request):
+            known.add(request.id)
+        case RbDelivered(id=dot):
+            known.add(dot)
+        case Installed(ids=dots):
+            known.update(dots)
+        case _:
+            pass

@@ -1,0 +1,150 @@
+"""What a checker says of a run: Ok, Illegal with a small counterexample, or Unknown.
+
+A counterexample is a handful of witnesses, each one thing that somebody did or saw, in plain words:
+enough to find the place in the run, and to be kept as JSON.
+"""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias, assert_never
+
+import msgspec
+
+from creekdb.history import (
+    Answer,
+    CabDelivered,
+    Cast,
+    Committed,
+    Dot,
+    Event,
+    FinalState,
+    Installed,
+    LoggedEvent,
+    Operation,
+    OperationRecord,
+    Outcome,
+    Promised,
+    RbDelivered,
+    ReplicaLog,
+    Speculated,
+    Voted,
+)
+
+TEXT_LIMIT = 100
+"""Characters of one rendered value: a counterexample is read by people."""
+
+
+class Witness(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that somebody did or saw."""
+
+    who: str
+    what: str
+    at_us: int | None = None
+    id: Dot | None = None
+
+    def describe(self) -> str:
+        when = "at the end" if self.at_us is None else f"{self.at_us / 1000:.3f} ms"
+        return f"{when:>14}  {self.who}: {self.what}"
+
+
+class Ok(msgspec.Struct, frozen=True, tag="ok", tag_field="verdict"):
+    checker: str
+
+    def describe(self) -> str:
+        return f"ok       {self.checker}"
+
+
+class Illegal(msgspec.Struct, frozen=True, tag="illegal", tag_field="verdict"):
+    checker: str
+    message: str
+    counterexample: tuple[Witness, ...] = ()
+
+    def describe(self) -> str:
+        lines = [f"ILLEGAL  {self.checker}: {self.message}"]
+        return "\n".join([*lines, *(each.describe() for each in self.counterexample)])
+
+
+class Unknown(msgspec.Struct, frozen=True, tag="unknown", tag_field="verdict"):
+    """The run does not tell: something that the property is about was not recorded."""
+
+    checker: str
+    reason: str
+
+    def describe(self) -> str:
+        return f"unknown  {self.checker}: {self.reason}"
+
+
+Verdict: TypeAlias = Ok | Illegal | Unknown
+
+
+def rows(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
+    """The verdicts as plain data, for `verdicts.json`."""
+    return [msgspec.to_builtins(each) for each in verdicts]
+
+
+# --- witnesses --------------------------------------------------------------------------------
+
+
+def saw_invoked(record: OperationRecord) -> Witness:
+    strength = "strong" if record.strong else "weak"
+    what = f"invoked {strength} {_call(record.operation)} as {record.id}"
+    return Witness(who=_client(record), what=what, at_us=record.invoked_us, id=record.id)
+
+
+def saw_answer(record: OperationRecord, answer: Answer) -> Witness:
+    what = f"got the {answer.kind.value} answer {outcome(answer.outcome)} to {record.id}"
+    return Witness(who=_client(record), what=what, at_us=answer.at_us, id=record.id)
+
+
+def saw_event(log: ReplicaLog, logged: LoggedEvent) -> Witness:
+    who = f"replica {log.replica} (incarnation {log.incarnation})"
+    what, dot = _event(logged.event)
+    return Witness(who=who, what=what, at_us=logged.at_us, id=dot)
+
+
+def saw_final(final: FinalState, what: str) -> Witness:
+    return Witness(who=f"replica {final.replica}", what=what)
+
+
+def outcome(of: Outcome) -> str:
+    return short(of.value) if of.error is None else f"error {short(of.error)}"
+
+
+def short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= TEXT_LIMIT else f"{text[: TEXT_LIMIT - 1]}…"
+
+
+def _client(record: OperationRecord) -> str:
+    where = f"replica {record.replica} (incarnation {record.incarnation})"
+    return f"session {record.session} at {where}"
+
+
+def _call(operation: Operation) -> str:
+    return f"{operation.name}({', '.join(short(each) for each in operation.arguments)})"
+
+
+def _event(event: Event) -> tuple[str, Dot | None]:
+    match event:
+        case Cast(request=request):
+            strength = "strong" if request.strong else "weak"
+            stamp = f"with timestamp {request.timestamp}"
+            return f"cast {strength} {_call(request.operation)} as {request.id} {stamp}", request.id
+        case RbDelivered(id=dot):
+            return f"RB-delivered {dot}", dot
+        case CabDelivered(id=dot, instance=instance):
+            return f"CAB-delivered {dot} in instance {instance}", dot
+        case Committed(id=dot, index=index):
+            return f"committed {dot} at index {index}", dot
+        case Installed(instance=instance, length=length):
+            return f"installed a checkpoint of {length} requests, up to instance {instance}", None
+        case Promised(ballot=ballot, decided=decided, accepted=accepted):
+            told = [(each.instance, str(each.ballot)) for each in accepted]
+            what = f"promised ballot {ballot}, decided below {decided}, accepted {short(told)}"
+            return what, None
+        case Voted(ballot=ballot, instance=instance, batch=batch):
+            ids = short([str(id) for id in batch])
+            return f"voted in ballot {ballot} of instance {instance} for {ids}", None
+        case Speculated(id=dot, outcome=result):
+            return f"executed {dot} before it was decided: {outcome(result)}", dot
+        case _:
+            assert_never(event)

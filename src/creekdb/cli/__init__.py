@@ -1,0 +1,5 @@
+"""The `creek` command: composes the rooms, decides nothing."""
+
+from creekdb.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,206 @@
+"""From the options of `creek simulate` to the scenario that they ask for.
+
+There are two workloads: a data type in small runs, of which everything is recorded and
+checked; and TPC-C in runs that measure, where nothing is recorded but what clients were answered
+(unless the run is to be kept), messages are not copied, and writing to disk costs nothing.
+"""
+
+from typing import Any
+
+import click
+from click.core import ParameterSource
+from msgspec.structs import replace
+
+from creekdb import datatypes
+from creekdb.cli.options import import_from_here
+from creekdb.cli.scripts import check_in_time, parse_call, read_faults
+from creekdb.cli.story import story_scenario
+from creekdb.errors import UsageError
+from creekdb.evaluation.assembly import TPCC, datatype_named
+from creekdb.evaluation.experiment import LOAD_MAX, Experiment
+from creekdb.schemes import registry
+from creekdb.simulation.fault_mix import fault_mix
+from creekdb.simulation.fault_text import fault_text
+from creekdb.simulation.faults import Fault
+from creekdb.simulation.models import SCALE_MAX, CpuModel
+from creekdb.simulation.plan import scenario_from_seed
+from creekdb.simulation.scenario import Scenario
+from creekdb.simulation.seeds import derive
+from creekdb.simulation.workload import ClientModel
+
+SESSIONS = 2
+STRONG_SHARE = 0.1
+LOAD_TPCC = 2_000.0
+"""What every scheme can do."""
+WAREHOUSES = 5
+
+_GIVEN_BY_A_SCENARIO = (
+    "datatype",
+    "replicas",
+    "cores",
+    "exec_scale",
+    "duration",
+    "strong_share",
+    "sessions",
+    "think",
+    "load",
+    "workload",
+    "warehouses",
+    "layout",
+    "local_reads",
+    "warm_up",
+    "find_peak",
+    "population",
+    "fault_file",
+    "faults",
+    "random_faults",
+    "calls",
+)
+_EXPERIMENT = (
+    "scheme",
+    "warehouses",
+    "strong_share",
+    "exec_scale",
+    "replicas",
+    "cores",
+    "layout",
+    "seed",
+    "local_reads",
+)
+_NOT_FOR_TPCC = ("datatype", "sessions", "think", "calls")
+_FOR_TPCC = ("warehouses", "layout", "local_reads", "warm_up", "find_peak", "population")
+
+
+def chosen_scenario(context: click.Context, options: dict[str, Any], kept: bool) -> Scenario:
+    """`kept`: the run is to be written to a folder, with all that happened in it."""
+    seed, scheme, replay = options["seed"], options["scheme"], options["replay"]
+    import_from_here()
+    registry.named(scheme)
+    if options["story"]:
+        _refuse_others(context, "--story", ("replay", *_GIVEN_BY_A_SCENARIO))
+        return story_scenario(seed, scheme)
+    if replay is not None:
+        _refuse_others(context, "--replay", ("seed", *_GIVEN_BY_A_SCENARIO))
+        return scenario_from_seed(replay, scheme)
+    _check_numbers(options)
+    if options["workload"] == TPCC:
+        for name in _given(context, _NOT_FOR_TPCC):
+            raise UsageError(f"--workload tpcc says who asks for what: leave {name} out")
+        if options["find_peak"] and (kept or options["debug"] or options["population"]):
+            raise UsageError("--find-peak makes many runs: leave --out, --debug, --population out")
+        if options["debug"] and options["population"]:
+            raise UsageError("--debug compares with another process, which computes its data")
+        return _tpcc(options, kept)
+    for name in _given(context, _FOR_TPCC):
+        raise UsageError(f"{name} is for TPC-C: add --workload tpcc")
+    return _any_datatype(options)
+
+
+def _check_numbers(options: dict[str, Any]) -> None:
+    share, load, scale = options["strong_share"], options["load"], options["exec_scale"]
+    if share is not None and not 0 <= share <= 1:
+        raise UsageError(f"--strong-share is {share}: it must be between 0 and 1")
+    if load is not None and not 0 < load <= LOAD_MAX:
+        raise UsageError(f"--load is {load:g}: it must be above 0 and at most {LOAD_MAX}")
+    if not 0 < scale <= SCALE_MAX:
+        raise UsageError(f"--exec-scale is {scale:g}: it must be above 0 and at most {SCALE_MAX:g}")
+    if options["warehouses"] < 1:
+        raise UsageError(f"--warehouses is {options['warehouses']}: it must be at least 1")
+
+
+def _given(context: click.Context, names: tuple[str, ...]) -> list[str]:
+    """Those of the options that are on the command line."""
+    return [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name in names
+        and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
+    ]
+
+
+def _refuse_others(context: click.Context, chosen: str, others: tuple[str, ...]) -> None:
+    """The scenario comes from `chosen`: no option may pretend to change it."""
+    for name in _given(context, others):
+        raise UsageError(f"{chosen} brings its own scenario: {name} cannot change it")
+
+
+def _faults(options: dict[str, Any]) -> tuple[Fault, ...]:
+    replicas, duration_us = options["replicas"], options["duration"]
+    faults = read_faults(options["fault_file"], options["faults"], replicas, duration_us)
+    if options["random_faults"]:
+        mix = fault_mix(derive(options["seed"], "plan", "faults"), replicas, duration_us)
+        faults = tuple(sorted((*faults, *mix), key=lambda fault: fault.at_us))
+    return faults
+
+
+def _settings(options: dict[str, Any]) -> dict[str, int]:
+    cores: int = options["cores"]
+    return {} if cores == CpuModel().cores else {"parallelism": cores}
+
+
+# --- a ready-made data type, or one's own -----------------------------------------------------
+
+
+def _any_datatype(options: dict[str, Any]) -> Scenario:
+    name: str = options["datatype"]
+    datatype = datatype_named(name)
+    replicas, duration_us = options["replicas"], options["duration"]
+    clients = _clients(options, replicas)
+    if name not in datatypes.SAMPLES and (clients.sessions or clients.rate_per_second):
+        raise UsageError(
+            f"nobody knows what clients of {name} would ask for: say it with --call, such as "
+            f"--call '{datatype.operations[0]} … on 0 at 10ms'"
+        )
+    faults = _faults(options)
+    script = tuple(parse_call(each, datatype) for each in options["calls"])
+    for call in script:
+        check_in_time("call", call.at_us, duration_us)
+    return Scenario(
+        seed=options["seed"],
+        scheme=options["scheme"],
+        datatype=name,
+        replicas=replicas,
+        duration_us=duration_us,
+        clients=clients,
+        cpu=CpuModel(cores=options["cores"], scale=options["exec_scale"]),
+        settings=_settings(options),
+        faults=faults,
+        script=script,
+    )
+
+
+def _clients(options: dict[str, Any], replicas: int) -> ClientModel:
+    load, sessions, share = options["load"], options["sessions"], options["strong_share"]
+    if load is not None and sessions is not None:
+        raise UsageError("--load and --sessions exclude each other: leave one of them out")
+    if sessions is None:
+        sessions = 0 if options["calls"] else SESSIONS
+    return ClientModel(
+        sessions=sessions,
+        think_us=options["think"],
+        rate_per_second=(load or 0.0) / replicas,
+        strong_share=STRONG_SHARE if share is None else share,
+    )
+
+
+# --- TPC-C ------------------------------------------------------------------------------------
+
+
+def _tpcc(options: dict[str, Any], kept: bool) -> Scenario:
+    duration_us, warm_up_us = options["duration"], options["warm_up"]
+    if duration_us == 0 or (warm_up_us is not None and not warm_up_us < duration_us):
+        raise UsageError("--warm-up must be shorter than --duration: else nothing is measured")
+    faults = tuple(fault_text(each) for each in _faults(options))
+    return Experiment(
+        **{name: options[name] for name in _EXPERIMENT},
+        load_tps=options["load"] or LOAD_TPCC,
+        duration_us=duration_us,
+        warm_up_us=warm_up_us,
+        faults=faults,
+    ).scenario(kept)
+
+
+def with_load(scenario: Scenario, load_tps: float) -> Scenario:
+    """The same, asked for another number of operations per second."""
+    clients = replace(scenario.clients, rate_per_second=load_tps / scenario.replicas)
+    return replace(scenario, clients=clients)

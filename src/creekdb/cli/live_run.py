@@ -1,0 +1,187 @@
+"""`creek live-run`: a live cluster, driven and broken, and kept as a run."""
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from creekdb.cli.exits import FINE, ILLEGAL
+from creekdb.cli.latencies import show_errors, show_latencies
+from creekdb.cli.options import NewFolder, Rate, warehouses_option
+from creekdb.cli.output import complaints, program
+from creekdb.cli.scripts import MEASURED_US_MIN, Duration
+from creekdb.cli.words import counted
+from creekdb.errors import CreekError, UsageError
+from creekdb.history import LIVE, load_config, save
+from creekdb.load.live import WARM_UP_S, Asked, live
+from creekdb.load.meter import STRONG_STABLE, WEAK_TENTATIVE, Meter
+from creekdb.load.schedule import schedule
+from creekdb.simulation.fault_text import duration_text, fault_phrase
+from creekdb.simulation.faults import Crash, Fault, Heal, Partition, Restart
+
+REPLICAS: Final = 3
+USUAL: Final = ((Crash, 0.2), (Restart, 0.35), (Partition, 0.55), (Heal, 0.75))
+"""What happens where nothing else is asked for, and at which part of the duration."""
+RECENT: Final = 1000
+"""Answers whose median is shown."""
+
+
+@click.command("live-run", short_help="Drive a live cluster, break it meanwhile, and keep the run.")
+@click.option("--out", type=NewFolder(), required=True, help="The new run folder.")
+@click.option(
+    "--duration",
+    type=Duration(MEASURED_US_MIN),
+    default="15s",
+    show_default=True,
+    help="For how long.",
+)
+@click.option(
+    "--faults",
+    metavar="TEXT",
+    help="What happens meanwhile: crash, restart, partition, heal.  [default: all of them, once]",
+)
+@click.option(
+    "--load",
+    type=Rate(),
+    help="Transactions in a second.  [default: a part of what this machine can do]",
+)
+@warehouses_option
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="What clients ask for comes from it.",
+)
+@click.option("--force", is_flag=True, help="Replace an earlier live run in the folder.")
+def live_run(
+    out: Path,
+    duration: int,
+    faults: str | None,
+    load: float | None,
+    warehouses: int,
+    seed: int,
+    force: bool,
+) -> int:
+    """Start three replicas on this machine, each in a process of its own, load TPC-C, and ask for
+    transactions, a steady number in a second. Meanwhile kill a replica, start it again, cut one off
+    from the others, and mend it. What they recorded is kept as a run, for check and the pipeline.
+
+    Who would ask the replica that was killed goes on at another one until it is back. Exits with 1
+    when replicas were not at rest in the end.
+
+    \b
+    Examples:
+      creek live-run --out runs/live
+      creek live-run --out runs/mine --duration 5s \\
+                     --faults 'crash 1 at 1s; restart 1 at 2s'
+      creek check runs/live
+      creek pipeline run --grid quick --live runs/live
+    """
+    planned = usual(duration) if faults is None else schedule(faults, REPLICAS, duration)
+    _refuse(out, force)
+    asked = Asked(
+        replicas=REPLICAS,
+        warehouses=warehouses,
+        load=load,
+        duration_us=duration,
+        faults=planned,
+        seed=seed,
+        command=" ".join(["creek", *sys.argv[1:]]),
+    )
+    population = f"{counted(warehouses, 'warehouse')} of TPC-C"
+    click.echo(
+        f"{REPLICAS} replicas, a process each, with {population}, for {duration_text(duration)}"
+    )
+    out.parent.mkdir(parents=True, exist_ok=True)
+    # Beside the run, not where temporary files go: that may be no disk.
+    folder = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+    try:
+        with _Shown(duration / 1e6).shown() as onlooker:
+            lived = live(asked, folder, onlooker)
+        if out.exists():
+            shutil.rmtree(out)
+        save(lived.history, out)
+    finally:
+        with suppress(OSError):
+            shutil.rmtree(folder)
+    result = lived.result
+    click.echo(
+        f"{lived.load:g} transactions a second asked for, {result.throughput_per_s:.1f} done"
+    )
+    show_latencies(result)
+    show_errors(result)
+    if not lived.history.quiescent:
+        click.echo("the replicas were not at rest when they were stopped", err=True)
+    click.echo(f"kept in {out}: {counted(len(lived.history.operations), 'operation')}")
+    click.echo(f"check it with '{program()} check {out}'", err=True)
+    return FINE if lived.history.quiescent else ILLEGAL
+
+
+def usual(duration_us: int) -> tuple[Fault, ...]:
+    at_us = {kind: round(duration_us * part) for kind, part in USUAL}
+    last = REPLICAS - 1
+    return (
+        Crash(at_us[Crash], last),
+        Restart(at_us[Restart], last),
+        Partition(at_us[Partition], ((0,), tuple(range(1, REPLICAS)))),
+        Heal(at_us[Heal]),
+    )
+
+
+def _refuse(out: Path, force: bool) -> None:
+    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        return
+    try:
+        is_live = load_config(out).get("source") == LIVE
+    except CreekError:
+        is_live = False
+    if not is_live:
+        raise UsageError(f"{out} exists already, and is no live run: name another")
+    if not force:
+        raise UsageError(f"{out} holds a live run: name another, or replace it with --force")
+
+
+class _Shown:
+    """What happens as lines, and how far it is as a bar, where there is a terminal."""
+
+    def __init__(self, duration_s: float) -> None:
+        self._console: Console = complaints()
+        self._bar = Progress(
+            BarColumn(), TextColumn("{task.description}"), console=self._console, transient=True
+        )
+        self._task = self._bar.add_task("", total=duration_s + WARM_UP_S)
+
+    @contextmanager
+    def shown(self) -> Iterator["_Shown"]:
+        if self._console.is_terminal:
+            with self._bar:
+                yield self
+        else:
+            yield self
+
+    def stage(self, text: str) -> None:
+        self._bar.update(self._task, description=text)
+        if not self._console.is_terminal:
+            self._say(f"{text} ...")
+
+    def happened(self, fault: Fault) -> None:
+        self._say(f"{fault.at_us / 1e6:5.1f} s  {fault_phrase(fault)}")
+
+    def measured(self, elapsed_s: float, meter: Meter) -> None:
+        told = f"{max(0.0, elapsed_s):.0f} s"
+        for name, kind in (("weak", WEAK_TENTATIVE), ("strong", STRONG_STABLE)):
+            recent = sorted(meter.latencies_ns[kind][-RECENT:])
+            if recent:
+                told += f"  {name} {recent[len(recent) // 2] / 1e6:.1f} ms"
+        self._bar.update(self._task, completed=elapsed_s + WARM_UP_S, description=told)
+
+    def _say(self, line: str) -> None:
+        self._console.print(line, soft_wrap=True)

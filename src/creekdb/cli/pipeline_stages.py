@@ -1,0 +1,178 @@
+"""`creek pipeline measure` and `verify`: what the runs of a folder measure, and whether they are
+legal."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from creekdb.cli.exits import FINE, ILLEGAL
+from creekdb.cli.output import complaints, program, show, show_json, show_table
+from creekdb.cli.pipeline import needed_packages, on_spark, waiting, with_master
+from creekdb.cli.words import counted
+
+SHOWN_MAX: Final = 10
+"""Counterexamples in the terminal; all of them are in the table of verdicts."""
+VERDICTS: Final = {"ok": "green", "unknown": "yellow", "illegal": "red"}
+
+with_out: Final[Callable[[Any], Any]] = click.argument(
+    "out", type=click.Path(path_type=Path, exists=True, file_okay=False)
+)
+with_strict: Final[Callable[[Any], Any]] = click.option(
+    "--strict", is_flag=True, help="Refuse a run that cannot be read, instead of leaving it out."
+)
+
+
+@click.command(short_help="Measure the runs of a folder.")
+@with_out
+@with_master
+@with_strict
+@click.option("--json", "as_json", is_flag=True, help="Print measures and peaks as JSON.")
+def measure(out: Path, master: str, strict: bool, as_json: bool) -> int:
+    """Measure all runs in OUT: throughput, latencies, accuracy, ratios, and peaks.
+
+    OUT is what simulate has filled, or any folder of run folders, of a live cluster for instance.
+    The tables are kept beside the runs, as Parquet: measures, latencies, summary (means over seeds,
+    with confidence intervals) and peaks.
+
+    \b
+    Examples:
+      creek pipeline measure runs/quick
+      creek pipeline measure runs/quick --json | jq '.peaks[].peak_tps'
+    """
+    with needed_packages():
+        from creekdb.pipeline.stages import measure_runs  # noqa: PLC0415
+    with on_spark(master, "creek: measure") as spark:
+        measured = waiting("measuring", lambda: measure_runs(spark, out, strict), spark)
+    measures = [row.asDict() for row in measured.measures]
+    peaks = [row.asDict() for row in measured.peaks]
+    tell_skipped(measured.skipped)
+    if as_json:
+        show_json({"measures": measures, "peaks": peaks, "skipped": measured.skipped})
+        return FINE
+    tell_measured(measures, peaks, out)
+    return FINE
+
+
+@click.command(short_help="Check the runs of a folder.")
+@with_out
+@with_master
+@with_strict
+@click.option("--json", "as_json", is_flag=True, help="Print every verdict as JSON.")
+def verify(out: Path, master: str, strict: bool, as_json: bool) -> int:
+    """Check all runs in OUT for every property that Creek promises.
+
+    Orders, real time and sessions are checked on the tables of the runs, however long they are; the
+    rest on their histories, as far as these were recorded. The verdicts are kept beside the runs,
+    as Parquet. Exits with 1 when one of them is illegal.
+
+    \b
+    Examples:
+      creek pipeline verify runs/quick
+      creek pipeline verify runs/quick --strict --json
+    """
+    with needed_packages():
+        from creekdb.pipeline.stages import verify_runs  # noqa: PLC0415
+    with on_spark(master, "creek: verify") as spark:
+        verified = waiting("verifying", lambda: verify_runs(spark, out, strict), spark)
+    verdicts = [row.asDict() for row in verified.verdicts]
+    tell_skipped(verified.skipped)
+    illegal = [each for each in verdicts if each["verdict"] == "illegal"]
+    if as_json:
+        show_json({"verdicts": verdicts, "skipped": verified.skipped})
+    else:
+        tell_verified(verdicts, out)
+    return ILLEGAL if illegal else FINE
+
+
+def tell_measured(
+    measures: Sequence[Mapping[str, Any]], peaks: Sequence[Mapping[str, Any]], out: Path
+) -> None:
+    show_table(_systems(measures))
+    if peaks:
+        show_table(_peaks(peaks))
+    show([Text(f"{counted(len(measures), 'run')} measured: the tables are in {out}")])
+
+
+def tell_verified(verdicts: Sequence[Mapping[str, Any]], out: Path) -> None:
+    illegal = [each for each in verdicts if each["verdict"] == "illegal"]
+    show_table(_counts(verdicts))
+    if any(each["verdict"] == "unknown" for each in verdicts):
+        show([Text("unknown is no fault: a run does not record all that could be checked", "dim")])
+    show(_counterexamples(illegal))
+    runs = counted(len({each["run"] for each in verdicts}), "run")
+    told = counted(len(illegal), "illegal verdict") if illegal else "nothing illegal"
+    show([Text(f"{runs} checked, {told}: the verdicts are in {out / 'verdicts'}")])
+
+
+def tell_skipped(skipped: Sequence[str]) -> None:
+    for reason in skipped:
+        complaints().print(Text(f"left out: {reason}", style="yellow"), soft_wrap=True)
+
+
+# --- measures ----------------------------------------------------------------------------------
+
+
+def _systems(measures: Sequence[Mapping[str, Any]]) -> Table:
+    table = _table("scheme", "runs", "saturated", "operations")
+    for scheme in sorted({each["scheme"] for each in measures}):
+        mine = [each for each in measures if each["scheme"] == scheme]
+        saturated = sum(bool(each["saturated"]) for each in mine)
+        asked = sum(each["asked"] for each in mine)
+        table.add_row(scheme, str(len(mine)), str(saturated), f"{asked:,}")
+    return table
+
+
+_PEAK: Final = ("seed", "peak_tps", "load_tps", "saturating_tps")
+
+
+def _peaks(peaks: Sequence[Mapping[str, Any]]) -> Table:
+    """By what was varied, over all seeds."""
+    named = [name for name in peaks[0] if name not in _PEAK]
+    varied = [name for name in named if name == "scheme" or len({row[name] for row in peaks}) > 1]
+    table = _table(*(name.replace("_", " ") for name in varied), "seeds", "peak per second")
+    groups: dict[tuple[Any, ...], list[float]] = {}
+    for row in peaks:
+        groups.setdefault(tuple(row[name] for name in varied), []).append(row["peak_tps"])
+    for values, found in groups.items():
+        told = ("-" if value is None else f"{value}" for value in values)
+        table.add_row(*told, str(len(found)), f"{sum(found) / len(found):,.0f}")
+    return table
+
+
+# --- verdicts ----------------------------------------------------------------------------------
+
+
+def _counts(verdicts: Iterable[Mapping[str, Any]]) -> Table:
+    table = _table("checker", *VERDICTS)
+    counts = Counter((each["checker"], each["verdict"]) for each in verdicts)
+    for checker in sorted({checker for checker, _ in counts}):
+        told = (
+            Text(str(counts[checker, verdict]), style if counts[checker, verdict] else "dim")
+            for verdict, style in VERDICTS.items()
+        )
+        table.add_row(checker.replace("_", " "), *told)
+    return table
+
+
+def _counterexamples(illegal: Sequence[Mapping[str, Any]]) -> list[Text]:
+    lines: list[Text] = []
+    for each in illegal[:SHOWN_MAX]:
+        lines.append(Text(f"✗ {each['run']}: {each['checker'].replace('_', ' ')}", style="red"))
+        lines += [Text(f"    {line}") for line in each["detail"].splitlines()]
+        command = each["command"].replace("creek", program(), 1)
+        lines.append(Text(f"    look at it with: {command}", style="dim"))
+    if len(illegal) > SHOWN_MAX:
+        lines.append(Text(f"… and {len(illegal) - SHOWN_MAX} more"))
+    return lines
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for number, name in enumerate(columns):
+        table.add_column(name, justify="left" if number == 0 else "right", min_width=9)
+    return table

@@ -1,0 +1,86 @@
+"""A scenario in a few lines: the cluster, what differs from the usual, and its faults."""
+
+from textwrap import wrap
+
+from rich.text import Text
+
+from creekdb.cli.output import results
+from creekdb.cli.words import counted
+from creekdb.simulation.fault_text import duration_text, rough_duration_text, rough_fault_text
+from creekdb.simulation.models import CpuModel
+from creekdb.simulation.scenario import Scenario
+
+INDENT = 11
+WIDTH_MIN = 20
+
+
+def scenario_lines(scenario: Scenario) -> list[Text]:
+    usual = Scenario()
+    facts = {
+        "clients": _clients(scenario),
+        "network": f"{_range(scenario.network.latency_us_min, scenario.network.latency_us_max)} "
+        f"one way, {scenario.network.bandwidth_bps // 1_000_000} Mbit/s",
+        "cores": _cores(scenario.cpu),
+        "fsync": _range(scenario.disk.fsync_us_min, scenario.disk.fsync_us_max),
+    }
+    if scenario.clock != usual.clock:
+        skews = (rough_duration_text(each) for each in scenario.clock.skews_us)
+        drifts = ", ".join(map(str, scenario.clock.drifts_ppm))
+        facts["clocks"] = f"off by {', '.join(skews)}; drift {drifts} ppm"
+    if scenario.settings:
+        facts["settings"] = ", ".join(f"{name} {n}" for name, n in scenario.settings.items())
+    facts["faults"] = _faults(scenario)
+    lines = [
+        Text.assemble(
+            (scenario.scheme, "bold"),
+            f" on {counted(scenario.replicas, 'replica')}, data type {scenario.datatype}, "
+            f"{duration_text(scenario.duration_us)}, seed {scenario.seed}",
+        )
+    ]
+    width = max(WIDTH_MIN, results().width - INDENT)
+    for name, fact in facts.items():
+        first, *rest = wrap(fact, width)
+        lines.append(Text.assemble((f"  {name:9}", "dim"), first))
+        lines += [Text(f"{'':{INDENT}}{line}") for line in rest]
+    return lines
+
+
+def _cores(cpu: CpuModel) -> str:
+    each = f"{cpu.cores}, {_microseconds(cpu.execution_us)} an execution"
+    if cpu.access_us != CpuModel().access_us:
+        each += f" and {_microseconds(cpu.access_us)} a register"
+    return each if cpu.scale == 1 else f"{each}, {cpu.scale:g} times"
+
+
+def _microseconds(us: float) -> str:
+    return duration_text(int(us)) if us == int(us) else f"{us:g}us"
+
+
+def _faults(scenario: Scenario) -> str:
+    """Those that happen, in the order of time."""
+    faults = sorted(scenario.faults, key=lambda fault: fault.at_us)
+    entries = [rough_fault_text(each) for each in faults if each.at_us <= scenario.duration_us]
+    if late := len(faults) - len(entries):
+        entries.append(f"({late} more would come after the end, when all is healed)")
+    return "; ".join(entries) or "none"
+
+
+def _clients(scenario: Scenario) -> str:
+    clients = scenario.clients
+    strong = f"{clients.strong_share:.0%} strong"
+    if clients.strong_kinds:
+        strong = f"{', '.join(clients.strong_kinds)} strong"
+    if clients.rate_per_second:
+        return f"{clients.rate_per_second * scenario.replicas:.0f} operations per second, {strong}"
+    if not clients.sessions:
+        return counted(len(scenario.script), "scripted call")
+    limit = clients.operations_per_session
+    each = f", {counted(limit, 'operation')} each" if limit else ""
+    think = f"thinking {duration_text(clients.think_us)}"
+    return f"{clients.sessions} at each replica{each}, {think}, {strong}"
+
+
+def _range(low_us: int, high_us: int) -> str:
+    if low_us == high_us:
+        return duration_text(low_us)
+    return f"{duration_text(low_us)} to {duration_text(high_us)}"

@@ -1,0 +1,103 @@
+"""What a run is told in advance, read into the real thing: durations, faults and scripted calls.
+
+A value that cannot be meant raises `UsageError`, whose message says what is allowed; the command
+prints it and exits with code 2.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from creekdb.cli.options import argument_of
+from creekdb.errors import BadValue, UnknownName, UsageError
+from creekdb.execution.datatype import DataType
+from creekdb.simulation.fault_text import UNITS_US, duration_text, parse_duration_us, parse_faults
+from creekdb.simulation.faults import Fault, check
+from creekdb.simulation.workload import Invocation
+
+CALL_FORM = "'[strong] NAME [ARGUMENT ...] on REPLICA at TIME'"
+
+
+DURATION_US_MAX = 3_600_000_000
+"""An hour of simulated time: more than anybody waits for."""
+MEASURED_US_MIN = 100_000
+"""What happens in less says nothing about a live cluster."""
+
+
+class Duration(click.ParamType[int]):
+    """A duration up to an hour, in microseconds; from nothing, or from `least_us`, on."""
+
+    name = "duration"
+
+    def __init__(self, least_us: int = 0) -> None:
+        self._least_us = least_us
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        duration_us = parse_duration_us(value)
+        if not self._least_us <= duration_us <= DURATION_US_MAX:
+            option = param.opts[0] if param is not None else "a duration"
+            least = duration_text(self._least_us)
+            raise BadValue(f"{option} is {value}: it must be between {least} and 1h")
+        return duration_us
+
+
+def read_faults(
+    path: Path | None, entries: tuple[str, ...], replicas: int, duration_us: int
+) -> tuple[Fault, ...]:
+    """The schedule in a file, in which `#` begins a comment, and the entries given one by one.
+
+    A mistake in the file is told with its place.
+    """
+    parts = [("", entry) for entry in entries]
+    if path is not None:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"cannot read the faults in {path}: {error}") from error
+        lines = enumerate(text.splitlines(), start=1)
+        parts[:0] = [(f"{path}, line {number}: ", line.partition("#")[0]) for number, line in lines]
+    faults: list[Fault] = []
+    for place, part in parts:
+        try:
+            faults += _faults(part, replicas, duration_us)
+        except UnknownName as error:
+            hint = "'creek simulate --help-faults' explains them"
+            raise UsageError(f"{place}{error} ({hint})") from error
+        except UsageError as error:
+            raise UsageError(f"{place}{error}") from error
+    return tuple(sorted(faults, key=lambda fault: fault.at_us))
+
+
+def _faults(text: str, replicas: int, duration_us: int) -> tuple[Fault, ...]:
+    faults = parse_faults(text)
+    check(faults, replicas)
+    for fault in faults:
+        check_in_time("fault", fault.at_us, duration_us)
+    return faults
+
+
+def check_in_time(what: str, at_us: int, duration_us: int) -> None:
+    if at_us > duration_us:
+        raise UsageError(
+            f"a {what} at {duration_text(at_us)}, but the run ends at "
+            f"{duration_text(duration_us)}: give a longer --duration"
+        )
+
+
+def parse_call(text: str, datatype: DataType) -> Invocation:
+    """A scripted call, such as `strong withdraw ann 50 on 2 at 150ms`."""
+    words = text.split()
+    strong = words[:1] == ["strong"]
+    if words[:1] in (["strong"], ["weak"]):
+        del words[0]
+    match words:
+        case [name, *arguments, "on", replica, "at", time] if replica.isdecimal():
+            operation = datatype.call(name, *map(argument_of, arguments))
+            return Invocation(parse_duration_us(time), int(replica), operation, strong)
+        case [*_, "at", number, unit] if unit in UNITS_US:
+            raise BadValue(f"call '{text}': write {number}{unit}, without a space")
+        case _:
+            raise BadValue(f"'{text}' is not a call: write {CALL_FORM}")

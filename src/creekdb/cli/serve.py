@@ -1,0 +1,267 @@
+"""`creek serve`: one replica, in this process."""
+
+import asyncio
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+import msgspec
+
+from creekdb.cli.exits import FINE
+from creekdb.cli.joining import join as become_member
+from creekdb.cli.options import import_from_here
+from creekdb.cluster import logs
+from creekdb.cluster import loop as event_loop
+from creekdb.cluster.config import ServerConfig, read_config
+from creekdb.cluster.crowd import allow_more_files
+from creekdb.cluster.server import Server
+from creekdb.cluster.trial import Parent, end_with
+from creekdb.cluster.wire import address_of, address_text
+from creekdb.errors import UsageError
+from creekdb.execution.garbage import Samples, seldom_collecting
+
+if TYPE_CHECKING:
+    from creekdb.gateway import Gateway
+
+GARBAGE_S: Final = 0.5
+"""Between two looks for garbage."""
+SAMPLE_S: Final = 0.005
+"""How much is looked at, of one that is busy."""
+FEW: Final = 50
+"""Operations, between two looks: after more of them it is busy."""
+
+
+@click.command(short_help="Run one replica of a live cluster.")
+@click.option(
+    "--config",
+    "path",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="A TOML file with any of what follows.",
+)
+@click.option("--cluster", help="The cluster's name: replicas of another one are refused.")
+@click.option("--replica", type=int, help="Which one of the members this is.")
+@click.option(
+    "--member",
+    "members",
+    multiple=True,
+    metavar="NUMBER=HOST:PORT",
+    help="A replica and where the others find it; one for each.",
+)
+@click.option(
+    "--join",
+    multiple=True,
+    metavar="HOST:PORT",
+    help="Become a member of the cluster whose clients find it there: a new replica.",
+)
+@click.option("--listen", metavar="HOST:PORT", help="With --join: where the others find this one.")
+@click.option("--clients", metavar="HOST:PORT", help="Where clients find this one; port 0: any.")
+@click.option(
+    "--http", metavar="HOST:PORT", help="Speak HTTP there: operations, state, status, metrics."
+)
+@click.option(
+    "--datatype",
+    help="What is replicated: kv, tpcc-rows-5-0, or yours as package.module:variable, which may be "
+    "in this folder.",
+)
+@click.option("--data", help="The folder for its journal.")
+@click.option(
+    "--durability",
+    type=click.Choice(["disk", "memory"]),
+    help="What a tentative answer waits for. A stable one waits for a majority's disks. With "
+    "'memory' a crash may take back weak calls that were answered.",
+)
+@click.option(
+    "--io-uring/--no-io-uring",
+    default=None,
+    help="Let Linux write to the journal by itself, where it can; or always have a thread do it.",
+)
+@click.option("--scheme", help="The replication scheme, the same at all.")
+@click.option(
+    "--execution",
+    type=click.Choice(["inline", "threads"]),
+    help="Where operations run. In a thread of their own, long ones hold up only each other.",
+)
+@click.option(
+    "--operation-limit",
+    type=float,
+    metavar="SECONDS",
+    help="After which an operation that still runs is reported.",
+)
+@click.option(
+    "--busy-after",
+    type=float,
+    metavar="SECONDS",
+    help="While a call has waited to be executed for so long, others are told to come later.",
+)
+@click.option(
+    "--strong-max", type=int, help="Strong calls that may wait for a stable answer, at most."
+)
+@click.option(
+    "--forget-after",
+    type=float,
+    metavar="SECONDS",
+    help="After which a call is forgotten: asked for again, it would be executed again.",
+)
+@click.option(
+    "--fresh",
+    is_flag=True,
+    default=None,
+    help="Begin before every member was heard of. Only if none of them has ever run.",
+)
+@click.option("--record", metavar="DIR", help="Write down there what it does: see 'creek gather'.")
+@click.option(
+    "--record-orders", is_flag=True, default=None, help="And what answers were computed on: slow."
+)
+@click.option(
+    "--log", type=click.Choice(["text", "json"]), help="How events are told: for people, or not."
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    help="From which level on events are told.",
+)
+@click.option(
+    "--tick-ms",
+    type=int,
+    metavar="MILLISECONDS",
+    help="How often it looks for what has been lost on its way, or has waited for too long.",
+)
+@click.option("--with-parent", is_flag=True, hidden=True, help="Stop when the input ends.")
+def serve(
+    path: Path | None,
+    members: tuple[str, ...],
+    join: tuple[str, ...],
+    listen: str | None,
+    with_parent: bool,
+    **given: Any,
+) -> int:
+    """Run one replica, until it is interrupted.
+
+    Every option can also stand in the file, or in the environment as CREEK_CLUSTER, CREEK_DATA and
+    so on; what stands here goes first, then the environment, then the file.
+
+    \b
+    Examples:
+      creek serve --config replica-0.toml
+      creek serve --replica 0 --member 0=127.0.0.1:7200 \\
+                  --clients 127.0.0.1:7100 --data data/0
+      creek serve --join 127.0.0.1:7100 --listen 127.0.0.1:7203 --data data/3
+      creek up --replicas 3                    three of them, for a trial
+
+    On SIGHUP it reads its configuration again, and takes over tokens, certificates and what is
+    logged.
+
+    A replica that was added, by --join or by 'creek member add', finds in its folder who it is: it
+    is started again without --join, or with it. To join, the token and the authority for clients
+    are taken from CREEK_TOKEN and CREEK_AUTHORITY.
+    """
+    if members:
+        given["members"] = dict(_member(each) for each in members)
+    import_from_here()
+    if join:
+        become_member(join, listen, path, given)
+    config = read_config(path, given)
+    logs.set_up(config.log, config.log_level)
+    allow_more_files()
+    with seldom_collecting():
+        event_loop.run(_serve(config, with_parent, lambda: read_config(path, given)))
+    return FINE
+
+
+def _tell_defaults(command: click.Command) -> None:
+    """Those of the configuration: an option that is not given is left to the file."""
+    defaults = {each.name: each.default for each in msgspec.structs.fields(ServerConfig)}
+    for option in command.params:
+        default = defaults.get(option.name or "")
+        if isinstance(option, click.Option) and isinstance(default, str | int | float) and default:
+            shown = "--io-uring" if default is True else default
+            option.help = f"{option.help}  [default: {shown}]"
+
+
+_tell_defaults(serve)
+
+
+def _member(text: str) -> tuple[str, str]:
+    number, equals, address = text.partition("=")
+    if not equals or not number.isdecimal():
+        raise click.UsageError(f"--member '{text}': write NUMBER=HOST:PORT")
+    return number, address
+
+
+async def _serve(
+    config: ServerConfig, with_parent: bool, again: Callable[[], ServerConfig]
+) -> None:
+    """`again`: the configuration, as it is now."""
+    if with_parent:
+        end_with(0)
+    speaker = _gateway(config)
+    server = Server(config)
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(server.unhandled)
+    loop.add_signal_handler(signal.SIGHUP, _reload, server, again)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a long journal is not waited for
+    await server.start()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, server.over.set)
+    server.tasks.spawn(_look_for_garbage(server))
+    if with_parent:
+        loop.add_reader(0, _parent(server, loop).hear)
+    gateway = speaker(server) if speaker is not None else None
+    if gateway is not None:
+        await _started(gateway, server)
+    at = address_text(address_of(config.clients)[0], server.client_port)
+    click.echo(
+        f"replica {config.replica} of {config.cluster}: clients at {at}, journal in {config.data}"
+    )
+    await server.over.wait()
+    if gateway is not None:
+        await gateway.stop()
+    await server.stop()
+    if server.failure is not None:
+        raise server.failure
+
+
+async def _look_for_garbage(server: Server) -> None:
+    driver = server.driver
+    with Samples.taken() as garbage:
+        while True:
+            executed = driver.executions
+            await asyncio.sleep(GARBAGE_S)
+            if driver.executions > executed + FEW:
+                garbage.set_aside()
+                await asyncio.sleep(SAMPLE_S)
+            garbage.look(driver.replica.tentative_length())
+
+
+def _parent(server: Server, loop: asyncio.AbstractEventLoop) -> Parent:
+    def ended() -> None:
+        loop.remove_reader(0)
+        server.over.set()
+
+    return Parent(0, server.try_out, ended)
+
+
+def _reload(server: Server, again: Callable[[], ServerConfig]) -> None:
+    try:
+        server.reload(again())
+    except UsageError as error:
+        server.events.error("configuration.refused", f"stays as it was: {error}")
+
+
+async def _started(gateway: "Gateway", server: Server) -> None:
+    try:
+        await gateway.start()
+    except BaseException:
+        await server.stop()
+        raise
+
+
+def _gateway(config: ServerConfig) -> "type[Gateway] | None":
+    """Imported only where HTTP is spoken, and before anything runs: it takes its time."""
+    if not config.http:
+        return None
+    from creekdb.gateway import Gateway  # noqa: PLC0415
+
+    return Gateway

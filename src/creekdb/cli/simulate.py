@@ -1,0 +1,323 @@
+"""`creek simulate`: one run of a simulated cluster, measured and checked."""
+
+import shlex
+import traceback
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.text import Text
+
+from creekdb import tpcc
+from creekdb.checkers import Verdict, check_all, rows
+from creekdb.cli.again import repeat
+from creekdb.cli.choosing import (
+    LOAD_TPCC,
+    SESSIONS,
+    STRONG_SHARE,
+    WAREHOUSES,
+    chosen_scenario,
+    with_load,
+)
+from creekdb.cli.exits import FINE, ILLEGAL
+from creekdb.cli.fault_help import fault_help
+from creekdb.cli.options import NewFolder, scheme_option
+from creekdb.cli.output import program, show, show_json, show_table
+from creekdb.cli.peak import peak_table
+from creekdb.cli.pipeline import loaded
+from creekdb.cli.running import run_watched
+from creekdb.cli.scenario_text import scenario_lines
+from creekdb.cli.scripts import CALL_FORM, Duration
+from creekdb.cli.story import tell
+from creekdb.cli.table import measures_table
+from creekdb.cli.timeline import timeline
+from creekdb.cli.verdicts import all_legal, verdict_lines
+from creekdb.cli.words import counted
+from creekdb.errors import NotDeterministic, UsageError
+from creekdb.evaluation import (
+    Measures,
+    datatype_named,
+    find_peak,
+    measure,
+    simulation_of,
+    violated,
+)
+from creekdb.evaluation.assembly import TPCC
+from creekdb.evaluation.experiment import CORES_MAX, REPLICAS_MAX
+from creekdb.execution.debug import Debugged
+from creekdb.history import save, save_verdicts
+from creekdb.simulation.cluster import Run
+from creekdb.simulation.scenario import Scenario
+
+
+def _help_faults(context: click.Context, parameter: click.Parameter, asked: bool) -> None:
+    if asked:
+        click.echo(fault_help())
+        context.exit()
+
+
+@click.command(short_help="Run a simulated cluster once, measure and check it.")
+@click.option("--seed", default=0, show_default=True, help="All chance in the run comes from it.")
+@scheme_option
+@click.option(
+    "--datatype",
+    default="bank",
+    show_default=True,
+    help="What is replicated: bank, kv, …, or yours as package.module:variable, which may be in "
+    "this folder, with --call.",
+)
+@click.option(
+    "--replicas",
+    type=click.IntRange(1, REPLICAS_MAX),
+    default=5,
+    show_default=True,
+    help="How many. More than about 20 take long to simulate.",
+)
+@click.option(
+    "--duration",
+    type=Duration(),
+    default="2s",
+    show_default=True,
+    help="How long clients ask and faults happen, in simulated time; then all is healed.",
+)
+@click.option(
+    "--strong-share",
+    type=float,
+    help="The share of operations that are strong, from 0 to 1.  "
+    f"[default: {STRONG_SHARE}; of TPC-C every Payment and nothing else]",
+)
+@click.option(
+    "--sessions",
+    "--clients",
+    type=click.IntRange(0),
+    help=f"Clients at each replica.  [default: {SESSIONS}, or 0 with --call]",
+)
+@click.option(
+    "--think",
+    type=Duration(),
+    default="10ms",
+    show_default=True,
+    help="How long a client thinks, on average, before it asks again.",
+)
+@click.option(
+    "--load",
+    type=float,
+    metavar="TPS",
+    help="Ask for so many operations per second in all, answered or not, instead of --sessions.  "
+    f"[default for TPC-C: {LOAD_TPCC:.0f}]",
+)
+@click.option(
+    "--cores",
+    type=click.IntRange(1, CORES_MAX),
+    default=16,
+    show_default=True,
+    help="Of each replica: how many operations it can execute at once.",
+)
+@click.option(
+    "--exec-scale",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="How many times longer than usual an execution takes.",
+)
+@click.option(
+    "--workload",
+    type=click.Choice([TPCC]),
+    help="Measure TPC-C instead of checking a small run: five transactions, an open loop of "
+    "clients, Payment strong. Only answers are recorded, unless the run is kept with --out.",
+)
+@click.option(
+    "--warehouses", type=int, default=WAREHOUSES, show_default=True, help="Of TPC-C: its scale."
+)
+@click.option(
+    "--layout",
+    type=click.Choice(tpcc.LAYOUTS),
+    default="rows",
+    show_default=True,
+    help="Of TPC-C: a register per row, or the columns that change in registers of their own.",
+)
+@click.option(
+    "--find-peak",
+    is_flag=True,
+    help="Of TPC-C: run again and again, to find the highest load that it keeps up with.",
+)
+@click.option(
+    "--local-reads",
+    is_flag=True,
+    help="Of TPC-C, scheme creek: execute a weak operation that only reads at one replica alone "
+    "(Section 4.4).  [default: at all of them, as the paper's figures have it]",
+)
+@click.option(
+    "--population",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Of TPC-C: initial data that creek pipeline generate wrote.  [default: computed]",
+)
+@click.option(
+    "--warm-up",
+    type=Duration(),
+    help="Of TPC-C: how much of the duration passes before anything is measured.  "
+    "[default: a fifth]",
+)
+@click.option(
+    "--call",
+    "calls",
+    multiple=True,
+    metavar="CALL",
+    help=f"One operation of your own; may be repeated. Write {CALL_FORM}.",
+)
+@click.option(
+    "--fault",
+    "faults",
+    multiple=True,
+    metavar="FAULT",
+    help="Such as 'crash 2 at 150ms', 'restart 2 at 1s', 'partition 0,1|2,3,4 at 300ms', "
+    "'heal at 1s', 'loss 10% at 0s'; may be repeated. See --help-faults.",
+)
+@click.option(
+    "--faults",
+    "fault_file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="A file with one fault per line; # begins a comment.",
+)
+@click.option("--random-faults", is_flag=True, help="Faults drawn from the seed.")
+@click.option("--story", is_flag=True, help="Tell what happens when a network breaks and heals.")
+@click.option("--replay", type=click.IntRange(0), metavar="SEED", help="Run a seed of the fuzzer.")
+@click.option(
+    "--debug",
+    is_flag=True,
+    help="Execute every operation twice, and all again in another process, and compare.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+@click.option("--out", type=NewFolder(), help="Keep the run in this folder, for creek check.")
+@click.option(
+    "--help-faults",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_help_faults,
+    help="Show every fault, how to write it and what it means, and exit.",
+)
+@click.pass_context
+def simulate(context: click.Context, /, as_json: bool, out: Path | None, **options: Any) -> int:
+    """Run a simulated cluster once, measure it, and check what it did.
+
+    The same options give the same run, on any machine. Exits with 1 when a checker finds something
+    that must not be, or --debug an operation that is not deterministic.
+
+    \b
+    Examples:
+      creek simulate --story
+      creek simulate --replicas 3 --strong-share 0.5 --fault 'crash 0 at 500ms'
+      creek simulate --call 'open ann 9 on 0 at 1ms' \\
+                     --call 'strong balance ann on 4 at 5ms'
+      creek simulate --replay 291
+      creek simulate --datatype kv --debug
+      creek simulate --workload tpcc --scheme creek --load 10000 --duration 500ms
+      creek simulate --workload tpcc --scheme smr --find-peak --duration 1s
+
+    \b
+    What is measured, all in simulated time, while clients ask:
+      tentative        an answer that may still change
+      stable           the answer that never changes; of a weak operation: final,
+                       when it is certain how it ended
+      throughput       operations per second that were done: weak ones with their
+                       first answer, strong ones with their stable answer
+      saturated        when more is asked for than is done: less than 97 % of it,
+                       or with a backlog that grows
+      accuracy         weak operations whose first answer was the final one; of
+                       TPC-C, but for the numbers that orders got
+      execution ratio  executions per operation and replica: 1 without repetition
+      came to rest     when, with clients gone and all healed, every replica had
+                       committed all; strong no-ops, which replicas add by
+                       themselves, may be among the requests
+      trace hash       the same hash is the same run, event by event
+    """
+    scenario = chosen_scenario(context, options, kept=out is not None)
+    if out is not None and out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        raise UsageError(f"{out} exists already, and a run is never written over: name another")
+    if options["find_peak"]:
+        return _find_peak(scenario, as_json)
+    initial: Path | None = options["population"]
+    datatype = datatype_named(scenario.datatype) if initial is None else loaded(initial, scenario)
+    debugged = Debugged(datatype) if options["debug"] else None
+    try:
+        run = run_watched(simulation_of(scenario, debugged, datatype))
+        if debugged is not None and (difference := repeat(scenario, debugged.journal)):
+            raise difference
+        verdicts = check_all(run.history, datatype) if scenario.record_events else []
+    except NotDeterministic as error:
+        click.echo(f"creek: {error}", err=True)
+        return ILLEGAL
+    except Exception:  # noqa: BLE001 - a replica that raises is a finding, as in the fuzzer
+        show([*scenario_lines(scenario), Text("a replica or a checker raised", style="red")])
+        click.echo(traceback.format_exc(), err=True)
+        return ILLEGAL
+    if out is not None:
+        save(run.history, out)
+        save_verdicts(out, rows(verdicts))
+    conditions = violated(run.history, datatype) if options["workload"] == TPCC else []
+    measures = measure(scenario, run, verdicts, conditions)
+    if as_json:
+        show_json(measures)
+    else:
+        _show(scenario, run, verdicts, measures, options)
+        if debugged is not None:
+            show([Text(), Text(_debugged(debugged))])
+        if out is not None:
+            folder = shlex.quote(str(out))
+            show([Text(), Text(f"kept in {out}; check it with: {program()} check {folder}")])
+    return FINE if all_legal(verdicts) and not conditions else ILLEGAL
+
+
+def _find_peak(scenario: Scenario, as_json: bool) -> int:
+    datatype = datatype_named(scenario.datatype)
+
+    def attempt(load_tps: float) -> Measures:
+        tried = with_load(scenario, load_tps)
+        run = run_watched(simulation_of(tried), f"{load_tps:.0f} operations per second")
+        return measure(tried, run, [], violated(run.history, datatype))
+
+    peak = find_peak(attempt, scenario.clients.rate_per_second * scenario.replicas)
+    conditions = [each for tried in peak.tried for each in tried.violated]
+    if as_json:
+        show_json(peak)
+    else:
+        show([*scenario_lines(scenario), Text()])
+        show_table(peak_table(peak))
+        found = f"peak: {peak.peak_tps:.0f} operations per second"
+        higher = f"at a load of {peak.saturating_tps:.0f} it is saturated"
+        show([Text(), Text(f"{found}; {higher}"), *_conditions(conditions)])
+    return ILLEGAL if conditions else FINE
+
+
+def _debugged(datatype: Debugged) -> str:
+    executions = counted(len(datatype.journal), "execution")
+    return f"{executions}, repeated here and in another process: all operations are deterministic"
+
+
+def _show(
+    scenario: Scenario,
+    run: Run,
+    verdicts: list[Verdict],
+    measures: Measures,
+    options: dict[str, Any],
+) -> None:
+    if options["story"]:
+        show(tell(run.history, verdicts))
+        return
+    show(scenario_lines(scenario))
+    show([Text()])
+    if scenario.script and not scenario.clients.sessions:
+        show([*timeline(run.history), Text()])
+    measures_table(measures)
+    if verdicts:
+        show([Text(), *verdict_lines(verdicts)])
+    if options["workload"] == TPCC:
+        show([Text(), *_conditions(measures.violated)])
+
+
+def _conditions(violated: list[str]) -> list[Text]:
+    if not violated:
+        return [Text("TPC-C's consistency conditions hold on every replica")]
+    return [Text(each, style="red") for each in violated]

@@ -1,0 +1,140 @@
+"""The story that `make run` tells: five replicas of a bank, a broken network, and its healing.
+
+Only the questions are written here: who asks what, when, and when the network breaks and heals.
+Answers, orders and verdicts are read off the history of the run.
+"""
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from creekdb.checkers import Verdict
+from creekdb.cli.finals import Final, final_order
+from creekdb.cli.output import program
+from creekdb.cli.timeline import order, timeline
+from creekdb.cli.verdicts import verdict_lines
+from creekdb.datatypes import named
+from creekdb.history import History
+from creekdb.protocol.request import Operation
+from creekdb.simulation.faults import Heal, Partition
+from creekdb.simulation.scenario import Scenario
+from creekdb.simulation.workload import ClientModel, Invocation
+
+WEAK, STRONG = False, True
+
+
+def story_scenario(seed: int, scheme: str) -> Scenario:
+    return Scenario(
+        seed=seed,
+        scheme=scheme,
+        datatype="bank",
+        replicas=5,
+        duration_us=450_000,
+        record_orders=True,
+        clients=ClientModel(sessions=0),
+        script=(
+            _ask(20, 0, WEAK, "open", "ann", 100),
+            _ask(40, 3, WEAK, "deposit", "ann", 30),
+            _ask(60, 1, STRONG, "withdraw", "ann", 10),
+            # By now both sides have noticed the partition, and the larger one has a leader.
+            _ask(200, 0, WEAK, "withdraw", "ann", 80),
+            _ask(210, 3, WEAK, "withdraw", "ann", 70),
+            _ask(220, 4, STRONG, "withdraw", "ann", 20),
+            _ask(230, 1, STRONG, "withdraw", "ann", 35),
+            _ask(400, 2, WEAK, "deposit", "ann", 5),
+            _ask(420, 0, STRONG, "balance", "ann"),
+        ),
+        faults=(
+            Partition(at_us=100_000, groups=((0, 1), (2, 3, 4))),
+            Heal(at_us=300_000),
+        ),
+    )
+
+
+def _ask(at_ms: int, replica: int, strong: bool, name: str, *arguments: object) -> Invocation:
+    operation: Operation = named("bank").call(name, *arguments)
+    return Invocation(at_ms * 1000, replica, operation, strong)
+
+
+def tell(history: History, verdicts: Sequence[Verdict]) -> list[Text]:
+    """The run of `story_scenario`, as lines."""
+    finals = final_order(history)
+    return [
+        *_opening(history),
+        Text(),
+        *timeline(history),
+        Text(),
+        Text("The final order, and what each operation answers in it:", style="bold"),
+        *order(finals, _remark),
+        _apologies(finals),
+        _states(history),
+        *verdict_lines(verdicts),
+        Text(),
+        Text.assemble(("Try next:  ", "bold"), f"{program()} simulate --random-faults --seed 7"),
+    ]
+
+
+def _opening(history: History) -> list[Text]:
+    return [
+        Text(f"A bank on {len(history.members)} replicas. A client asks the one next to it (●):"),
+        Text.assemble(
+            ("  weak    ", "magenta"),
+            "one answer, at once, also when cut off from the other replicas; where",
+        ),
+        Text.assemble(
+            "          it stands among all operations may change: then a last word (",
+            ("final", "blue"),
+            ")",
+        ),
+        Text.assemble(
+            ("  strong  ", "cyan"),
+            "such an answer (",
+            ("tentative", "yellow"),
+            "), or several, or none, before a majority",
+        ),
+        Text.assemble(
+            "          has fixed the order for good; then a last one (",
+            ("stable", "green"),
+            ")",
+        ),
+        Text("An answer is the new balance of the account, or ✗ and why it was refused.", "dim"),
+    ]
+
+
+def _remark(final: Final) -> Text:
+    if not final.changed:
+        return Text("")
+    if final.request.strong:
+        return Text("corrected", style="green")
+    return Text("apology due", style="red")
+
+
+def _apologies(finals: Sequence[Final]) -> Text:
+    weak = [each for each in finals if each.record and not each.request.strong]
+    stable = [each for each in finals if each.record and each.record.stable]
+    weak_changed = sum(each.changed for each in weak)
+    stable_changed = sum(_stable_changed(each) for each in stable)
+    return Text(
+        f"  {weak_changed} of {len(weak)} weak answers changed; "
+        f"{stable_changed} of {len(stable)} stable ones did"
+    )
+
+
+def _stable_changed(final: Final) -> bool:
+    stable = final.record.stable if final.record is not None else None
+    return stable is not None and not stable.outcome.same_as(final.outcome)
+
+
+def _states(history: History) -> Text:
+    finals = history.finals
+    count = len({(each.first, each.committed, each.tentative, each.state) for each in finals})
+    if count > 1:
+        return Text.assemble(("✗ ", "red"), f"{len(finals)} replicas ended in {count} ways")
+    accounts = ", ".join(f"{_key(key)} has {value}" for key, value in finals[0].state)
+    return Text.assemble(
+        ("✓ ", "green"), f"all {len(finals)} replicas ended with this order: {accounts}"
+    )
+
+
+def _key(key: object) -> str:
+    return str(key[-1]) if isinstance(key, tuple) else str(key)

@@ -1,0 +1,91 @@
+"""Members of a live cluster that change: with whom a replica begins, and what may be asked for."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from creekdb.cluster.config import EVERYWHERE, ServerConfig
+from creekdb.cluster.journal import Journal
+from creekdb.cluster.ticket import read_ticket, write_ticket
+from creekdb.cluster.wire import address_of
+from creekdb.errors import BadValue
+from creekdb.protocol.members import Configuration
+from creekdb.protocol.messages import Promised
+from creekdb.protocol.newcomer import ENTERED
+from creekdb.protocol.omega import NO_BALLOT
+from creekdb.protocol.recovery import found_on_disk
+from creekdb.protocol.request import Operation
+
+ADD: Final = "creek.members.add"
+"""What a client calls, strongly, with the address of a new replica."""
+REMOVE: Final = "creek.members.remove"
+"""The same, with the number of the replica."""
+
+
+def begun(config: ServerConfig) -> tuple[ServerConfig, Configuration]:
+    """As it is to run, and the members that it begins with: it may not be one of them yet."""
+    ticket = read_ticket(Path(config.data))
+    if ticket is None:
+        return config, Configuration(0, tuple(sorted(config.members.items())))
+    own = {"replica": ticket.replica, "members": ticket.addresses, "fresh": False}
+    return msgspec.structs.replace(config, **own), ticket.configuration
+
+
+def begin_journal(folder: Path) -> bool:
+    """Of one that was added, and is started for the first time: that it has promised nothing yet.
+    Who has begun and does not find that has lost it. True if nothing was there before. Raises
+    `StorageFault` if it cannot be written."""
+    ticket = read_ticket(folder)
+    if ticket is None or ticket.begun:
+        return False
+    journal = Journal(folder)
+    try:
+        records = journal.open()
+        if found_on_disk(records).promised == NO_BALLOT:
+            journal.append([Promised(ENTERED)])
+            journal.flush()
+    finally:
+        journal.close()
+    write_ticket(msgspec.structs.replace(ticket, begun=True), folder)
+    return not records
+
+
+def change_asked(
+    name: str, arguments: tuple[Any, ...], configuration: Configuration, reached: list[int]
+) -> Operation:
+    """The operation that a call stands for; `BadValue` with the reason when it cannot work.
+    `reached`: the members that can be heard here, this one among them."""
+    if name == ADD:
+        if len(arguments) != 1 or not isinstance(arguments[0], str):
+            raise BadValue(f"{ADD} takes the address of the new replica, as HOST:PORT")
+        host, port = address_of(arguments[0])
+        if not port or host in EVERYWHERE:
+            raise BadValue(f"{arguments[0]} is not where others find a replica: write HOST:PORT")
+        for number, address in configuration.members:
+            if address == arguments[0]:
+                raise BadValue(
+                    f"{address} is where replica {number} is found: if it lost its folder, remove "
+                    "it first"
+                )
+        if len(configuration.members) > 1:  # one that is alone waits for the other, then
+            _refuse_without_majority(configuration, {*reached}, len(configuration.members) + 1)
+        return configuration.adding(configuration.next_number, arguments[0])
+    if len(arguments) != 1 or type(arguments[0]) is not int:
+        raise BadValue(f"{REMOVE} takes the number of a replica")
+    operation = configuration.removing(arguments[0])
+    _refuse_without_majority(
+        configuration, {*reached} - {arguments[0]}, len(configuration.members) - 1
+    )
+    return operation
+
+
+def _refuse_without_majority(configuration: Configuration, reached: set[int], size: int) -> None:
+    """The change would be made, and nothing after it."""
+    up = reached.intersection(configuration.numbers)
+    if len(up) <= size // 2:
+        away = [str(each) for each in configuration.numbers if each not in reached]
+        raise BadValue(
+            f"of the {size} members that there would be, only {len(up)} can be reached from here, "
+            f"and that is no majority; out of reach or to be removed: {', '.join(away) or 'none'}"
+        )

@@ -1,0 +1,77 @@
+"""What follows for those who wait, when something happened at a replica or to its disk."""
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from creekdb.cluster.desk import Desk
+from creekdb.cluster.journal import Journal
+from creekdb.errors import StorageFault
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.effects import Event, Installed, RbDelivered
+
+if TYPE_CHECKING:
+    from creekdb.cluster.server import Server
+
+UNTOLD_S: Final = 0.05
+"""Between two looks whether all answers have left."""
+
+
+class Noticing:
+    def __init__(self, server: "Server") -> None:
+        self._server = server
+        self._disk_told = ""
+        """Why it does not work, as it was told last."""
+
+    def happened(self, events: tuple[Event, ...]) -> None:
+        server = self._server
+        if len(server.undecided):
+            server.undecided.observe(events)
+        if any(type(event) is Installed for event in events):
+            asyncio.get_running_loop().call_soon(self._look_for_untold)
+        if not server.desk.waiting:
+            return
+        # Not before the effects that these events come with are carried out: who comes after a
+        # request is executed after it, and its records follow those of that request.
+        loop = asyncio.get_running_loop()
+        for event in events:
+            if isinstance(event, RbDelivered):
+                loop.call_soon(server.desk.arrived, event.id)
+            elif isinstance(event, Installed):
+                loop.call_soon(server.desk.arrived_all)
+
+    def disk_works(self) -> None:
+        """More has become durable."""
+        server = self._server
+        if self._disk_told:
+            self._disk_told = ""
+            server.events.info("disk.works", "the disk works again")
+        server.driver.release()
+
+    def disk_failed(self, fault: StorageFault) -> None:
+        server = self._server
+        if server.journal.broken:
+            server.fail(fault)
+        elif self._disk_told != str(fault):
+            self._disk_told = str(fault)
+            server.events.error("disk.failed", self._disk_told)
+            server.driver.disk_failed()
+            server.desk.look_again()
+
+    def _look_for_untold(self) -> None:
+        """A checkpoint brings answers that clients wait for, but not any number of them."""
+        server = self._server
+        awaits = server.driver.replica.awaits
+        untold = [id for id in server.desk.asked() if not awaits(id)]
+        if untold:
+            server.tasks.spawn(_give_up(untold, server.desk, server.journal))
+        for id in [each for each in server.traffic.own if not awaits(each)]:
+            server.traffic.own.pop(id).set_result(())
+
+
+async def _give_up(ids: list[Dot], desk: Desk, journal: Journal) -> None:
+    """Once those answers have left that are known: they wait for the disk."""
+    end = journal.end
+    while journal.durable < end:
+        await asyncio.sleep(UNTOLD_S)
+    await asyncio.sleep(UNTOLD_S)
+    desk.give_up(ids)

@@ -1,0 +1,16 @@
+"""Whoever looks on while a replica works: the page, for instance, while somebody has it open."""
+
+from typing import Protocol
+
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.effects import Response, Task
+
+
+class Onlooker(Protocol):
+    def invoked(self, id: Dot) -> None:
+        """A client of this replica has called."""
+
+    def answered(self, response: Response) -> None:
+        """This leaves now."""
+
+    def executing(self, tasks: tuple[Task, ...]) -> None: ...

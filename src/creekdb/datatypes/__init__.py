@@ -1,0 +1,42 @@
+"""Ready-made data types, one file each, and the list of them.
+
+A module here holds a `DataType` and `sample`, which draws a random, plausible operation for tests
+and simulations from a generator that the caller seeds. It must not know how it is replicated.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any, TypeAlias
+
+from creekdb.datatypes import bank, counter, kv, lists, register
+from creekdb.errors import UnknownName
+from creekdb.execution.datatype import DataType as DataType
+from creekdb.protocol.request import Operation
+
+Sample: TypeAlias = Callable[[Random], tuple[str, tuple[Any, ...]]]
+
+DATATYPES: dict[str, DataType] = {
+    each.name: each for each in (register.REGISTER, counter.COUNTER, lists.LIST, kv.KV, bank.BANK)
+}
+
+SAMPLES: dict[str, Sample] = {
+    register.REGISTER.name: register.sample,
+    counter.COUNTER.name: counter.sample,
+    lists.LIST.name: lists.sample,
+    kv.KV.name: kv.sample,
+    bank.BANK.name: bank.sample,
+}
+
+
+def named(name: str) -> DataType:
+    """The data type of that name, or `UnknownName`."""
+    if name not in DATATYPES:
+        raise UnknownName("data type", name, list(DATATYPES))
+    return DATATYPES[name]
+
+
+def sample(name: str, random: Random) -> Operation:
+    """A random operation of the data type of that name."""
+    datatype = named(name)
+    operation, arguments = SAMPLES[name](random)
+    return datatype.call(operation, *arguments)

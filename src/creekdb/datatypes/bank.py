@@ -1,0 +1,132 @@
+"""A bank: accounts that must not be overdrawn, and interest that depends on what came before.
+
+Whether a withdrawal succeeds depends on the deposits before it, and interest does not commute with
+either, so almost any change of order changes an answer.
+
+>>> session = BANK.sequential()
+>>> session.call("open", "ann", 100), session.call("open", "bob")
+(100, 0)
+>>> session.call("transfer", "ann", "bob", 30)
+(70, 30)
+>>> session.call("accrue", 10)
+110
+>>> session.call("deposit", "bob", 5), session.call("withdraw", "ann", 7)
+(38, 70)
+>>> session.call("total"), session.call("close", "bob"), session.call("total")
+(108, 38, 70)
+
+What cannot be done is an error, and then nothing is done:
+
+>>> session.call("withdraw", "ann", 500)
+Traceback (most recent call last):
+creekdb.execution.sequential.OperationRaised: InsufficientFunds: ann has 70, not 500
+>>> session.call("balance", "ann")
+70
+"""
+
+from random import Random
+from typing import Any
+
+from creekdb.execution.datatype import DataType
+from creekdb.execution.transaction import Transaction
+
+BANK = DataType("bank")
+
+
+class InsufficientFunds(Exception):
+    pass
+
+
+@BANK.operation(name="open")
+def open_(tx: Transaction, name: str, amount: int = 0) -> int:
+    """Open an account; answers its balance."""
+    if tx.get(("account", name)) is not None:
+        raise ValueError(f"{name} has an account already")
+    tx.put(("account", name), _money(amount))
+    return amount
+
+
+@BANK.operation
+def close(tx: Transaction, name: str) -> int:
+    """Close an account; answers what is paid out."""
+    paid = balance(tx, name)
+    tx.delete(("account", name))
+    return paid
+
+
+@BANK.operation
+def deposit(tx: Transaction, name: str, amount: int) -> int:
+    """Answers the new balance."""
+    after = balance(tx, name) + _money(amount)
+    tx.put(("account", name), after)
+    return after
+
+
+@BANK.operation
+def withdraw(tx: Transaction, name: str, amount: int) -> int:
+    """Answers the new balance."""
+    before = balance(tx, name)
+    if before < _money(amount):
+        raise InsufficientFunds(f"{name} has {before}, not {amount}")
+    tx.put(("account", name), before - amount)
+    return before - amount
+
+
+@BANK.operation
+def transfer(tx: Transaction, giver: str, taker: str, amount: int) -> tuple[int, int]:
+    """Answers both new balances. The deposit comes last: if it raises, the withdrawal is undone."""
+    withdraw(tx, giver, amount)
+    after = deposit(tx, taker, amount)
+    return balance(tx, giver), after
+
+
+@BANK.operation
+def accrue(tx: Transaction, percent: int) -> int:
+    """Add interest to every account, or with a negative rate take a fee; answers the total."""
+    if type(percent) is not int or percent < -100:
+        raise ValueError(f"a rate is a whole number of percent from -100, not {percent!r}")
+    for key, before in tx.scan(("account",)):
+        tx.put(key, before + before * percent // 100)
+    return total(tx)
+
+
+@BANK.operation(readonly=True)
+def balance(tx: Transaction, name: str) -> int:
+    """What is in the account; raises where there is none."""
+    found: int | None = tx.get(("account", name))
+    if found is None:
+        raise LookupError(f"{name} has no account")
+    return found
+
+
+@BANK.operation(readonly=True)
+def total(tx: Transaction) -> int:
+    """The money in all accounts."""
+    return sum(amount for _, amount in tx.scan(("account",)))
+
+
+def _money(amount: int) -> int:
+    if type(amount) is not int or amount < 0:
+        raise ValueError(f"an amount is a whole number from 0, not {amount!r}")
+    return amount
+
+
+def sample(random: Random) -> tuple[str, tuple[Any, ...]]:
+    """A random operation on three accounts; some find the account missing or the funds too low."""
+    name, other = random.sample(("ann", "bob", "cat"), 2)
+    amount = random.randrange(1, 100)
+    (chosen,) = random.choices(
+        ("open", "close", "deposit", "withdraw", "transfer", "accrue", "balance", "total"),
+        (10, 2, 20, 18, 20, 10, 10, 10),
+    )
+    match chosen:
+        case "open" | "deposit" | "withdraw":
+            return chosen, (name, amount)
+        case "close" | "balance":
+            return chosen, (name,)
+        case "transfer":
+            return chosen, (name, other, amount)
+        case "accrue":
+            return chosen, (random.randrange(-20, 21),)
+        case _:
+            return chosen, ()

@@ -1,0 +1,131 @@
+"""A key-value store: strings to values, in the order of the strings.
+
+>>> session = KV.sequential()
+>>> session.call("put", "apple", 3)
+>>> session.call("put", "apricot", 5)
+>>> session.call("put", "apple", 4)  # answers what it replaces
+3
+>>> session.call("increment", "apple", 2)
+6
+>>> session.call("put_if_absent", "apple", 0), session.call("put_if_absent", "pear", 1)
+(False, True)
+>>> session.call("compare_and_set", "pear", 1, 7), session.call("compare_and_set", "pear", 1, 8)
+(True, False)
+>>> session.call("scan", "ap")
+(('apple', 6), ('apricot', 5))
+>>> session.call("range", "apricot", "z", True, 1)
+(('pear', 7),)
+>>> session.call("delete", "pear"), session.call("get", "pear")
+(7, None)
+"""
+
+from random import Random
+from typing import Any
+
+from creekdb.execution.datatype import DataType
+from creekdb.execution.transaction import ABSENT, Transaction
+from creekdb.protocol.values import Key
+
+KV = DataType("kv")
+
+
+@KV.operation(readonly=True)
+def get(tx: Transaction, key: str) -> Any:
+    """The value under `key`, or None."""
+    return tx.get(_text(key))
+
+
+@KV.operation
+def put(tx: Transaction, key: str, value: Any) -> Any:
+    """Answers the value that was there before, or None."""
+    before = tx.get(_text(key))
+    tx.put(key, value)
+    return before
+
+
+@KV.operation
+def delete(tx: Transaction, key: str) -> Any:
+    """Answers the value that was there before, or None."""
+    before = tx.get(_text(key))
+    tx.delete(key)
+    return before
+
+
+@KV.operation
+def put_if_absent(tx: Transaction, key: str, value: Any) -> bool:
+    """Was there nothing under `key`, so that `value` is there now?"""
+    if tx.get(_text(key), ABSENT) is not ABSENT:
+        return False
+    tx.put(key, value)
+    return True
+
+
+@KV.operation
+def compare_and_set(tx: Transaction, key: str, expected: Any, value: Any) -> bool:
+    """Was `expected` under `key`, so that `value` is there now? None expects nothing there."""
+    if tx.get(_text(key)) != expected:
+        return False
+    tx.put(key, value)
+    return True
+
+
+@KV.operation
+def increment(tx: Transaction, key: str, amount: int = 1) -> int:
+    """Answers the sum; raises where the value is not an int."""
+    tx.add(_text(key), amount)
+    result: int = tx.get(key)
+    return result
+
+
+@KV.operation(readonly=True)
+def scan(tx: Transaction, prefix: str = "", limit: int | None = None) -> tuple[Any, ...]:
+    """The keys that start with `prefix`, and their values."""
+    return tuple(tx.scan(_text(prefix), limit=limit))
+
+
+@KV.operation(readonly=True, name="range")
+def range_(
+    tx: Transaction, start: str, stop: str, reverse: bool = False, limit: int | None = None
+) -> tuple[tuple[Key, Any], ...]:
+    """The keys from `start` to `stop`, without it, and their values."""
+    return tuple(tx.scan(start=_text(start), stop=_text(stop), reverse=reverse, limit=limit))
+
+
+def _text(key: str) -> str:
+    # A request may come from a client that does not check its arguments.
+    if type(key) is not str:
+        raise TypeError(f"a key is a str, not a {type(key).__name__}")
+    return key
+
+
+def sample(random: Random) -> tuple[str, tuple[Any, ...]]:
+    """A random operation on five keys; incrementing one that holds a text raises."""
+    key = random.choice(("a", "aa", "ab", "b", "ba"))
+    value: Any = random.choice(("text", None)) if random.random() < 0.1 else random.randrange(5)
+    (name,) = random.choices(
+        (
+            "get",
+            "put",
+            "delete",
+            "put_if_absent",
+            "compare_and_set",
+            "increment",
+            "scan",
+            "range",
+        ),
+        (20, 20, 10, 10, 10, 15, 10, 10),
+    )
+    match name:
+        case "get" | "delete":
+            return name, (key,)
+        case "put" | "put_if_absent":
+            return name, (key, value)
+        case "compare_and_set":
+            return name, (key, random.randrange(5), value)
+        case "increment":
+            return name, (key, random.randrange(1, 3))
+        case "scan":
+            return name, (key[0], random.choice((None, 1, 2)))
+        case _:
+            bounds = sorted((key, random.choice("abc")))
+            return name, (*bounds, random.random() < 0.5, random.choice((None, 1, 3)))

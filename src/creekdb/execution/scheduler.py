@@ -1,0 +1,90 @@
+"""What is executed next: the earliest request first, as many at once as there are cores.
+
+Rules kept here:
+- a request runs only when the one before it in its session has been executed, unless the order
+  has it the other way round by now;
+- one that was executed in vain `LOSSES_MAX` times runs when everything before it is done, so that
+  nothing but a newcomer can make it lose again.
+
+It chooses; running, validating and installing is for others.
+"""
+
+from itertools import islice
+from typing import Final
+
+from creekdb.execution.entries import Entry, Phase, Position
+from creekdb.protocol.ranking import Ranking
+
+LOSSES_MAX: Final = 8
+LOOK_AHEAD: Final = 64
+"""How many of the earliest requests are considered, when some of them must wait."""
+
+
+class Scheduler:
+    def __init__(self, cores: int) -> None:
+        self._cores = cores
+        self._waiting: Ranking[Entry] = Ranking()
+        """By their positions."""
+        self.running: dict[int, Entry] = {}
+        """By the number of the task."""
+        self._void: set[int] = set()
+        """Tasks that are under way for nothing."""
+
+    def add(self, entry: Entry) -> None:
+        assert entry.phase is Phase.WAITING
+        self._waiting.add(entry.position, entry)
+
+    def remove(self, entry: Entry) -> bool:
+        """Before it moves; False when it was not waiting."""
+        return entry.phase is Phase.WAITING and self._waiting.remove(entry.position, entry)
+
+    def start(self, number: int) -> Entry | None:
+        """The next entry to run, as task `number`; None when there is none or no core is free."""
+        if not self._waiting or len(self.running) + len(self._void) >= self._cores:
+            return None
+        entry = self._waiting.first()
+        if entry is None or not self._may_run(entry):
+            ahead = islice(self._waiting, LOOK_AHEAD)
+            entry = next((each for each in ahead if self._may_run(each)), None)
+            if entry is None:
+                return None
+        self._waiting.remove(entry.position, entry)
+        entry.phase, entry.jumped = Phase.RUNNING, False
+        self.running[number] = entry
+        return entry
+
+    def finish(self, number: int) -> Entry | None:
+        """The entry of the task; None when it was started before the last `clear`."""
+        self._void.discard(number)
+        return self.running.pop(number, None)
+
+    def first_up_to(self, position: Position) -> Entry | None:
+        """The earliest that is to be executed there, or before."""
+        first = self._waiting.first()
+        for running in self.running.values():
+            if first is None or running.position < first.position:
+                first = running
+        return first if first is not None and first.position <= position else None
+
+    def is_done_up_to(self, position: Position) -> bool:
+        """Is there nothing to be executed there, or before?"""
+        return self.first_up_to(position) is None
+
+    def idle(self) -> bool:
+        return not self._waiting and not self.running
+
+    def clear(self) -> None:
+        self._waiting.clear()
+        self._void.update(self.running)
+        self.running.clear()
+
+    def _may_run(self, entry: Entry) -> bool:
+        after = entry.after
+        if after is not None and not after.is_executed and after.position < entry.position:
+            return False
+        return entry.losses < LOSSES_MAX or self._is_first(entry)
+
+    def _is_first(self, entry: Entry) -> bool:
+        return self._waiting.first() is entry and all(
+            entry.position < running.position for running in self.running.values()
+        )

@@ -1,0 +1,107 @@
+"""What there is to call: operations of a data type, with names and types of what they take."""
+
+import inspect
+from typing import Any, NamedTuple, get_type_hints
+
+from creekdb.cluster.once import INTERNAL
+from creekdb.errors import BadValue, UnknownName
+from creekdb.execution.datatype import DataType
+from creekdb.gateway.shapes import ANYTHING, Misfit, Schema, fitted, schema_of
+from creekdb.gateway.values import from_json
+
+
+class Parameter(NamedTuple):
+    name: str
+    schema: Schema
+    required: bool
+    default: Any
+    is_rest: bool
+    """Does it take all that are left, as an array?"""
+
+
+class Described:
+    """One operation."""
+
+    def __init__(self, datatype: DataType, name: str) -> None:
+        function = datatype.function(name)
+        self.name = name
+        self.readonly = datatype.is_readonly(name)
+        self.signature = datatype.signature(name)
+        self.documentation = inspect.getdoc(function) or ""
+        self.line = _line(function)
+        hints = _hints(function)
+        self.answer = schema_of(hints["return"]) if "return" in hints else ANYTHING
+        parameters = list(inspect.signature(function).parameters.values())[1:]
+        self.parameters = tuple(_parameter(each, hints) for each in parameters)
+        self._by_name = {each.name: each for each in self.parameters}
+
+    def arguments(self, body: Any) -> tuple[Any, ...]:
+        """By position, from an object of names. Raises `BadValue`."""
+        if type(body) is not dict:
+            raise BadValue(f"the arguments of {self.signature} are an object, by their names")
+        unknown = [name for name in body if name not in self._by_name]
+        if unknown:
+            raise BadValue(f"{self.signature} has no argument '{unknown[0]}'")
+        missing = [each.name for each in self.parameters if each.required and each.name not in body]
+        if missing:
+            raise BadValue(f"{self.signature} needs the argument '{missing[0]}'")
+        last = max(
+            (place for place, each in enumerate(self.parameters, 1) if each.name in body), default=0
+        )
+        arguments: list[Any] = []
+        for each in self.parameters[:last]:
+            arguments += self._taken(each, body)
+        return tuple(arguments)
+
+    def _taken(self, parameter: Parameter, body: dict[str, Any]) -> tuple[Any, ...]:
+        name = parameter.name
+        if name not in body:
+            return (parameter.default,)
+        where = f"argument '{name}' of {self.signature}"
+        try:
+            value = from_json(fitted(body[name], parameter.schema, where))
+        except Misfit as error:
+            raise BadValue(str(error)) from error
+        except BadValue as error:
+            raise BadValue(f"{where}: {error}") from error
+        return value if parameter.is_rest else (value,)
+
+
+class Operations:
+    def __init__(self, datatype: DataType) -> None:
+        self.datatype = datatype
+        self.all = {
+            name: Described(datatype, name)
+            for name in datatype.operations
+            if not name.startswith(INTERNAL)
+        }
+
+    def find(self, name: str) -> Described:
+        found = self.all.get(name)
+        if found is None:
+            raise UnknownName(f"operation of {self.datatype.name}", name, tuple(self.all))
+        return found
+
+
+def _parameter(parameter: inspect.Parameter, hints: dict[str, Any]) -> Parameter:
+    schema = schema_of(hints[parameter.name]) if parameter.name in hints else ANYTHING
+    is_rest = parameter.kind is inspect.Parameter.VAR_POSITIONAL
+    if is_rest:
+        schema = {"type": "array", "items": schema}
+    required = parameter.default is inspect.Parameter.empty and not is_rest
+    default = None if required or is_rest else parameter.default
+    return Parameter(parameter.name, schema, required, default, is_rest)
+
+
+def _line(function: Any) -> int:
+    """Where it begins in its file; 0 for what is no plain function."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return 0 if code is None else int(code.co_firstlineno)
+
+
+def _hints(function: Any) -> dict[str, Any]:
+    """None where a name in them means nothing here."""
+    try:
+        return get_type_hints(function)
+    except (NameError, TypeError, AttributeError, SyntaxError):
+        return {}

@@ -1,0 +1,151 @@
+"""A live server, asked as the gateway asks."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from creekdb.cluster.config import is_loopback
+from creekdb.cluster.desk import Desk
+from creekdb.cluster.exposition import families, lag
+from creekdb.cluster.metrics import text_of
+from creekdb.cluster.server import Server
+from creekdb.cluster.taking import until_durable
+from creekdb.cluster.wire import Answer, Call, Issued, Refused, address_of
+from creekdb.execution.keys import LAST_PLACE, Place
+from creekdb.gateway.behind import Asked, Items, Said
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.effects import Kind, Response
+
+LAG_MAX: Final = 64
+"""Decisions that a replica may be behind and count as ready."""
+
+
+class LiveReplica:
+    """A `Behind`."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self.datatype = server.desk.datatype
+
+    def invoke(self, asked: Asked, hear: Callable[[Said], None]) -> Callable[[], None]:
+        caller = _Caller(self._server.desk, asked, hear)
+        caller.begin()
+        return caller.enough
+
+    def allows(self, token: str) -> bool:
+        return self._server.desk.tokens.allow(token)
+
+    def trusts_this_machine(self) -> bool:
+        host, _ = address_of(self._server.config.http)
+        return not self._server.desk.tokens.are_needed and is_loopback(host)
+
+    def count(self, reason: str) -> None:
+        self._server.desk.count(reason)
+
+    def status(self) -> dict[str, Any]:
+        return self._server.status()
+
+    def unready(self) -> list[str]:
+        server = self._server
+        refusal = server.desk.refusal(False, False)
+        reasons = [] if refusal is None else [refusal[1]]
+        replica = server.driver.replica
+        if server.desk.opening is not None:
+            reasons.append("its disk was empty, and it does not take part yet")
+        leader = replica.leader()
+        if leader is None:
+            reasons.append("nobody leads")
+        elif leader != server.config.replica and leader not in server.peers.connected():
+            reasons.append(f"there is no connection to replica {leader}, which leads")
+        behind = lag(replica.progress(), server.config.replica)
+        if behind > LAG_MAX:
+            reasons.append(f"it is {behind} decisions behind")
+        return reasons
+
+    def readable_lengths(self) -> range:
+        return self._server.driver.replica.readable_lengths()
+
+    def committed_items(self, length: int, start: Place, stop: Place) -> Items:
+        driver = self._server.driver
+        stop = min(stop, LAST_PLACE)
+        if start < stop:
+            with driver.executor.gate:
+                yield from driver.replica.committed_items(length, start, stop)
+
+    async def is_durable(self) -> bool:
+        self._server.driver.carry_out()  # so that the journal has all that led to it
+        return await until_durable(self._server.journal)
+
+    async def is_kept(self) -> bool:
+        return self._server.config.durability == "memory" or await self.is_durable()
+
+    def metrics(self) -> str:
+        return text_of(families(self._server))
+
+
+class _Caller:
+    """One call, at the desk where the connections of clients call as well."""
+
+    def __init__(self, desk: Desk, asked: Asked, hear: Callable[[Said], None]) -> None:
+        self._desk = desk
+        self._hear = hear
+        self.client = asked.client
+        self.token = ""  # members are not changed over HTTP
+        self._call = Call(
+            asked.number,
+            asked.operation,
+            asked.arguments,
+            asked.strong,
+            after=asked.after,
+            wait_ms=asked.wait_ms,
+        )
+        self._id: Dot | None = None
+        self._waits = True
+
+    def begin(self) -> None:
+        self._desk.under_way += 1
+        self._desk.call(self, self._call)
+
+    def enough(self) -> None:
+        self._done()
+        if self._id is not None:
+            self._desk.forget((self._id,))
+
+    # --- what the desk says -------------------------------------------------------------------
+
+    def session(self, number: int) -> int:
+        return self._desk.next_session()
+
+    def issued(self, number: int, id: Dot) -> None:
+        self._id = id
+        self._hear(Issued(number, id))
+
+    def answer(self, number: int, response: Response) -> None:
+        outcome = response.outcome
+        kind = response.kind
+        if kind is not Kind.TENTATIVE or response.id.event < 0:
+            self.enough()
+        elif not self._call.strong:
+            self._done()
+        self._hear(Answer(number, kind.value, outcome.value, outcome.error, response.changed))
+
+    def refuse(self, call: Call, reason: str, message: str) -> None:
+        self._done()
+        self._hear(Refused(call.number, reason, message))
+
+    def again(self, number: int) -> None:
+        self._desk.call(self, self._call)
+
+    def too_late(self, number: int, missing: Dot) -> None:
+        reason = "not_ready" if missing == self._desk.opening else "deadline"
+        self.refuse(self._call, reason, self._desk.why_too_late(missing))
+
+    def untold(self, number: int) -> None:
+        self.enough()
+        message = "it was done, and what came of it is not known at this replica"
+        self._hear(Refused(number, "untold", message, certain=False))
+
+    def _done(self) -> None:
+        if self._waits:
+            self._waits = False
+            self._desk.under_way -= 1
+            self._desk.waiting.leave((self, self._call.number))

@@ -1,0 +1,161 @@
+"""Annotations of an operation's parameters as JSON Schema, and whether a value fits.
+
+One source for both: what the description promises is what is checked. An annotation that is not
+understood promises nothing, and then the operation itself has to look.
+"""
+
+import types
+import typing
+from typing import Any, Final, Literal, TypeAlias, Union, get_args, get_origin
+
+from creekdb.execution.carriable import INT_MAX, INT_MIN
+from creekdb.gateway.values import BYTES
+
+Schema: TypeAlias = dict[str, Any]
+
+ANYTHING: Final[Schema] = {}
+BYTES_SCHEMA: Final[Schema] = {
+    "type": "object",
+    "properties": {BYTES: {"type": "string", "contentEncoding": "base64"}},
+    "required": [BYTES],
+    "additionalProperties": False,
+    "title": "bytes in base64",
+}
+_PLAIN: Final[dict[Any, Schema]] = {
+    None: {"type": "null"},
+    types.NoneType: {"type": "null"},
+    bool: {"type": "boolean"},
+    int: {"type": "integer", "minimum": INT_MIN, "maximum": INT_MAX},
+    float: {"type": "number"},
+    str: {"type": "string"},
+    bytes: BYTES_SCHEMA,
+    tuple: {"type": "array"},
+    list: {"type": "array"},
+    dict: {"type": "object"},
+}
+_UNNAMED: Final = (typing.List, typing.Dict, typing.Tuple)  # noqa: UP006 - others may write so
+"""Without saying of what."""
+_NAMES: Final = {
+    types.NoneType: "null",
+    bool: "a boolean",
+    int: "an integer",
+    float: "a number",
+    str: "a string",
+    list: "an array",
+    dict: "an object",
+}
+
+
+class Misfit(Exception):
+    """Says where, and what is wanted there."""
+
+
+def schema_of(annotation: Any) -> Schema:
+    try:
+        plain = _PLAIN.get(annotation)
+    except TypeError:  # it has no hash
+        return ANYTHING
+    if plain is not None:
+        return plain
+    origin, inside = get_origin(annotation), get_args(annotation)
+    if not inside and annotation in _UNNAMED:
+        return _PLAIN[origin]
+    if origin is Union or origin is types.UnionType:
+        return _union(inside)
+    if origin is Literal:
+        return {"enum": list(inside)}
+    if origin is list or (origin is tuple and len(inside) == 2 and inside[1] is Ellipsis):
+        return {"type": "array", "items": schema_of(inside[0])}
+    if origin is tuple:
+        items = [schema_of(each) for each in inside]
+        length = {"minItems": len(items), "maxItems": len(items)}
+        return {"type": "array", "prefixItems": items, **length}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": schema_of(inside[1])}
+    return ANYTHING
+
+
+def _union(inside: tuple[Any, ...]) -> Schema:
+    parts = [schema_of(each) for each in inside]
+    return ANYTHING if ANYTHING in parts else {"anyOf": parts}
+
+
+def fitted(value: Any, schema: Schema, where: str) -> Any:
+    """The value, as JSON has it, where 1.0 is an integer like 1. Raises `Misfit`."""
+    if "anyOf" in schema:
+        return _fitted_to_any(value, schema["anyOf"], where)
+    if "enum" in schema:
+        for each in schema["enum"]:
+            if value == each and isinstance(value, bool) is isinstance(each, bool):
+                return each
+        raise Misfit(f"{where} must be one of {', '.join(map(repr, schema['enum']))}")
+    kind = schema.get("type")
+    if kind is None:
+        return value
+    if kind == "array" and type(value) is list:
+        return _fitted_array(value, schema, where)
+    if kind == "object" and type(value) is dict:
+        return _fitted_object(value, schema, where)
+    if kind == "integer" and type(value) is float and value.is_integer():
+        value = int(value)
+    if not _is_a(value, kind):
+        raise Misfit(f"{where} must be {wanted(schema)}, not {_NAMES[type(value)]}")
+    if kind == "integer" and not schema["minimum"] <= value <= schema["maximum"]:
+        raise Misfit(f"{where} must be an integer of 64 bits")
+    return value
+
+
+def wanted(schema: Schema) -> str:
+    """In words."""
+    if "anyOf" in schema:
+        return " or ".join(dict.fromkeys(wanted(each) for each in schema["anyOf"]))
+    if schema is BYTES_SCHEMA:
+        return f'an object {{"{BYTES}": "…"}}'
+    names = {"null": "null", "integer": "an integer", "array": "an array", "object": "an object"}
+    kind = schema.get("type", "something else")
+    return names.get(kind, f"a {kind}")
+
+
+def _is_a(value: Any, kind: str) -> bool:
+    match kind:
+        case "null":
+            return value is None
+        case "boolean":
+            return type(value) is bool
+        case "integer":
+            return type(value) is int
+        case "number":
+            return type(value) is int or type(value) is float
+        case _:
+            return kind == "string" and type(value) is str
+
+
+def _fitted_to_any(value: Any, schemas: list[Schema], where: str) -> Any:
+    for schema in schemas:
+        try:
+            return fitted(value, schema, where)
+        except Misfit:
+            continue
+    raise Misfit(f"{where} must be {wanted({'anyOf': schemas})}, not {_NAMES[type(value)]}")
+
+
+def _fitted_array(value: list[Any], schema: Schema, where: str) -> list[Any]:
+    if "prefixItems" in schema:
+        items = schema["prefixItems"]
+        if len(value) != len(items):
+            raise Misfit(f"{where} must be an array of {len(items)}, not of {len(value)}")
+        return [
+            fitted(each, inside, f"{where}[{index}]")
+            for index, (each, inside) in enumerate(zip(value, items, strict=True))
+        ]
+    inside = schema.get("items", ANYTHING)
+    return [fitted(each, inside, f"{where}[{index}]") for index, each in enumerate(value)]
+
+
+def _fitted_object(value: dict[str, Any], schema: Schema, where: str) -> dict[str, Any]:
+    if schema is BYTES_SCHEMA:
+        if value.keys() != {BYTES} or type(value[BYTES]) is not str:
+            raise Misfit(f"{where} must be {wanted(schema)}")
+        return value
+    inside = schema.get("additionalProperties", ANYTHING)
+    return {key: fitted(each, inside, f"{where}[{key!r}]") for key, each in value.items()}

@@ -1,0 +1,178 @@
+"""The one record schema of what clients and replicas saw in a run, simulated or live.
+
+Clients see operations and their answers. Replicas log what they cast, delivered, committed,
+promised and voted for, one log per incarnation: a crash ends a log, a restart begins the next.
+Nothing here is judged; that is the checkers' work, and this schema is all they see of a run.
+"""
+
+from typing import Any
+
+import msgspec
+
+from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol.effects import (
+    CabDelivered,
+    Cast,
+    Committed,
+    Event,
+    Installed,
+    Kind,
+    Observed,
+    Promised,
+    RbDelivered,
+    Speculated,
+    Voted,
+)
+from creekdb.protocol.members import MEMBERS, Configuration
+from creekdb.protocol.messages import AcceptedValue, Ballot
+from creekdb.protocol.request import NOOP, Batch, Operation, Outcome, Request
+from creekdb.protocol.settings import ROUNDS
+from creekdb.protocol.terms import Terms
+from creekdb.protocol.values import Key
+
+__all__ = [
+    "MEMBERS",
+    "NOOP",
+    "ROUNDS",
+    "AcceptedValue",
+    "Answer",
+    "Ballot",
+    "Batch",
+    "CabDelivered",
+    "Cast",
+    "Committed",
+    "Configuration",
+    "Dot",
+    "Dots",
+    "Event",
+    "FinalState",
+    "History",
+    "Installed",
+    "Key",
+    "Kind",
+    "LoggedEvent",
+    "Observed",
+    "Operation",
+    "OperationRecord",
+    "Outcome",
+    "Promised",
+    "RbDelivered",
+    "ReplicaLog",
+    "Request",
+    "Speculated",
+    "Terms",
+    "Voted",
+]
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """One response that reached the client."""
+
+    at_us: int
+    kind: Kind
+    outcome: Outcome
+    changed: bool = False
+    """Of a final answer: it is another than the client was told."""
+    observed: Observed | None = None
+    """The serialization that a tentative answer was computed on, where the run recorded it."""
+
+
+class OperationRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """An operation as its client saw it. Without an answer its fate is unknown to the client.
+
+    `id` is the identifier that the replica gave it. A request that was lost in a crash before it
+    was durable, and so before anyone saw it, may share its `id` with a later one of the same
+    replica; `incarnation` tells them apart. An operation that only read, and was answered by its
+    replica alone, has an `id` with a negative event number: no other replica knows of it.
+    """
+
+    session: int
+    replica: int
+    incarnation: int
+    id: Dot
+    operation: Operation
+    strong: bool
+    invoked_us: int
+    answers: tuple[Answer, ...] = ()
+
+    @property
+    def tentative(self) -> Answer | None:
+        """The first tentative answer."""
+        return next((each for each in self.answers if each.kind is Kind.TENTATIVE), None)
+
+    @property
+    def stable(self) -> Answer | None:
+        return next((each for each in self.answers if each.kind is Kind.STABLE), None)
+
+    @property
+    def final(self) -> Answer | None:
+        return next((each for each in self.answers if each.kind is Kind.FINAL), None)
+
+    @property
+    def local(self) -> bool:
+        """Was it kept from the order of all operations, because it only reads?"""
+        return self.id.event < 0
+
+
+class LoggedEvent(msgspec.Struct, frozen=True):
+    at_us: int
+    event: Event
+
+
+class ReplicaLog(msgspec.Struct, frozen=True, kw_only=True):
+    """What one incarnation of a replica did, in order. After a restart it begins with what was
+    recovered from disk: an `Installed` when there was a checkpoint, then deliveries and commits."""
+
+    replica: int
+    incarnation: int
+    started_us: int
+    crashed_us: int | None
+    events: tuple[LoggedEvent, ...]
+    known: int | None = None
+    """How many of the events others could learn of; None for all. The rest it did in vain: it
+    crashed before the records that came before them were durable, so nothing of them left."""
+    anew: bool = False
+    """Did it begin with an empty disk? Then nothing was recovered of what came before."""
+    dismissed: bool = False
+    """Did it end because it was removed, and nobody needed it any more?"""
+
+    @property
+    def known_events(self) -> tuple[LoggedEvent, ...]:
+        return self.events[: self.known]
+
+    @property
+    def vain_events(self) -> tuple[LoggedEvent, ...]:
+        return () if self.known is None else self.events[self.known :]
+
+
+class FinalState(msgspec.Struct, frozen=True, kw_only=True):
+    """A replica at the end of the run. `committed` begins at `first`: before it, a checkpoint."""
+
+    replica: int
+    first: int
+    committed: tuple[Dot, ...]
+    tentative: tuple[Dot, ...]
+    state: tuple[tuple[Key, Any], ...]
+
+
+class History(msgspec.Struct, frozen=True, kw_only=True):
+    """One run.
+
+    `quiescent` says that the run ended healed and with time to settle: every fault was over,
+    clients had stopped, and the replicas in `finals` were up and had nothing left to do. Only then
+    can liveness and convergence be asked for. `members` are those at the beginning; what became of
+    them is told by the committed requests. `terms`: what the replicas undertook.
+    """
+
+    config: dict[str, Any]
+    datatype: str
+    members: tuple[int, ...]
+    terms: Terms = Terms()
+    quiescent: bool
+    operations: tuple[OperationRecord, ...]
+    logs: tuple[ReplicaLog, ...]
+    finals: tuple[FinalState, ...]
+
+    @property
+    def voters(self) -> tuple[int, ...]:
+        return self.terms.voters or self.members

@@ -1,0 +1,196 @@
+"""A cluster of processes on this machine, for as long as it is measured."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from creekdb.client import connect
+from creekdb.cluster.logs import REPLICA_STOPPING
+from creekdb.errors import StorageFault
+from creekdb.load.ports import free_port
+
+PATIENCE_S: Final = 60.0
+LOOK_S: Final = 0.5
+"""Between two looks whether all are still there."""
+PEERS_AFTER: Final = 100
+"""Ports between where clients find a replica and where others do."""
+HTTP_AFTER: Final = 200
+"""Ports between where clients find a replica and where browsers do."""
+TAIL_BYTES: Final = 65_536
+"""Of what a replica printed, what is looked at."""
+
+
+class LocalCluster:
+    """Replicas as `creek serve` runs them. What they print goes to a file each."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        replicas: int,
+        datatype: str = "kv",
+        options: Sequence[str] = (),
+        port: int | None = None,
+        http: bool = False,
+    ) -> None:
+        """`port`: where clients find the first one, and those after it the others; replicas find
+        each other `PEERS_AFTER` further on, and browsers find them, if they are to, `HTTP_AFTER`.
+        Without it, wherever there is room."""
+        self.folder = folder
+        self._datatype = datatype
+        self._options = tuple(options)
+        self._members = _addresses(replicas, port and port + PEERS_AFTER)
+        self.addresses = _addresses(replicas, port)
+        self.http = _addresses(replicas, port and port + HTTP_AFTER) if http else []
+        self.tells: Callable[[int], bytes] = lambda replica: b""
+        """What each is told when it starts, as `creekdb.cluster.trial` has it."""
+        self._running: dict[int, subprocess.Popen[bytes]] = {}
+
+    @property
+    def processes(self) -> dict[str, int]:
+        """Their ids, by what they are called."""
+        return {f"replica {each}": process.pid for each, process in self._running.items()}
+
+    def start(self, *replicas: int) -> None:
+        for replica in replicas or range(len(self._members)):
+            command = [sys.executable, "-m", "creekdb", "serve", "--replica", str(replica)]
+            for number, address in enumerate(self._members):
+                command += ["--member", f"{number}={address}"]
+            command += ["--clients", self.addresses[replica], "--datatype", self._datatype]
+            command += ["--data", str(self.folder / f"data-{replica}"), "--with-parent"]
+            command += self._options
+            if self.http:
+                command += ["--http", self.http[replica]]
+            with (self.folder / f"{replica}.out").open("ab") as output:
+                self._running[replica] = subprocess.Popen(
+                    command,
+                    stdin=subprocess.PIPE,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,  # an interrupt from the keyboard is for this process
+                )
+
+            self.tell(replica)
+
+    def tell(self, replica: int) -> None:
+        """What it is told now, if it runs."""
+        process, said = self._running.get(replica), self.tells(replica)
+        if process is not None and said:
+            assert process.stdin is not None
+            with suppress(BrokenPipeError):
+                process.stdin.write(said)
+                process.stdin.flush()
+
+    def is_running(self, replica: int) -> bool:
+        return replica in self._running
+
+    def kill(self, replica: int) -> None:
+        process = self._running.pop(replica)
+        process.kill()
+        process.wait()
+        _close(process)
+
+    async def statuses(self) -> list[dict[str, Any]]:
+        return list(await asyncio.gather(*(self._status(each) for each in sorted(self._running))))
+
+    async def _status(self, replica: int) -> dict[str, Any]:
+        async with connect(self.addresses[replica], patience=PATIENCE_S) as db:
+            return await db.status()
+
+    async def until_ready(self) -> None:
+        """Until all have found each other, and somebody leads."""
+        await self._until(
+            lambda all_of_them: all(
+                len(each["connected"]) == len(all_of_them) - 1 and each["leader"] is not None
+                for each in all_of_them
+            )
+        )
+
+    async def until_settled(self) -> None:
+        await self._until(
+            lambda all_of_them: (
+                len({each["committed"] for each in all_of_them}) == 1
+                and not any(each["tentative"] or each["backlog"] for each in all_of_them)
+            )
+        )
+
+    async def _until(self, holds: Callable[[list[dict[str, Any]]], bool]) -> None:
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                while True:
+                    self._look_after()
+                    asked = asyncio.ensure_future(self.statuses())
+                    try:
+                        while not (await asyncio.wait((asked,), timeout=LOOK_S))[0]:
+                            self._look_after()  # one that ended is asked in vain
+                        if holds(asked.result()):
+                            return
+                    finally:
+                        asked.cancel()
+                    await asyncio.sleep(0.02)
+        except TimeoutError as error:
+            said = "; ".join(f"replica {each}: {self.last_words(each)}" for each in self._running)
+            raise StorageFault(f"the cluster does not come to rest; the last of {said}") from error
+
+    def ended(self) -> dict[int, int]:
+        """Those that ended by themselves, with their exit codes. They do not count any more."""
+        codes = {each: process.poll() for each, process in self._running.items()}
+        found = {replica: code for replica, code in codes.items() if code is not None}
+        for replica in found:
+            _close(self._running.pop(replica))
+        return found
+
+    def last_words(self, replica: int) -> str:
+        """Why it ended, as far as it says."""
+        said = (self.folder / f"{replica}.out").read_text(errors="replace").strip()
+        lines = [line for line in said.splitlines() if not line.endswith(f"({REPLICA_STOPPING})")]
+        return lines[-1] if lines else "nothing"
+
+    def last_told(self, replica: int, event: str) -> str | None:
+        """What it said of the last such event, if it has not said much since."""
+        with (self.folder / f"{replica}.out").open("rb") as output:
+            output.seek(max(0, output.seek(0, os.SEEK_END) - TAIL_BYTES))
+            said = output.read().decode(errors="replace")
+        for line in reversed(said.splitlines()):
+            told, found, _ = line.partition(f" ({event}")
+            if found:
+                return told.partition(f" replica {replica}: ")[2]
+        return None
+
+    def _look_after(self) -> None:
+        for replica in self.ended():
+            raise StorageFault(f"replica {replica} ended: {self.last_words(replica)}")
+
+    def stop(self, patience_s: float = PATIENCE_S) -> list[int]:
+        """Those that had to be killed in the end. What they know is on disk all the same."""
+        for process in self._running.values():
+            process.send_signal(signal.SIGINT)
+            process.send_signal(signal.SIGCONT)  # one that is frozen would not hear it
+        until, killed = time.monotonic() + patience_s, []
+        for replica, process in self._running.items():
+            try:
+                process.wait(max(0.0, until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                killed.append(replica)
+            _close(process)
+        self._running.clear()
+        return killed
+
+
+def _close(process: "subprocess.Popen[bytes]") -> None:
+    assert process.stdin is not None
+    process.stdin.close()
+
+
+def _addresses(number: int, first: int | None) -> list[str]:
+    ports = [first + each if first else free_port() for each in range(number)]
+    return [f"127.0.0.1:{port}" for port in ports]

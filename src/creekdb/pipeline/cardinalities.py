@@ -1,0 +1,108 @@
+"""What TPC-C says about its initial data (clause 4.3.3.1), asked of Parquet files with Spark.
+
+Counts and keys of every warehouse, and what holds between tables. Everything is DataFrame code: the
+rows stay where Spark has them, and only what is wrong comes back.
+"""
+
+from functools import reduce
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from creekdb.tpcc.schema import CUSTOMERS, DELIVERED, DISTRICTS, ITEMS, TABLES
+
+ROWS: Final = {
+    "warehouse": 1,
+    "district": DISTRICTS,
+    "customer": DISTRICTS * CUSTOMERS,
+    "history": DISTRICTS * CUSTOMERS,
+    "orders": DISTRICTS * CUSTOMERS,
+    "new_order": DISTRICTS * (CUSTOMERS - DELIVERED),
+    "stock": ITEMS,
+    "item": ITEMS,
+}
+"""Of a warehouse. ORDER_LINE has as many as its orders say, and ITEM is the same for all."""
+PROBLEMS_MAX: Final = 20
+
+
+def read_tables(spark: SparkSession, folder: Path) -> dict[str, DataFrame]:
+    return {name: spark.read.parquet(str((folder / name).resolve())) for name in TABLES}
+
+
+def problems(tables: dict[str, DataFrame], warehouses: int) -> list[str]:
+    """What does not hold, at most so many of it; nothing when all is well."""
+    found = reduce(
+        DataFrame.unionByName,
+        (
+            *(_counts(name, tables[name], warehouses) for name in ROWS),
+            _lines(tables["orders"], tables["order_line"]),
+            _orderers(tables["orders"]),
+            _new_orders(tables["orders"], tables["new_order"]),
+        ),
+    )
+    told = found.orderBy("problem").limit(PROBLEMS_MAX).collect()
+    return [row.problem for row in told]
+
+
+def _counts(name: str, table: DataFrame, warehouses: int) -> DataFrame:
+    """Of each warehouse; ITEM counts as that of one."""
+    key = TABLES[name].key
+    keyed = table.groupBy(*key).agg(F.count("*").alias("times"))
+    warehouse = F.lit(1) if name == "item" else F.col(key[0])
+    counted = keyed.groupBy(warehouse.cast("long").alias("w")).agg(
+        F.sum("times").alias("rows"), F.count("*").alias("keys")
+    )
+    last = 1 if name == "item" else warehouses
+    expected = table.sparkSession.range(1, last + 1).withColumnRenamed("id", "w")
+    rows, keys = F.coalesce("rows", F.lit(0)), F.coalesce("keys", F.lit(0))
+    wrong = ~F.col("w").between(1, last) | (rows != keys) | (rows != ROWS[name])
+    found = expected.join(counted, "w", "full_outer").where(wrong)
+    words = (f"{name} of warehouse ", F.col("w"), " has ", rows, " rows and ", keys, " keys")
+    return _told(found, *words)
+
+
+def _lines(orders: DataFrame, order_line: DataFrame) -> DataFrame:
+    """An order has as many lines as it says, numbered from 1."""
+    key = {"ol_w_id": "o_w_id", "ol_d_id": "o_d_id", "ol_o_id": "o_id"}
+    lines = (
+        order_line.groupBy(*key)
+        .agg(F.sort_array(F.collect_list("ol_number")).alias("lines"))
+        .withColumnsRenamed(key)
+    )
+    expected = F.sequence(F.lit(1).cast("long"), "o_ol_cnt")
+    wrong = orders.join(lines, list(key.values()), "full_outer").where(
+        ~expected.eqNullSafe(F.col("lines"))
+    )
+    return _told(wrong, "lines differ from o_ol_cnt in order ", F.concat_ws(", ", *key.values()))
+
+
+def _orderers(orders: DataFrame) -> DataFrame:
+    counted = orders.groupBy("o_w_id", "o_d_id").agg(F.count_distinct("o_c_id").alias("customers"))
+    wrong = counted.where(F.col("customers") != CUSTOMERS)
+    return _told(wrong, "not all customers have an order in district ", *_district())
+
+
+def _new_orders(orders: DataFrame, new_order: DataFrame) -> DataFrame:
+    waiting = new_order.select(
+        F.col("no_w_id").alias("o_w_id"),
+        F.col("no_d_id").alias("o_d_id"),
+        F.col("no_o_id").alias("o_id"),
+        F.lit(True).alias("new"),
+    )
+    joined = orders.join(waiting, ["o_w_id", "o_d_id", "o_id"], "full_outer")
+    undelivered = F.col("o_c_id").isNotNull() & F.col("o_carrier_id").isNull()
+    wrong = joined.where(undelivered != F.coalesce("new", F.lit(False)))
+    return _told(
+        wrong, "new_order and the carrier differ in order ", *_district(), ", ", F.col("o_id")
+    )
+
+
+def _district() -> tuple[str | Column, ...]:
+    return F.col("o_w_id"), ", ", F.col("o_d_id")
+
+
+def _told(wrong: DataFrame, *words: str | Column) -> DataFrame:
+    texts = [F.lit(each) if isinstance(each, str) else each for each in words]
+    return wrong.limit(PROBLEMS_MAX).select(F.concat(*texts).alias("problem"))

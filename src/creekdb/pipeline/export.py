@@ -1,0 +1,216 @@
+"""A backup as Parquet, for Spark and whatever else reads it.
+
+    state/        the registers, as `schemas.REGISTERS` declares them
+    operations/   what was committed, as `schemas.COMMITTED` declares it
+    export.json   what it is of, and from which commit index on the operations are complete
+
+A key or a value that is simple stands in a column of its type, and every one of them as JSON text:
+tuples are arrays, and bytes are written as `creekdb.gateway.values` says. Registers that are as the
+data type begins with are not there, nor what the cluster keeps for itself.
+
+The folder is written once: aside first, then moved into place, so that it is whole or absent.
+"""
+
+import json
+import shutil
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from creekdb.cluster.backup import Deleted, Head, contents, read_head, registers_of, requests_of
+from creekdb.cluster.once import ONCE, called
+from creekdb.errors import StorageFault, UsageError
+from creekdb.execution.keys import OURS
+from creekdb.gateway.values import to_json
+from creekdb.history import gather
+from creekdb.history.recording import Started, frames
+from creekdb.history.recording import recordings as recordings_in
+from creekdb.history.records import Cast, Committed
+from creekdb.pipeline.schemas import COMMITTED, REGISTERS
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.request import Request
+from creekdb.protocol.values import Key
+
+ROWS: Final = 65_536
+"""In a group of a file: more are not in memory at once."""
+INT_MAX: Final = 2**63
+
+_KINDS: Final = {
+    type(None): ("null", None),
+    bool: ("bool", "value_bool"),
+    int: ("int", "value_int"),
+    float: ("float", "value_float"),
+    str: ("text", "value_text"),
+    bytes: ("bytes", "value_bytes"),
+    tuple: ("tuple", None),
+    dict: ("dict", None),
+}
+
+
+class Exported(msgspec.Struct, frozen=True, kw_only=True):
+    """What a folder holds."""
+
+    cluster: str
+    datatype: str
+    length: int
+    """The commit index of the state."""
+    registers: int
+    operations: int
+    complete_from: int
+    """Of the operations from here to `length`, none is missing."""
+
+
+def export(backup: Path, out: Path, recordings: Iterable[Path] = ()) -> Exported:
+    """`recordings`: folders in which replicas of the cluster recorded what they did."""
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        raise UsageError(f"{out} holds something already: name a folder that is empty, or new")
+    head = read_head(backup)
+    committed = dict(enumerate(requests_of(backup), head.first))
+    for folder in recordings:
+        _add_recorded(committed, head, folder)
+    aside = out.with_name(f".{out.name}.partial")
+    try:
+        shutil.rmtree(aside, ignore_errors=True)  # an earlier attempt was interrupted
+        aside.mkdir(parents=True)
+        registers = _write(aside / "state", REGISTERS, _state_rows(backup))
+        rows = (_operation_row(index, committed[index]) for index in sorted(committed))
+        operations = _write(aside / "operations", COMMITTED, rows)
+        exported = Exported(
+            cluster=head.cluster,
+            datatype=head.datatype,
+            length=head.length,
+            registers=registers,
+            operations=operations,
+            complete_from=_complete_from(committed, head.length),
+        )
+        told = msgspec.json.format(msgspec.json.encode(exported))
+        (aside / "export.json").write_bytes(told + b"\n")
+        aside.rename(out)
+    except OSError as error:
+        raise StorageFault(f"cannot write {out}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return exported
+
+
+def _write(folder: Path, schema: pa.Schema, rows: Iterator[dict[str, Any]]) -> int:
+    folder.mkdir()
+    count = 0
+    with pq.ParquetWriter(folder / "part-0.parquet", schema) as writer:
+        while batch := list(islice(rows, ROWS)):
+            writer.write_table(pa.Table.from_pylist(batch, schema))
+            count += len(batch)
+    return count
+
+
+# --- operations -------------------------------------------------------------------------------
+
+
+def _add_recorded(committed: dict[int, Request], head: Head, folder: Path) -> None:
+    for path in recordings_in(folder):
+        started = next(frames(path), None)
+        if isinstance(started, Started) and started.cluster != head.cluster:
+            raise UsageError(
+                f"{path} was recorded by cluster '{started.cluster}', and the state is of "
+                f"'{head.cluster}': leave it out"
+            )
+    requests: dict[Dot, Request] = {}
+    places: dict[int, Dot] = {}
+    for log in gather(folder).logs:
+        for each in log.known_events:
+            match each.event:
+                case Cast(request=cast):
+                    requests[cast.id] = cast
+                case Committed(id=id, index=index):
+                    places[index] = id
+                case _:
+                    pass
+    for index, id in places.items():
+        request = requests.get(id)
+        if request is None or index >= head.length:
+            continue
+        if id not in head.ids or committed.setdefault(index, request) != request:
+            raise UsageError(
+                f"{folder} tells otherwise than the replica what was committed at {index}: is it "
+                "of another cluster of the same name?"
+            )
+
+
+def _complete_from(committed: dict[int, Request], length: int) -> int:
+    first = length
+    while first - 1 in committed:
+        first -= 1
+    return first
+
+
+def _operation_row(index: int, request: Request) -> dict[str, Any]:
+    operation = called(request.operation)
+    client, number = None, None
+    if request.operation.name == ONCE:
+        client, number = request.operation.arguments[:2]
+    return {
+        "index": index,
+        "origin": request.id.replica,
+        "event": request.id.event,
+        "timestamp_us": request.timestamp,
+        "strong": request.strong,
+        "operation": operation.name,
+        "arguments": _text(operation.arguments),
+        "client": client,
+        "number": number,
+    }
+
+
+# --- the state --------------------------------------------------------------------------------
+
+
+def _state_rows(backup: Path) -> Iterator[dict[str, Any]]:
+    return chain(
+        (_register_row(key, value) for key, value in registers_of(backup) if not _is_ours(key)),
+        (_key_columns(key) | {"kind": "deleted"} for key in _deleted(backup) if not _is_ours(key)),
+    )
+
+
+def _deleted(backup: Path) -> Iterator[Key]:
+    for block in contents(backup):
+        if isinstance(block, Deleted):
+            yield from block.keys
+
+
+def _is_ours(key: Key) -> bool:
+    """What calls came to, and who the members are."""
+    return isinstance(key, tuple) and bool(key) and key[0] in OURS
+
+
+def _key_columns(key: Key) -> dict[str, Any]:
+    row: dict[str, Any] = {"key": _text(key)}
+    match key:
+        case str():
+            row["key_text"] = key
+        case int():
+            row["key_int"] = _int(key)
+        case _:
+            row["key_parts"] = list(map(str, key))
+    return row
+
+
+def _register_row(key: Key, value: Any) -> dict[str, Any]:
+    kind, column = _KINDS[type(value)]
+    row = _key_columns(key) | {"kind": kind, "value": _text(value)}
+    if column is not None:
+        row[column] = _int(value) if kind == "int" else value
+    return row
+
+
+def _int(value: int) -> int | None:
+    """None for what has no place in 64 bits with a sign."""
+    return value if -INT_MAX <= value < INT_MAX else None
+
+
+def _text(value: Any) -> str:
+    return json.dumps(to_json(value), ensure_ascii=False, separators=(",", ":"))

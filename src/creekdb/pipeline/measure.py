@@ -1,0 +1,259 @@
+"""What runs measure, from the tables that they left: `evaluation.measures`, as DataFrame code.
+
+    measures    RUNS, OPERATIONS -> MEASURES    a row per run
+    latencies   RUNS, OPERATIONS -> LATENCIES   percentiles by nearest rank, to the microsecond
+    summary     MEASURES, LATENCIES -> SUMMARY  means over seeds, with confidence intervals
+    peaks       MEASURES -> PEAKS               the highest load that each system kept up with
+
+What every measure means is said there, and both give the same figures. Ratios of nothing are null.
+Nothing here is computed in Python: rows never leave the JVM.
+"""
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from creekdb.evaluation.measures import BACKLOG_GROWS, BACKLOG_GROWS_S, BACKLOG_SAMPLES, KEPT_UP
+from creekdb.pipeline.confidence import quantile
+from creekdb.pipeline.declared import declared
+from creekdb.pipeline.schemas import (
+    ALL_KINDS,
+    EXPERIMENT,
+    LATENCIES,
+    MEASURES,
+    PEAKS,
+    SUMMARY,
+)
+
+US_PER_S: Final = 1_000_000
+PERCENTILES: Final = (50, 95, 99)
+STATISTICS: Final = ("mean_us", *(f"p{percent}_us" for percent in PERCENTILES))
+SUMMED_UP: Final = tuple(MEASURES.names[MEASURES.names.index("asked") + 1 :])
+"""Whether it was saturated as 0 or 1: the mean is the share of the seeds."""
+DEGREES_MAX: Final = 100
+"""Beyond so many degrees of freedom, quantiles are those of so many: too wide by a hundredth."""
+
+
+def measures(runs: DataFrame, operations: DataFrame) -> DataFrame:
+    counts = timed_operations(runs, operations).groupBy("run").agg(*_counts())
+    counted = [name for name in counts.columns if name != "run"]
+    joined = runs.join(counts, "run", "left").fillna(0, counted)
+    length_us = F.col("end_us") - F.col("begin_us")
+    throughput_tps = _ratio(F.col("done") * US_PER_S, length_us)
+    asked_tps = _ratio(F.col("asked") * US_PER_S, length_us)
+    is_open = F.col("load_tps").isNotNull()
+    return declared(
+        joined.select(
+            *runs.columns,
+            "asked",
+            throughput_tps.alias("throughput_tps"),
+            F.when(is_open, _is_saturated(throughput_tps, asked_tps)).alias("saturated"),
+            "backlog",
+            _ratio(F.col("accurate"), F.col("accuracy_told")).alias("accuracy"),
+            _ratio(F.col("exact"), F.col("exact_told")).alias("exact_accuracy"),
+            _ratio(F.col("executions"), F.col("to_execute")).alias("execution_ratio"),
+            _ratio(F.col("busy_us"), F.col("core_us")).alias("cpu_utilisation"),
+            _ratio(F.col("bytes"), F.col("capacity_bytes")).alias("network_utilisation"),
+            _ratio(F.col("messages"), F.col("asked")).alias("messages_per_operation"),
+        ),
+        MEASURES,
+    )
+
+
+def latencies(runs: DataFrame, operations: DataFrame) -> DataFrame:
+    """Equal latencies are counted first, so that what is sorted is short however long a run is."""
+    each = (
+        timed_operations(runs, operations)
+        .where(_is_asked())
+        .select("run", "kind", F.inline(_answers()))
+    )
+    keys = ("run", "answer", "kind")
+    counted = (
+        each.where("latency_us is not null")
+        .groupBy(*keys, "latency_us")
+        .agg(F.count("*").alias("times"))
+        .withColumn("kind", F.explode(F.array("kind", F.lit(ALL_KINDS))))
+        .groupBy(*keys, "latency_us")
+        .agg(F.sum("times").alias("times"))
+    )
+    group = Window.partitionBy(*keys)
+    ranked = counted.withColumns(
+        {
+            "rank": F.sum("times").over(group.orderBy("latency_us")),
+            "answers": F.sum("times").over(group),
+        }
+    )
+    return declared(
+        ranked.groupBy(*keys).agg(
+            F.sum("times").alias("answers"),
+            (F.sum(F.col("latency_us") * F.col("times")) / F.sum("times")).alias("mean_us"),
+            *(_percentile(percent).alias(f"p{percent}_us") for percent in PERCENTILES),
+        ),
+        LATENCIES,
+    )
+
+
+def summary(measured: DataFrame, timed: DataFrame) -> DataFrame:
+    """Over runs that differ in their seed alone. A latency is called after the answer and the
+    statistic, as `strong_stable_p99_us`; it is that of all kinds of operations together."""
+    experiments = measured.select("run", *EXPERIMENT)
+    figures = measured.select("run", F.inline(_named(SUMMED_UP)))
+    named = F.concat_ws("_", "answer", "measure").alias("measure")
+    all_kinds = timed.where(F.col("kind") == ALL_KINDS)
+    times = all_kinds.select("run", "answer", F.inline(_named(STATISTICS)))
+    values = figures.unionByName(times.select("run", named, "value"))
+    # In ascending order, so that the sums are the same however the rows are spread.
+    grouped = (
+        experiments.join(values.where("value is not null"), "run")
+        .groupBy(*EXPERIMENT, "measure")
+        .agg(F.sort_array(F.collect_list("value")).alias("sorted"))
+        .withColumn("seeds", F.size("sorted"))
+        .withColumn("mean", _total("sorted") / F.col("seeds"))
+        .withColumn("squares", F.transform("sorted", lambda x: F.pow(x - F.col("mean"), F.lit(2))))
+    )
+    degrees = F.col("seeds") - 1
+    quantiles = F.array(*(F.lit(quantile(each)) for each in range(1, DEGREES_MAX + 1)))
+    t = F.element_at(quantiles, F.least(degrees, F.lit(DEGREES_MAX)))
+    margin = F.when(degrees > 0, t * F.sqrt(_total("squares") / degrees / F.col("seeds")))
+    return declared(
+        grouped.withColumns({"low": F.col("mean") - margin, "high": F.col("mean") + margin}),
+        SUMMARY,
+    )
+
+
+def peaks(measured: DataFrame) -> DataFrame:
+    """Of loads that were tried more than once, the longest run counts. A system that kept up with
+    none of its loads has no row."""
+    varied = ("load_tps", "duration_us")
+    keys = (*(name for name in EXPERIMENT if name not in varied), "seed")
+    kept_up = F.struct(*varied, F.col("throughput_tps").alias("peak_tps"))
+    found = measured.groupBy(*keys).agg(
+        F.max(F.when(~F.col("saturated"), kept_up)).alias("best"),
+        F.min(F.when(F.col("saturated"), F.col("load_tps"))).alias("saturating_tps"),
+    )
+    return declared(
+        found.where("best is not null").select(
+            *keys, F.col("best.peak_tps"), F.col("best.load_tps"), "saturating_tps"
+        ),
+        PEAKS,
+    )
+
+
+# --- operations, and when they were answered ---------------------------------------------------
+
+
+def timed_operations(runs: DataFrame, operations: DataFrame) -> DataFrame:
+    """Operations with the window of their run, and when each of them was done."""
+    windows = F.broadcast(runs.select("run", "begin_us", "end_us"))
+    done_us = F.when(F.col("strong"), F.col("stable_us")).otherwise(_first_us())
+    return operations.join(windows, "run").withColumn("done_us", done_us)
+
+
+def _first_us() -> Column:
+    return F.least("tentative_us", "stable_us", "final_us")
+
+
+def _is_asked() -> Column:
+    """Was it asked for while measuring?"""
+    return F.col("invoked_us") >= F.col("begin_us")
+
+
+def _answers() -> Column:
+    """The answers to an operation, as (answer, latency_us); null what it did not get."""
+    strong = F.col("strong")
+    certain_us = F.coalesce("stable_us", "final_us")
+    times_us = {
+        "tentative": F.when(strong, F.col("tentative_us")).otherwise(_first_us()),
+        "stable": F.when(strong, F.col("stable_us")).otherwise(certain_us),
+        "speculated": F.col("speculated_us"),
+    }
+    strength = F.when(strong, "strong").otherwise("weak")
+    answers = [(F.concat_ws("_", strength, F.lit(name)), at) for name, at in times_us.items()]
+    answers.append((F.lit("all_done"), F.col("done_us")))
+    return F.array(
+        *(
+            F.struct(name.alias("answer"), (at_us - F.col("invoked_us")).alias("latency_us"))
+            for name, at_us in answers
+        )
+    )
+
+
+def _percentile(percent: int) -> Column:
+    """By nearest rank: the least latency that so many in a hundred do not exceed."""
+    reached = F.col("rank") * 100 >= F.col("answers") * percent
+    return F.min(F.when(reached, F.col("latency_us")))
+
+
+# --- a run, in one pass over its operations ----------------------------------------------------
+
+
+def _counts() -> list[Column]:
+    weak = _is_asked() & ~F.col("strong")
+    in_window = F.col("done_us").between(F.col("begin_us"), F.col("end_us"))
+    asked_at, done_at = _sample(F.col("invoked_us")), _sample(F.col("done_us"))
+    half = BACKLOG_SAMPLES // 2
+    samples = BACKLOG_SAMPLES + 1
+    return [
+        F.count_if(_is_asked()).alias("asked"),
+        F.count_if(in_window).alias("done"),
+        *(
+            column
+            for name, told in (("accurate", "accuracy_told"), ("exact", "exact_told"))
+            for column in (
+                F.count_if(weak & F.col(name)).alias(name),
+                F.count_if(weak & F.col(name).isNotNull()).alias(told),
+            )
+        ),
+        _backlog(asked_at, done_at, 0, half).alias("backlog_first"),
+        _backlog(asked_at, done_at, samples - half, samples).alias("backlog_second"),
+        _backlog(asked_at, done_at, samples - 1, samples).alias("backlog"),
+    ]
+
+
+def _sample(at_us: Column) -> Column:
+    """The first sample of the backlog that is not before this time: they are taken at
+    `begin + length * sample // BACKLOG_SAMPLES`. Any number beyond the last one: after it."""
+    since_us = at_us - F.col("begin_us")
+    length_us = F.col("end_us") - F.col("begin_us")
+    rounded_up = F.ceil(since_us * BACKLOG_SAMPLES / F.nullif(length_us, F.lit(0)))
+    return F.when(since_us <= 0, 0).otherwise(F.coalesce(rounded_up, F.lit(BACKLOG_SAMPLES + 1)))
+
+
+def _backlog(asked_at: Column, done_at: Column, begin: int, end: int) -> Column:
+    """The sum over the samples from `begin` to before `end`: an operation is in all of them from
+    the one when it was asked for until the one when it was done."""
+
+    def from_then_on(sample: Column) -> Column:
+        return F.lit(end) - F.greatest(F.lit(begin), F.least(sample, F.lit(end)))
+
+    done = F.when(F.col("done_us").isNotNull(), from_then_on(done_at)).otherwise(0)
+    return F.sum(from_then_on(asked_at) - done)
+
+
+def _is_saturated(throughput_tps: Column, asked_tps: Column) -> Column:
+    half = F.lit(float(BACKLOG_SAMPLES // 2))
+    first, second = F.col("backlog_first") / half, F.col("backlog_second") / half
+    grows = second > BACKLOG_GROWS * first + BACKLOG_GROWS_S * asked_tps
+    return (throughput_tps < KEPT_UP * asked_tps) | grows
+
+
+def _ratio(part: Column, whole: Column) -> Column:
+    return part / F.nullif(whole, F.lit(0))
+
+
+# --- over seeds --------------------------------------------------------------------------------
+
+
+def _named(columns: tuple[str, ...]) -> Column:
+    """The columns as rows of (measure, value)."""
+    return F.array(
+        *(
+            F.struct(F.lit(name).alias("measure"), F.col(name).cast("double").alias("value"))
+            for name in columns
+        )
+    )
+
+
+def _total(numbers: str) -> Column:
+    return F.aggregate(numbers, F.lit(0.0), lambda total, number: total + number)

@@ -1,0 +1,169 @@
+"""The folder that a pipeline works in, and what is where in it.
+
+    pipeline.json    which grid it is of: its cells, and the code that simulates them
+    runs/CELL/       a run folder for each cell that is done
+    failed/CELL.txt  what went wrong, and the command to replay, for each cell that failed
+
+A folder belongs to one grid. Whoever comes with the same grid, or with more cells, goes on with it;
+another grid, another version of the code, or files that are not ours are refused, never mixed.
+Other stages put what they make beside these.
+"""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import creekdb
+from creekdb.errors import StorageFault, UsageError
+from creekdb.evaluation import Experiment
+from creekdb.history import load_config
+from creekdb.pipeline import tables
+from creekdb.pipeline.declared import spark_schema
+from creekdb.pipeline.grid import Cell, Grid
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SCHEMA_VERSION: Final = 1
+MARK: Final = "pipeline.json"
+RUNS: Final = "runs"
+FAILED: Final = "failed"
+ATTEMPTS: Final = ".attempts"
+"""Where tasks write before they move what they wrote into place."""
+
+_NOT_SIMULATING: Final = (
+    "cli",
+    "client",
+    "cluster",
+    "gateway",
+    "load",
+    "pipeline",
+    "checkers",
+)
+
+
+def code_hash() -> str:
+    """Of all code that a run depends on: runs of different code must not be compared."""
+    package = Path(creekdb.__file__).parent
+    found = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        place = path.relative_to(package)
+        if place.parts[0] not in _NOT_SIMULATING:
+            found.update(f"{place.as_posix()}\n".encode())
+            found.update(path.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def prepare(out: Path, grid: Grid, force: bool = False) -> None:
+    """Make the folder that of the grid, or find that it is. `force`: what another grid left there
+    is removed; what is not ours never is."""
+    mark = {
+        "schema_version": SCHEMA_VERSION,
+        "creek": creekdb.__version__,
+        "code": code_hash(),
+        "grid": grid.name,
+        "cells": {cell.name: _plain(cell.experiment) for cell in grid.cells},
+    }
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"{out} is not a folder: name another")
+    try:
+        if out.exists() and any(out.iterdir()) and (problem := _foreign(out, mark)) is not None:
+            if not force or not (out / MARK).is_file():
+                raise UsageError(problem)
+            shutil.rmtree(out)
+        for folder in (out, out / RUNS, out / FAILED):
+            folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(out / ATTEMPTS, ignore_errors=True)
+        (out / ATTEMPTS).mkdir()
+        aside = out / f".{MARK}.partial"
+        aside.write_text(json.dumps(mark, indent=2) + "\n", encoding="utf-8")
+        aside.replace(out / MARK)
+    except OSError as error:
+        raise StorageFault(f"cannot write to {out}: {error.strerror}") from error
+
+
+def _plain(experiment: Experiment) -> Any:
+    """As it comes back from a file."""
+    return msgspec.json.decode(msgspec.json.encode(experiment))
+
+
+def _foreign(out: Path, mark: dict[str, Any]) -> str | None:
+    """Why what is in the folder is not of this grid, or None."""
+    if not (out / MARK).is_file():
+        return f"{out} holds files that are not of a pipeline: name another folder"
+    try:
+        found = json.loads((out / MARK).read_bytes())
+        cells = {name: mark["cells"].get(name) for name in found["cells"]}
+        mark = {**mark, "cells": cells}  # there may be more
+        differing = [key for key in ("schema_version", "cells", "code") if found[key] != mark[key]]
+    except (ValueError, KeyError, TypeError):
+        return f"{out / MARK} is damaged: name another folder, or replace it with --force"
+    what = {
+        "schema_version": "another schema version",
+        "cells": f"another grid ({found['grid']})",
+        "code": "the same grid, simulated by another version of Creek",
+    }
+    if not differing:
+        return None
+    return f"{out} holds {what[differing[0]]}: name another folder, or replace it with --force"
+
+
+# --- run folders --------------------------------------------------------------------------------
+
+
+def run_folders(where: Path) -> list[Path]:
+    """All runs of a pipeline's folder, or of any folder that holds run folders, or the one run that
+    the folder is."""
+    if (where / "config.json").is_file():
+        return [where]
+    inside = where / RUNS if (where / MARK).is_file() else where
+    if not inside.is_dir():
+        raise UsageError(f"{where} holds no runs")
+    return sorted(each for each in inside.iterdir() if (each / "config.json").is_file())
+
+
+def check(folder: Path) -> None:
+    """Is it a run folder in our schema version, with its tables whole? Otherwise `UsageError` or
+    `StorageFault`."""
+    load_config(folder)
+    for name, place in tables.FILES.items():
+        file = folder / place
+        if not file.is_file():
+            raise StorageFault(f"{folder} has no {place}")
+        if not schema_of(file).equals(tables.SCHEMAS[name]):
+            raise StorageFault(f"{file} is damaged: its columns are others than {name} has")
+
+
+def schema_of(file: Path) -> pa.Schema:
+    """Of a file that is whole: a truncated one lacks its end, which says what is in it."""
+    try:
+        return pq.read_schema(file)
+    except (OSError, pa.ArrowException) as error:
+        raise StorageFault(f"{file} is damaged: {str(error).splitlines()[0]}") from error
+
+
+def ensure_tables(folders: Iterable[Path]) -> None:
+    """Give tables to runs that have none yet: those of a live cluster, or of `creek simulate`."""
+    for folder in folders:
+        if not (folder / tables.FILES["runs"]).exists():
+            tables.add(folder)
+
+
+def read(spark: "SparkSession", folders: Sequence[Path], name: str) -> "DataFrame":
+    """One of the tables of `schemas` (`runs`, `operations`, `orders`, `samples`) of all runs."""
+    schema = spark_schema(tables.SCHEMAS[name])
+    files = [str((folder / tables.FILES[name]).resolve()) for folder in folders]
+    if not files:
+        return spark.createDataFrame([], schema)
+    return spark.read.schema(schema).parquet(*files)
+
+
+def is_done(out: Path, cell: Cell) -> bool:
+    return (out / RUNS / cell.name).is_dir()

@@ -1,0 +1,30 @@
+"""The charts, as Vega-Lite: curves against throughput, small multiples, and timelines.
+
+A chart takes rows and a palette and knows nothing of tables. In the page it has parameters that
+the script sets: `hidden`, the lines that are switched off; `statistic`; and the ends of its axes,
+for zooming. A picture has a legend of its own instead.
+
+    throughput  curves, and the paper's marks     axes        where an axis ends, and its labels
+    multiples   one measure by a parameter        lines       colours, dashes, marks, a legend
+    over_time   replicas, and faults              finishing   what all charts end with
+"""
+
+from creekdb.pipeline.report.charts.axes import MARGIN, PERCENT, PLAIN, THOUSANDS, Axis
+from creekdb.pipeline.report.charts.finishing import Panel, Rows
+from creekdb.pipeline.report.charts.multiples import by_parameter
+from creekdb.pipeline.report.charts.over_time import timeline
+from creekdb.pipeline.report.charts.throughput import MIDDLE, against_throughput
+
+__all__ = [
+    "MARGIN",
+    "MIDDLE",
+    "PERCENT",
+    "PLAIN",
+    "THOUSANDS",
+    "Axis",
+    "Panel",
+    "Rows",
+    "against_throughput",
+    "by_parameter",
+    "timeline",
+]

@@ -1,0 +1,368 @@
+"""Live runs, each beside its twin: the same experiment, simulated.
+
+A run is drawn over time, from when it is measured: what was done, how long clients waited, and what
+was still tentative at each replica, with the faults marked. Beside it stands what the simulation of
+the same load and the same faults gave, on the same axes.
+"""
+
+from collections.abc import Iterable
+from itertools import groupby, pairwise
+from typing import Any, Final, NamedTuple
+
+from creekdb.history import LIVE
+from creekdb.pipeline.report import charts, words
+from creekdb.pipeline.report.charts import Axis, Panel, Rows
+from creekdb.pipeline.report.evidence import Evidence
+from creekdb.pipeline.report.partitions import by_run, faults_of
+from creekdb.pipeline.report.quantities import Unit
+from creekdb.pipeline.report.reading import Row
+from creekdb.pipeline.report.theme import DASHED, SOLID, Palette
+from creekdb.pipeline.schemas import ALL_KINDS
+from creekdb.simulation.fault_text import fault_phrase, fault_text
+from creekdb.simulation.faults import Crash, Fault, Heal, Partition, Restart
+
+SHOWN_MAX: Final = 3
+US_PER_S: Final = 1_000_000
+WEAK: Final = "weak, answered"
+STRONG: Final = "strong, stable"
+KINDS: Final = {"weak_tentative": WEAK, "strong_stable": STRONG}
+DASHES: Final = {WEAK: DASHED, STRONG: SOLID}
+WAITED_AXIS: Final = "latency at each replica, median, ms"
+TENTATIVE_AXIS: Final = "tentative at each replica"
+LEAST_MS: Final = 0.01
+SAME: Final = ("scheme", "layout", "warehouses", "load_tps", "strong_share", "replicas", "seed")
+"""What a live run and its twin have in common."""
+MEASURED: Final = (
+    ("throughput", "throughput_tps", Unit.PER_SECOND),
+    ("accuracy of first answers", "accuracy", Unit.SHARE),
+    ("executions of a transaction", "execution_ratio", Unit.RATIO),
+)
+WAITED: Final = (
+    ("weak: first answer", "weak_tentative"),
+    ("weak: final", "weak_stable"),
+    ("strong: first answer", "strong_tentative"),
+    ("strong: stable", "strong_stable"),
+)
+STATISTICS: Final = (("median", "p50_us"), ("p99", "p99_us"))
+
+
+class LiveRun(NamedTuple):
+    title: str
+    text: str
+    faults: list[tuple[str, str]]
+    """When, and what."""
+    groups: dict[str, tuple[str, str]]
+    """Kinds of lines, with their colours and dashes."""
+    columns: list[str]
+    """Of panels, and of the table: live, and simulated if there is a twin."""
+    panels: list[list[Panel]]
+    """A row for each thing that is drawn."""
+    table: dict[str, Any]
+    verdict: str
+    is_fine: bool
+
+
+def live_runs(evidence: Evidence, palette: Palette) -> list[LiveRun]:
+    return [_drawn(evidence, palette, run) for run in _live(evidence)]
+
+
+def shown_live(evidence: Evidence) -> set[str]:
+    """The names of live runs, and of their twins."""
+    runs = _live(evidence)
+    found = (twin for run in runs if (twin := twin_of(evidence, run)) is not None)
+    return {run["run"] for run in (*runs, *found)}
+
+
+def twin_of(evidence: Evidence, live: Row) -> Row | None:
+    """The simulated run that differs in nothing but when, to the moment, faults happened."""
+    for run in evidence.tables.runs:
+        alike = all(run[name] == live[name] for name in SAME)
+        if run["source"] != LIVE and alike and _kinds(run) == _kinds(live):
+            return run
+    return None
+
+
+def sentence(evidence: Evidence) -> list[str]:
+    """What the page's opening says of it."""
+    runs = _live(evidence)
+    if not runs:
+        return []
+    verdict, _ = _judged(evidence, runs[0])
+    happened = f" while {_told(runs[0])}" if runs[0]["faults"] else ""
+    return [
+        f"{runs[0]['replicas']} live replicas, real processes on one machine, did it too"
+        f"{happened}: {verdict}."
+    ]
+
+
+def summary(evidence: Evidence) -> list[str]:
+    """For a terminal: a line for each run."""
+    lines = []
+    for run in _live(evidence):
+        twin = twin_of(evidence, run)
+        both = [run] if twin is None else [run, twin]
+        rows = {label: cells for label, *cells in _table(evidence, both)["rows"]}
+        told = [
+            f"{name} {rows[f'{label}, median'][0]}"
+            + (f" (simulated {rows[f'{label}, median'][1]})" if twin is not None else "")
+            for name, label in (("weak", WAITED[0][0]), ("strong", WAITED[-1][0]))
+        ]
+        verdict, _ = _judged(evidence, run)
+        line = f"live cluster {run['run']}: answered within, median, {', '.join(told)}; {verdict}"
+        lines.append(line.replace(words.SPACE, " "))
+    return lines
+
+
+def _live(evidence: Evidence) -> list[Row]:
+    found = [run for run in evidence.tables.runs if run["source"] == LIVE]
+    return sorted(found, key=lambda run: str(run["run"]))[:SHOWN_MAX]
+
+
+def _kinds(run: Row) -> list[str]:
+    return [_name(each) for each in faults_of(run["faults"])]
+
+
+def _told(run: Row) -> str:
+    words_of = {
+        Crash: "one was killed",
+        Restart: "started again",
+        Partition: "one was cut off from the others",
+        Heal: "the network healed",
+    }
+    kinds = dict.fromkeys(map(type, faults_of(run["faults"])))
+    told = [words_of[kind] for kind in kinds if kind in words_of]
+    return " and ".join(filter(None, (", ".join(told[:-1]), *told[-1:])))
+
+
+# --- over time ----------------------------------------------------------------------------------
+
+
+def _drawn(evidence: Evidence, palette: Palette, run: Row) -> LiveRun:
+    twin = twin_of(evidence, run)
+    both = [run] if twin is None else [run, twin]
+    colours = {WEAK: palette["good"], STRONG: palette.scheme(run["scheme"])}
+    verdict, is_fine = _judged(evidence, run)
+    load = "" if run["load_tps"] is None else f" at {words.throughput(run['load_tps'])}"
+    seconds = (run["end_us"] - run["begin_us"]) / US_PER_S
+    return LiveRun(
+        title=f"{words.name_of(run['scheme'])}, {run['replicas']} replicas{load}",
+        text=f"{seconds:.0f} seconds of TPC-C with {run['warehouses'] or 'no'} warehouses on "
+        f"{run['cores']} cores that everybody shares, the clients too.",
+        faults=[
+            (f"{(each.at_us - run['begin_us']) / US_PER_S:.1f}{words.SPACE}s", fault_phrase(each))
+            for each in faults_of(run["faults"])
+        ],
+        groups={
+            group: (colour, " ".join(map(str, DASHES[group]))) for group, colour in colours.items()
+        },
+        columns=["Live", "Simulated"][: len(both)],
+        panels=_panels(evidence, both, colours, palette),
+        table=_table(evidence, both),
+        verdict=verdict,
+        is_fine=is_fine,
+    )
+
+
+def _panels(
+    evidence: Evidence, both: list[Row], colours: dict[str, str], palette: Palette
+) -> list[list[Panel]]:
+    """All in a row have the same axes."""
+    steps, samples = by_run(evidence.tables.over_time), by_run(evidence.tables.samples)
+    replica = {"a replica": palette.scheme(both[0]["scheme"])}
+    drawn = []
+    for key, title, logarithmic, groups, rows in (
+        ("done", "transactions per second", False, colours, [_done(steps, run) for run in both]),
+        ("waited", WAITED_AXIS, True, colours, [_waited(steps, run) for run in both]),
+        ("tentative", TENTATIVE_AXIS, False, replica, [_tentative(samples, run) for run in both]),
+    ):
+        values = [row["value"] for each in rows for row in each]
+        if not values:
+            continue
+        x = Axis("seconds", charts.PLAIN, [0, _length_s(both[0])], low=0)
+        low = None if logarithmic else 0.0
+        y = Axis(title, charts.PLAIN, values, logarithmic, low=low)
+        drawn.append(
+            [
+                Panel(
+                    f"live-{key}-{run['run']}",
+                    charts.timeline(
+                        points,
+                        groups,
+                        _moments(run),
+                        palette,
+                        x,
+                        y,
+                        f"{title} over time, {run['source']}: {run['run']}",
+                        DASHES,
+                    ),
+                )
+                for run, points in zip(both, rows, strict=True)
+            ]
+        )
+    return drawn
+
+
+def _length_s(run: Row) -> float:
+    return float(run["end_us"] - run["begin_us"]) / US_PER_S
+
+
+def _done(steps: dict[str, list[Row]], run: Row) -> Rows:
+    """In a second, at all replicas together."""
+    done: dict[tuple[str, int], int] = {}
+    length_us = 1
+    for row in steps.get(run["run"], ()):
+        key = row["answer"], row["at_us"]
+        done[key] = done.get(key, 0) + row["done"]
+        length_us = row["length_us"]
+    times = sorted({at_us for _, at_us in done})
+    return [
+        _point(KINDS[answer], answer, at_us, rate, words.throughput(rate))
+        for answer in KINDS
+        for at_us in times
+        for rate in [done.get((answer, at_us), 0) * US_PER_S / length_us]
+    ]
+
+
+def _waited(steps: dict[str, list[Row]], run: Row) -> Rows:
+    """The median of each replica. A line ends where nobody asked there for more than a step."""
+
+    def key(row: Row) -> tuple[str, int]:
+        return row["answer"], row["replica"]
+
+    mine = [row for row in steps.get(run["run"], ()) if row["p50_us"] is not None]
+    found: Rows = []
+    for (answer, replica), of_one in groupby(sorted(mine, key=key), key):
+        rows = sorted(of_one, key=lambda row: int(row["at_us"]))
+        piece = 0
+        for before, row in pairwise([rows[0], *rows]):
+            piece += row["at_us"] - before["at_us"] > 2 * row["length_us"]
+            value = max(row["p50_us"] / 1000, LEAST_MS)
+            shown = words.milliseconds(row["p50_us"])
+            line = f"replica {replica}, {KINDS[answer]}"
+            detail = f"{replica} {answer} {piece}"
+            found.append(_point(KINDS[answer], detail, row["at_us"], value, shown, line))
+    return found
+
+
+def _tentative(samples: dict[str, list[Row]], run: Row) -> Rows:
+    """A line ends where its replica does."""
+    begin_us, end_us = run["begin_us"], run["end_us"]
+    crashes = [each for each in faults_of(run["faults"]) if isinstance(each, Crash)]
+
+    def incarnation(row: Row) -> int:
+        return sum(each.replica == row["replica"] and each.at_us < row["at_us"] for each in crashes)
+
+    return [
+        _point(
+            "a replica",
+            f"{row['replica']} {incarnation(row)}",
+            row["at_us"] - begin_us,
+            row["tentative"],
+            words.number(row["tentative"], Unit.COUNT),
+            f"replica {row['replica']}",
+        )
+        for row in sorted(samples.get(run["run"], ()), key=lambda row: int(row["at_us"]))
+        if begin_us <= row["at_us"] <= end_us
+    ]
+
+
+def _point(
+    group: str, detail: str, at_us: int, value: float, shown: str, line: str | None = None
+) -> dict[str, Any]:
+    return {
+        "group": group,
+        "replica": detail,
+        "line": line or group,
+        "at": at_us / US_PER_S,
+        "value": value,
+        "shown": shown,
+        "when": f"{at_us / US_PER_S:.2f} s",
+    }
+
+
+def _moments(run: Row) -> Rows:
+    """A fault is shaded until what mends it."""
+    faults = faults_of(run["faults"])
+
+    def seconds(fault: Fault) -> float:
+        return (fault.at_us - int(run["begin_us"])) / US_PER_S
+
+    return [
+        {"at": seconds(each), "text": _name(each)}
+        | ({"until": seconds(end)} if (end := _mended(each, faults)) is not None else {})
+        for each in faults
+    ]
+
+
+def _mended(fault: Fault, faults: Iterable[Fault]) -> Fault | None:
+    later = (each for each in faults if each.at_us > fault.at_us)
+    match fault:
+        case Crash(replica=replica):
+            return next((x for x in later if isinstance(x, Restart) and x.replica == replica), None)
+        case Partition():
+            return next((x for x in later if isinstance(x, Heal)), None)
+        case _:
+            return None
+
+
+def _name(fault: Fault) -> str:
+    """Short, for a chart."""
+    match fault:
+        case Crash(replica=replica):
+            return f"kill {replica}"
+        case Partition(groups=groups):
+            return "cut " + "|".join(",".join(map(str, group)) for group in groups)
+        case _:
+            return fault_text(fault).partition(" at ")[0]
+
+
+# --- in numbers ---------------------------------------------------------------------------------
+
+
+def _table(evidence: Evidence, both: list[Row]) -> dict[str, Any]:
+    measures = {row["run"]: row for row in evidence.tables.measures}
+    latencies = {
+        (row["run"], row["answer"]): row
+        for row in evidence.tables.latencies
+        if row["kind"] == ALL_KINDS
+    }
+    rows = [
+        [label, *(_cell(measures.get(run["run"]), name, unit) for run in both)]
+        for label, name, unit in MEASURED[:1]
+    ]
+    rows += [
+        [
+            f"{label}, {told}",
+            *(_cell(latencies.get((run["run"], answer)), name, Unit.MICROSECONDS) for run in both),
+        ]
+        for label, answer in WAITED
+        for told, name in STATISTICS
+    ]
+    rows += [
+        [label, *(_cell(measures.get(run["run"]), name, unit) for run in both)]
+        for label, name, unit in MEASURED[1:]
+    ]
+    return {"header": ["", "live", "simulated"][: len(both) + 1], "rows": rows}
+
+
+def _cell(row: Row | None, name: str, unit: Unit) -> str:
+    if row is None or row[name] is None:
+        return words.NOTHING
+    if unit is Unit.MICROSECONDS:
+        return words.milliseconds(row[name])
+    return words.number(row[name], unit)
+
+
+def _judged(evidence: Evidence, run: Row) -> tuple[str, bool]:
+    """In words, and whether all is well."""
+    mine = [row["verdict"] for row in evidence.tables.verdicts if row["run"] == run["run"]]
+    if not mine:
+        return "it was not verified", False
+    fine = mine.count("ok")
+    if fine == len(mine):
+        return f"all {fine} checkers say ok", True
+    illegal, unknown = mine.count("illegal"), len(mine) - fine - mine.count("illegal")
+    told = [f"{fine} of {len(mine)} checkers say ok"]
+    told += [f"{illegal} found something illegal"] if illegal else []
+    told += [f"{unknown} cannot tell"] if unknown else []
+    return ", ".join(told), False

@@ -1,0 +1,111 @@
+"""Section 6.4: runs with faults, over time."""
+
+from typing import Any, Final, NamedTuple
+
+from creekdb.pipeline.report import charts, words
+from creekdb.pipeline.report.charts import Axis, Panel, Rows
+from creekdb.pipeline.report.evidence import Evidence
+from creekdb.pipeline.report.live import shown_live
+from creekdb.pipeline.report.partitions import Moment, Partitioned, by_run, moments, partitioned
+from creekdb.pipeline.report.quantities import Unit
+from creekdb.pipeline.report.reading import Row
+from creekdb.pipeline.report.theme import Palette
+
+TIMELINES_MAX: Final = 6
+SAMPLES_MAX: Final = 250
+"""Points drawn for each replica: more than that, an eye cannot tell apart."""
+ALL: Final = "all replicas"
+MAJORITY: Final = "in the majority"
+OTHERS: Final = "out of touch"
+US_PER_S: Final = 1_000_000
+
+
+class Timeline(NamedTuple):
+    run: str
+    title: str
+    faults: str
+    panels: list[Panel]
+    groups: dict[str, str]
+
+
+def timelines(evidence: Evidence, palette: Palette) -> list[Timeline]:
+    """One for each experiment with faults, of its first seed; live runs and their twins are shown
+    elsewhere."""
+    samples = by_run(evidence.tables.samples)
+    elsewhere = shown_live(evidence)
+    split = {each.run: each for each in partitioned(evidence.tables)}
+    drawn: dict[tuple[Any, ...], Timeline] = {}
+    for run in sorted(evidence.tables.runs, key=lambda run: (run["seed"], run["run"])):
+        if run["run"] in elsewhere:
+            continue
+        experiment = (run["scheme"], run["faults"], run["load_tps"], run["replicas"])
+        taken = samples.get(run["run"])
+        if run["faults"] and taken and experiment not in drawn and len(drawn) < TIMELINES_MAX:
+            drawn[experiment] = _timeline(run, taken, split.get(run["run"]), palette)
+    return sorted(drawn.values(), key=lambda each: each.title)
+
+
+def _timeline(
+    run: Row, samples: list[Row], split: Partitioned | None, palette: Palette
+) -> Timeline:
+    marked = _moments(moments(run["faults"]), split)
+    colours = (
+        {ALL: palette.scheme(run["scheme"])}
+        if split is None
+        else {MAJORITY: palette.scheme(run["scheme"]), OTHERS: palette["unsure"]}
+    )
+    panels = []
+    for column, title in (("tentative", "tentative"), ("committed", "committed")):
+        rows = _rows(samples, column, split)
+        x = Axis("seconds", charts.PLAIN, [row["at"] for row in rows], low=0)
+        y = Axis(title, charts.THOUSANDS, [row["value"] for row in rows] + [0.0], low=0)
+        description = f"Operations that are {title} at each replica over time, in {run['run']}"
+        spec = charts.timeline(rows, colours, marked, palette, x, y, description)
+        panels.append(Panel(f"timeline-{run['run']}-{column}", spec))
+    load = "" if run["load_tps"] is None else f" at {words.throughput(run['load_tps'])}"
+    return Timeline(
+        run=run["run"],
+        title=f"{words.name_of(run['scheme'])}{load}",
+        faults=run["faults"],
+        panels=panels,
+        groups=colours,
+    )
+
+
+def _rows(samples: list[Row], column: str, split: Partitioned | None) -> Rows:
+    times = sorted({row["at_us"] for row in samples})
+    every = -(-len(times) // SAMPLES_MAX)
+    kept = set(times[::every]) | set(times[-1:])
+    return [
+        {
+            "line": f"replica {row['replica']}, {group}",
+            "replica": row["replica"],
+            "group": group,
+            "at": row["at_us"] / US_PER_S,
+            "value": row[column],
+            "shown": words.number(row[column], Unit.COUNT),
+            "when": f"{row['at_us'] / US_PER_S:.2f} s",
+        }
+        for row in sorted(samples, key=lambda row: (row["replica"], row["at_us"]))
+        if row["at_us"] in kept
+        for group in [_group(row["replica"], split)]
+    ]
+
+
+def _group(replica: int, split: Partitioned | None) -> str:
+    if split is None:
+        return ALL
+    return MAJORITY if replica in split.majority else OTHERS
+
+
+def _moments(given: list[Moment], split: Partitioned | None) -> Rows:
+    """A partition lasts until it heals, and is shaded for so long."""
+    return [
+        {"at": each.at_us / US_PER_S, "text": each.text.partition(" at ")[0]}
+        | (
+            {"until": split.healed_us / US_PER_S}
+            if split is not None and each.at_us == split.split_us
+            else {}
+        )
+        for each in given
+    ]

@@ -1,0 +1,100 @@
+"""The tables that stages make of all runs, as Parquet in a pipeline's folder.
+
+    measures/  latencies/  over_time/  summary/  peaks/    by measuring
+    verdicts/                                              by verifying
+
+They are written as `schemas` declares them, in the order of their rows, so that the same runs give
+the same tables. A file that was cut off, or that holds other columns, is named in one line. Where
+runs are, and what is in their folders, is told by `output`.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+
+from creekdb.errors import CreekError, StorageFault, UsageError
+from creekdb.pipeline import output
+from creekdb.pipeline.declared import declared, spark_schema
+from creekdb.pipeline.schemas import LATENCIES, MEASURES, OVER_TIME, PEAKS, SUMMARY, VERDICTS
+
+SCHEMAS: Final = {
+    "measures": MEASURES,
+    "latencies": LATENCIES,
+    "over_time": OVER_TIME,
+    "summary": SUMMARY,
+    "peaks": PEAKS,
+    "verdicts": VERDICTS,
+}
+MADE_BY: Final = {"verdicts": "verify"}
+"""The stage that makes a table, where it is not `measure`."""
+
+
+class RunTables(NamedTuple):
+    """The tables of all runs in a folder, each as one."""
+
+    runs: DataFrame
+    operations: DataFrame
+    orders: DataFrame
+    folders: tuple[Path, ...]
+    skipped: tuple[str, ...]
+    """Why runs were left out: a line each, which names the file."""
+
+
+def read_runs(spark: SparkSession, out: Path, strict: bool = False) -> RunTables:
+    """`strict`: a run that cannot be read is an error, not left out. Runs that somebody else
+    recorded, a live cluster for instance, get their tables first."""
+    readable: list[Path] = []
+    skipped: list[str] = []
+    for folder in output.run_folders(out):
+        try:
+            output.ensure_tables([folder])
+            output.check(folder)
+        except CreekError as error:
+            if strict:
+                raise
+            skipped.append(str(error))
+        else:
+            readable.append(folder)
+    if not readable:
+        raise UsageError(skipped[0] if skipped else f"{out} holds no runs")
+    return RunTables(
+        runs=output.read(spark, readable, "runs"),
+        operations=output.read(spark, readable, "operations"),
+        orders=output.read(spark, readable, "orders"),
+        folders=tuple(readable),
+        skipped=tuple(skipped),
+    )
+
+
+def write(frame: DataFrame, out: Path, name: str) -> None:
+    """In place of an earlier one."""
+    folder = out / name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageFault(f"cannot write {folder}: {error.strerror}") from error
+    table = declared(frame, SCHEMAS[name])
+    in_order = table.coalesce(1).sortWithinPartitions(*table.columns)
+    in_order.write.mode("overwrite").parquet(str(folder))
+
+
+def read(spark: SparkSession, out: Path, name: str) -> DataFrame:
+    files = check(out, name)
+    return spark.read.schema(spark_schema(SCHEMAS[name])).parquet(*map(str, files))
+
+
+def check(out: Path, name: str) -> Sequence[Path]:
+    """The files of a table, which are whole and hold its columns."""
+    files = sorted((out / name).glob("*.parquet"))
+    if not files:
+        stage = MADE_BY.get(name, "measure")
+        raise UsageError(f"{out} has no {name} yet: make them with 'creek pipeline {stage} {out}'")
+    for file in files:
+        found = output.schema_of(file)
+        # Spark writes every column as one that may be null.
+        expected = [(field.name, field.type) for field in SCHEMAS[name]]
+        if [(field.name, field.type) for field in found] != expected:
+            raise StorageFault(f"{file} is damaged: its columns are others than {name} has")
+    return files

@@ -1,0 +1,142 @@
+"""Dotted version vectors: sets of request identifiers, stored as ranges.
+
+A *dot* is the pair (replica, event number) that identifies a request. Replicas number their events
+1, 2, 3, …, so a set of dots is, per replica, a few runs of consecutive numbers: one run and no more
+when nothing is missing. Every set operation costs O(replicas + holes), never O(dots).
+
+`Dots` is an immutable value that travels in messages; `DotSet` is the growing set a replica keeps.
+Both hold, per replica, a flat ascending sequence `start, end, start, end, …` of half-open ranges
+with a hole between any two.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from creekdb.protocol.dot import Dot as Dot
+from creekdb.protocol.dot import Dots as Dots
+from creekdb.protocol.dot import dots_of
+from creekdb.protocol.runs import count, difference, last_outside, union
+
+NOTHING: Final = Dots()
+
+
+class DotSet:
+    """A growing set of dots."""
+
+    __slots__ = ("ranges",)
+
+    def __init__(self, dots: Iterable[Dot] = ()) -> None:
+        self.ranges: dict[int, list[int]] = {}
+        for dot in dots:
+            self.add(dot)
+
+    def __contains__(self, dot: Dot) -> bool:
+        replica, event = dot
+        ranges = self.ranges.get(replica)
+        if ranges is None:
+            return False
+        if event >= ranges[0] and event < ranges[1]:
+            return True  # in the first run: the common case
+        return len(ranges) > 2 and bisect_right(ranges, event) % 2 == 1
+
+    def __iter__(self) -> Iterator[Dot]:
+        for replica in sorted(self.ranges):
+            yield from dots_of(replica, self.ranges[replica])
+
+    def __len__(self) -> int:
+        return count(self.ranges)
+
+    def add(self, dot: Dot) -> bool:
+        """Add one dot; False when it was there already."""
+        replica, event = dot
+        ranges = self.ranges.get(replica)
+        if ranges is None:
+            self.ranges[replica] = [event, event + 1]
+            return True
+        if ranges[-1] == event:  # the common case: the next one in line
+            ranges[-1] = event + 1
+            return True
+        at = bisect_right(ranges, event)
+        if at % 2:
+            return False
+        joins_left = at > 0 and ranges[at - 1] == event
+        joins_right = at < len(ranges) and ranges[at] == event + 1
+        if joins_left and joins_right:
+            del ranges[at - 1 : at + 1]
+        elif joins_left:
+            ranges[at - 1] = event + 1
+        elif joins_right:
+            ranges[at] = event
+        else:
+            ranges[at:at] = [event, event + 1]
+        return True
+
+    def update(self, other: "Dots | DotSet") -> None:
+        """Set union, in place."""
+        for replica, ranges in other.ranges.items():
+            mine = self.ranges.get(replica)
+            self.ranges[replica] = union(mine, ranges) if mine else list(ranges)
+
+    def contiguous(self, replica: int) -> int:
+        ranges = self.ranges.get(replica)
+        return ranges[1] - 1 if ranges and ranges[0] == 1 else 0
+
+    def last(self, replica: int) -> int:
+        ranges = self.ranges.get(replica)
+        return ranges[-1] - 1 if ranges else 0
+
+    def covers(self, other: "Dots | DotSet") -> bool:
+        """Is `other` a subset of this set?"""
+        return self.some_missing(other) is None
+
+    def some_missing(self, other: "Dots | DotSet") -> Dot | None:
+        """A dot of `other` that is not in this set, or None. It is the last one of its replica:
+        where these arrive in order, nothing is missing of that replica once it is there."""
+        for replica, ranges in other.ranges.items():
+            mine = self.ranges.get(replica)
+            last = ranges[-1] - 1
+            if mine is None:
+                return Dot(replica, last)
+            if mine[0] <= ranges[0] and last < mine[1]:
+                continue  # all of it inside the first run: the common case
+            event = last_outside(ranges, mine)
+            if event is not None:
+                return Dot(replica, event)
+        return None
+
+    def missing(self, other: "Dots | DotSet") -> Dots:
+        """`other` less this set."""
+        left: dict[int, tuple[int, ...]] = {}
+        for replica, ranges in other.ranges.items():
+            mine = self.ranges.get(replica)
+            if mine is None:
+                left[replica] = tuple(ranges)
+            elif mine[0] <= ranges[0] and ranges[-1] <= mine[1]:
+                continue
+            elif rest := difference(ranges, mine):
+                left[replica] = tuple(rest)
+        return Dots(left) if left else NOTHING
+
+    def clear(self) -> None:
+        self.ranges.clear()
+
+    def freeze(self) -> Dots:
+        return Dots({replica: tuple(ranges) for replica, ranges in self.ranges.items()})
+
+
+def intersection(sets: Iterable["Dots | DotSet"]) -> Dots:
+    """The dots that are in every one of `sets`."""
+    common: Dots | None = None
+    for each in sets:
+        if common is None:
+            common = Dots({replica: tuple(ranges) for replica, ranges in each.ranges.items()})
+            continue
+        kept: dict[int, tuple[int, ...]] = {}
+        for replica, ranges in common.ranges.items():
+            outside = difference(ranges, each.ranges.get(replica, ()))
+            inside = difference(ranges, outside)
+            if inside:
+                kept[replica] = tuple(inside)
+        common = Dots(kept)
+    return common if common is not None else Dots()

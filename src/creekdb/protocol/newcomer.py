@@ -1,0 +1,108 @@
+"""A replica that begins with nothing, where others may know it: it takes no part until it is safe.
+
+It may be new, like all the others. Or it lost its disk, and has forgotten what it promised, what it
+voted for and which event numbers it used. Nobody can tell which, so both begin the same way: it
+asks every other member for what it knows, and for a promise of a ballot of its own. Until all of
+them have answered it neither promises, votes nor leads, is not heard of as alive, and issues
+nothing.
+
+Why that is enough, when no member but this one has forgotten anything:
+
+- What it promised: a ballot is promised by its owner first, so the owner tells. The ballot that
+  this replica begins with is above all that it was told, and it promises that one. Of a ballot of
+  its own that nobody else promised, nothing can have come.
+- What it voted for: the ballots of its votes are below its own, and whoever has answered votes in
+  none of them any more. So what may have been decided in them has been accepted by one of those who
+  answered; it tells, and this replica accepts the same. A leader that asks this replica hears of
+  it, as it would have before. What is decided already, this replica knows before it begins.
+- What it vouched for, and which numbers it used: a request that left has arrived at a member or
+  nowhere. It begins once it has all that any of them has received, and counts on from there. A
+  number before that which nobody knows belongs to a request that is lost: another one that does
+  nothing takes it, for what comes after it would be held back for ever.
+
+A driver must see to it that nothing arrives that was sent before the loss by a replica that begins
+anew. Members that begin anew as well have nothing to tell; if all do, the cluster is new.
+
+One that is added to a cluster that runs is not new like all the others. It finds on its disk, from
+its first day on, that it has promised nothing yet (`ENTERED`), and takes part when it is let in. If
+it does not find that, it lost its disk, and never takes part: the members have been changed.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from creekdb.protocol.dots import DotSet
+from creekdb.protocol.effects import Send
+from creekdb.protocol.messages import AcceptedValue, Anew, Ballot, Known
+from creekdb.protocol.outbox import Outbox
+from creekdb.protocol.settings import Settings
+
+ENTERED: Final = Ballot(0, 1)
+"""Promised by who takes part and knows no real ballot: below all of these, above none at all."""
+
+
+class Newcomer:
+    def __init__(self, index: int, settings: Settings, outbox: Outbox) -> None:
+        self._index = index
+        self._settings = settings
+        self._outbox = outbox
+        self._ballot = Ballot(1, index)
+        self._known: dict[int, Known] = {}
+        self._asked_at: int | None = None
+        self._ticks = 0
+        self._delivered = 0
+
+    def tick(self, ticks: int, delivered: int) -> None:
+        """`delivered`: the first instance of which it has neither a decision nor a checkpoint."""
+        self._ticks = ticks
+        self._delivered = delivered
+        if self._asked_at is None or ticks - self._asked_at >= self._settings.retry_ticks:
+            self._ask()
+
+    def on_known(self, message: Known, sender: int) -> None:
+        if message.ballot != self._ballot:
+            return
+        if message.promised > self._ballot:
+            # What others promised of the old ballot is not enough.
+            self._ballot = Ballot(message.promised.round + 1, self._index)
+            self._known = {each: told for each, told in self._known.items() if told.anew}
+            self._ask()
+        else:
+            self._known[sender] = message
+
+    def waits_for(self) -> tuple[int, ...]:
+        """Members that have not told yet."""
+        peers = self._settings.peers(self._index)
+        return tuple(peer for peer in peers if peer not in self._known)
+
+    def is_informed(self, first_undecided: int, received: DotSet) -> bool:
+        """Has everybody told, and is here what they told of?"""
+        if self.waits_for():
+            return False
+        for told in self._known.values():
+            if told.decided > first_undecided or not received.covers(told.received):
+                return False
+        return True
+
+    def promised(self) -> Ballot:
+        """What is to be promised by who takes part from now on."""
+        has_a_vote = self._index in self._settings.voters
+        return self._ballot if has_a_vote and not self.is_first() else ENTERED
+
+    def is_first(self) -> bool:
+        """Did all others begin with nothing as well? Then the cluster is new."""
+        return all(told.anew for told in self._known.values())
+
+    def accepted(self, undecided: int) -> Iterable[AcceptedValue]:
+        """The latest that others have accepted, of instances from `undecided` on."""
+        latest: dict[int, AcceptedValue] = {}
+        for told in self._known.values():
+            for value in told.accepted:
+                known = latest.get(value.instance)
+                if value.instance >= undecided and (known is None or known.ballot < value.ballot):
+                    latest[value.instance] = value
+        return latest.values()
+
+    def _ask(self) -> None:
+        self._asked_at = self._ticks
+        self._outbox.sends.append(Send(self.waits_for(), Anew(self._ballot, self._delivered)))

@@ -1,0 +1,65 @@
+"""Where the machines of one replica leave their effects."""
+
+from creekdb.protocol.drafts import DrawnImage, ImageDraft, SnapshotDraft
+from creekdb.protocol.effects import Digest, Effects, Event, Response, Send, Task
+from creekdb.protocol.messages import Record
+
+NO_EFFECTS = Effects()
+
+
+class Outbox:
+    """Effects, until the driver takes them."""
+
+    __slots__ = (
+        "digests",
+        "events",
+        "images",
+        "records",
+        "responses",
+        "sends",
+        "snapshots",
+        "tasks",
+    )
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.sends: list[Send] = []
+        self.responses: list[Response] = []
+        self.tasks: list[Task] = []
+        self.events: list[Event] = []
+        self.digests: list[Digest] = []
+        self.images: list[ImageDraft | DrawnImage] = []
+        self.snapshots: list[SnapshotDraft] = []
+
+    def take_tasks(self) -> tuple[Task, ...]:
+        """Nothing but these."""
+        tasks, self.tasks = tuple(self.tasks), []
+        return tasks
+
+    def take(self) -> Effects:
+        if not (
+            self.records
+            or self.sends
+            or self.responses
+            or self.tasks
+            or self.events
+            or self.digests
+            or self.images
+            or self.snapshots
+        ):
+            return NO_EFFECTS
+        effects = Effects(
+            tuple(self.records),
+            tuple(self.sends),
+            tuple(self.responses),
+            tuple(self.tasks),
+            tuple(self.events),
+            tuple(self.digests),
+            tuple(self.images),
+            tuple(self.snapshots),
+        )
+        self.records, self.sends, self.responses = [], [], []
+        self.tasks, self.events, self.digests = [], [], []
+        if self.images or self.snapshots:
+            self.images, self.snapshots = [], []
+        return effects

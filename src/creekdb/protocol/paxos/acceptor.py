@@ -1,0 +1,143 @@
+"""The acceptor: promises ballots, and votes for batches it can vouch for.
+
+Rules kept here:
+- never a promise or a vote for a ballot below the promised one, across restarts too;
+- never a vote before `rcv(v) ∧ q(m)` holds for every identifier of the batch (Section 5): the vote
+  is deferred, not dropped;
+- the promise or the vote is on disk before it is told.
+"""
+
+from collections.abc import Callable
+
+from creekdb.protocol import effects
+from creekdb.protocol.effects import Send, Voted
+from creekdb.protocol.messages import (
+    Accept,
+    Accepted,
+    AcceptedValue,
+    Ballot,
+    Prepare,
+    Promise,
+    Promised,
+    Reject,
+    Vote,
+)
+from creekdb.protocol.omega import NO_BALLOT
+from creekdb.protocol.outbox import Outbox
+from creekdb.protocol.probes import Probe, Probes
+from creekdb.protocol.request import Batch
+
+BALLOT_FROM_THE_PAST = "a ballot from the past"
+
+
+class Acceptor:
+    def __init__(
+        self,
+        peers: tuple[int, ...],
+        outbox: Outbox,
+        probes: Probes,
+        wait_for: Callable[[int, Batch], bool],
+        voted: Callable[[Ballot, int], None],
+        refuse: Callable[[str], None],
+    ) -> None:
+        """`wait_for(instance, batch)`: True, and `resume(instance)` later, unless the batch can be
+        voted for now. `voted` tells the local learner; `refuse` counts what was refused."""
+        self._peers = peers
+        self._outbox = outbox
+        self._probes = probes
+        self._wait_for = wait_for
+        self._voted = voted
+        self._refuse = refuse
+
+        self.promised = NO_BALLOT
+        self.accepted: dict[int, AcceptedValue] = {}
+        self._deferred: dict[int, Accept] = {}
+
+    def reconfigure(self, peers: tuple[int, ...]) -> None:
+        """There are other members from now on: what was proposed to the old ones is void."""
+        self._peers = peers
+        self._deferred.clear()
+
+    def promise(self, prepare: Prepare, decided: int) -> Promise | None:
+        """Phase 1b; None when the ballot is behind. Instances below `decided` are decided."""
+        if prepare.ballot < self.promised:
+            return None
+        self._raise(prepare.ballot)
+        first = max(prepare.first, decided)
+        accepted = tuple(self.accepted[each] for each in sorted(self.accepted) if each >= first)
+        self._outbox.events.append(
+            effects.Promised(prepare.ballot, prepare.first, decided, accepted)
+        )
+        return Promise(prepare.ballot, decided, accepted)
+
+    def on_prepare(self, message: Prepare, sender: int, decided: int) -> None:
+        promise = self.promise(message, decided)
+        if promise is None:
+            self._reject(sender)
+        else:
+            self._outbox.sends.append(Send((sender,), promise))
+
+    def on_accept(self, message: Accept, sender: int) -> None:
+        """Phase 2a, from a peer or from the leader here."""
+        if message.ballot < self.promised:
+            self._reject(sender)
+            return
+        self._raise(message.ballot)
+        self._try(message)
+
+    def resume(self, instance: int) -> None:
+        """What a deferred vote waited for has arrived."""
+        deferred = self._deferred.pop(instance, None)
+        if deferred is None:
+            return
+        if deferred.ballot < self.promised:
+            self._probes.hit(Probe.VOTE_OVERTAKEN)
+            return
+        self._try(deferred)
+
+    def is_deferred(self, instance: int) -> bool:
+        return instance in self._deferred
+
+    def forget_below(self, instance: int) -> None:
+        """These are decided: nobody will ask what we accepted there."""
+        for each in [each for each in self.accepted if each < instance]:
+            del self.accepted[each]
+        for each in [each for each in self._deferred if each < instance]:
+            del self._deferred[each]
+
+    def restore(self, promised: Ballot, accepted: dict[int, AcceptedValue]) -> None:
+        self.promised = max([promised, *(each.ballot for each in accepted.values())])
+        self.accepted = accepted
+
+    def _try(self, message: Accept) -> None:
+        known = self.accepted.get(message.instance)
+        again = known is not None and known.ballot == message.ballot
+        if not again:
+            if message.instance in self._deferred:
+                waits_already = self._deferred[message.instance] == message
+                self._deferred[message.instance] = message
+                if waits_already:
+                    return
+            if self._wait_for(message.instance, message.batch):
+                self._deferred[message.instance] = message
+                self._probes.hit(Probe.VOTE_DEFERRED)
+                return
+            self._deferred.pop(message.instance, None)
+            value = AcceptedValue(message.instance, message.ballot, message.batch)
+            self.accepted[message.instance] = value
+            self._outbox.records.append(Accepted(value))
+        self._outbox.events.append(Voted(message.ballot, message.instance, message.batch))
+        if self._peers:
+            self._outbox.sends.append(Send(self._peers, Vote(message.ballot, message.instance)))
+        self._voted(message.ballot, message.instance)
+
+    def _raise(self, ballot: Ballot) -> None:
+        if ballot > self.promised:
+            self.promised = ballot
+            self._outbox.records.append(Promised(ballot))
+
+    def _reject(self, sender: int) -> None:
+        self._probes.hit(Probe.BALLOT_FROM_THE_PAST)
+        self._refuse(BALLOT_FROM_THE_PAST)
+        if sender in self._peers:
+            self._outbox.sends.append(Send((sender,), Reject(self.promised)))

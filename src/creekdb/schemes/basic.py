@@ -1,0 +1,198 @@
+"""Basic Creek: Algorithm 1 of the paper, with Algorithm 2 as its `state`.
+
+Every method that is a line of the paper says which; lines 1-7, 10-41 and 48-54 are in `ordering`.
+The lists are kept incrementally: `executed` as a list whose beginning goes with the committed
+prefix; `toBeExecuted` is what follows `executed` in the order, found when needed; `toBeRolledBack`
+is a queue.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from creekdb.execution.arrivals import Arrivals
+from creekdb.execution.base import changes, merged
+from creekdb.execution.datatype import DataType
+from creekdb.execution.execution import Execution
+from creekdb.execution.keys import Place, place
+from creekdb.execution.transaction import ABSENT
+from creekdb.execution.undo import StateObject
+from creekdb.protocol.dots import Dot
+from creekdb.protocol.effects import Task, Work
+from creekdb.protocol.probes import Probe
+from creekdb.protocol.request import Outcome, Request
+from creekdb.protocol.settings import Settings
+from creekdb.protocol.values import Key
+from creekdb.schemes.ordering import OrderingReplica
+
+
+class BasicReplica(OrderingReplica):
+    executes_sequentially = True
+
+    def __init__(self, index: int, settings: Settings, datatype: DataType) -> None:
+        super().__init__(index, settings)
+        self._state = StateObject(datatype)  # line 4
+        self._executed: list[Request] = []  # line 8, from `order.first` on
+        self._to_be_rolled_back: deque[Request] = deque()  # line 8
+        self._running: Task | None = None
+        self._task_number = 0
+        self._outcomes: dict[Dot, Outcome] = {}
+        """What each request of `executed` answered, until it is settled."""
+
+    # --- inputs -------------------------------------------------------------------------------
+
+    def run(self, task: Task) -> Execution:
+        """Line 64, as far as it only reads; of a rollback, what it will write."""
+        if task.work is Work.EXECUTE:
+            return self._state.run(task.request)
+        return Execution(Outcome(), self._state.undo_log.get(task.request.id, {}))
+
+    def completed(self, task: Task, execution: Execution, now: int) -> None:
+        """The transitions of lines 58-61 and 62-76: they take their time, and happen at its end."""
+        running = self._running
+        if running is None or running.number != task.number:
+            return  # handed out before a checkpoint was installed
+        self._running = None
+        if running.work is Work.ROLLBACK:
+            self._rollback(running.request)
+        elif self._to_be_rolled_back or self._next_to_execute() is not running.request:
+            self.probes.hit(Probe.EXECUTION_OVERTAKEN)
+        else:
+            self._execute(running.request, execution)
+        self._proceed()
+
+    # --- Algorithm 1 --------------------------------------------------------------------------
+
+    def _inserted(self, request: Request) -> None:
+        """Line 41: whatever was executed and comes after it is out of order."""
+        kept = len(self._executed)
+        while kept > len(self._order.committed) and request.key < self._executed[kept - 1].key:
+            kept -= 1
+        self._adjust_execution(kept)
+
+    def _adjust_execution(self, kept: int) -> None:
+        """Lines 42-47, from the first place that changed: `executed[:kept]` is `inOrder`."""
+        out_of_order = self._executed[kept:]
+        del self._executed[kept:]
+        self._to_be_rolled_back.extend(reversed(out_of_order))
+
+    def _committed(self, moved: list[Request]) -> None:
+        """Lines 54-57."""
+        kept = len(self._order.committed) - len(moved)
+        for each in moved:
+            if kept >= len(self._executed) or self._executed[kept] is not each:
+                self._adjust_execution(min(kept, len(self._executed)))
+                break
+            kept += 1
+        request = moved[-1]
+        awaiting = self._answers.awaiting.get(request.id)
+        if awaiting is not None and len(self._order.committed) <= len(self._executed):
+            assert awaiting.outcome is not None, "an executed strong request was answered"
+            self.probes.hit(Probe.STABLE_FROM_COMMIT)
+            self._answers.stably(request.id, awaiting.outcome)  # lines 56-57
+
+    def _rollback(self, head: Request) -> None:
+        """Lines 58-61."""
+        assert self._to_be_rolled_back[0] is head
+        self.probes.hit(Probe.ROLLED_BACK)
+        self._state.rollback(head)
+        self._to_be_rolled_back.popleft()
+
+    def _execute(self, head: Request, execution: Execution) -> None:
+        """Lines 62-76."""
+        self._state.install(head, execution)
+        outcome = execution.outcome
+        if head.id in self._outcomes:
+            self.probes.hit(Probe.REEXECUTED)
+        self._outcomes[head.id] = outcome
+        answers = self._answers
+        awaiting = answers.awaiting.get(head.id)
+        if awaiting is not None:
+            if not awaiting.strong:
+                answers.tentatively(head.id, awaiting, outcome, self._observed(head))  # lines 67-68
+            elif len(self._executed) >= len(self._order.committed):  # head ∈ tentative
+                answers.tentatively(head.id, awaiting, outcome, self._observed(head))  # lines 70-71
+            else:  # head ∈ committed
+                self.probes.hit(Probe.STABLE_FROM_EXECUTION)
+                answers.stably(head.id, outcome)  # lines 73-74
+        self._executed.append(head)  # line 75
+
+    def _next_to_execute(self) -> Request | None:
+        """The head of `toBeExecuted` (lines 46 and 63)."""
+        done = len(self._executed)
+        if done == len(self._order.committed) + self._order.tentative_length:
+            return None
+        if done < len(self._order.committed):
+            return self._order.committed[done]
+        last = self._executed[-1].key if done > len(self._order.committed) else None
+        return next(self._order.tentative_after(last), None)
+
+    def _hand_out(self) -> None:
+        """Lines 58 and 62: what to do next. A sequential replica does one thing at a time."""
+        if self._running is not None:
+            return
+        if self._to_be_rolled_back:
+            work, request = Work.ROLLBACK, self._to_be_rolled_back[0]
+        else:
+            head = self._next_to_execute()
+            if head is None:
+                return
+            work, request = Work.EXECUTE, head
+        self._task_number += 1
+        self._running = Task(self._task_number, work, request)
+        self._outbox.tasks.append(self._running)
+
+    # --- what is settled ----------------------------------------------------------------------
+
+    def executed_length(self) -> int:
+        return self._order.first + len(self._executed)
+
+    def settle_request(self, request: Request) -> Outcome:
+        self._state.truncate(request)
+        return self._outcomes.pop(request.id)
+
+    def sum_up(self, length: int) -> None:
+        del self._executed[: length - self._order.first]
+
+    def settled_state(self) -> list[tuple[Key, Any]]:
+        return sorted(self._state.committed_state().items(), key=_place)
+
+    def register_count(self) -> int:
+        return len(self._state.db)
+
+    def _executed_before(self, request: Request) -> Iterator[Dot]:
+        """Called while it is executed, before it joins `executed`."""
+        settled = self._settled.length - self._order.first
+        return (each.id for each in islice(self._executed, settled, None))
+
+    def intake(self) -> Arrivals:
+        return Arrivals(self._state.datatype.base, digested=False)
+
+    def _load(self, arrived: Arrivals) -> None:
+        self._state.load(arrived.held)
+        self._executed = []
+        self._to_be_rolled_back.clear()
+        self._outcomes.clear()
+        self._running = None
+
+    # --- for those who look on ----------------------------------------------------------------
+
+    def committed_items(self, length: int, start: Place, stop: Place) -> Iterator[tuple[Key, Any]]:
+        base = self._state.datatype.base
+        settled = self._state.committed_state()
+        written = (key for key in sorted(settled, key=place) if start <= place(key) < stop)
+        for key in merged(written, base.keys(start, stop, False), reverse=False):
+            value = settled[key] if key in settled else base.read(key)
+            if value is not ABSENT:
+                yield key, value
+
+    def state(self) -> dict[Key, Any]:
+        return changes(self._state.items(), self._state.datatype.base)
+
+    def idle(self) -> bool:
+        return not self._to_be_rolled_back and self._next_to_execute() is None
+
+
+def _place(item: tuple[Key, Any]) -> Place:
+    return place(item[0])

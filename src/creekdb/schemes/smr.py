@@ -1,0 +1,21 @@
+"""State machine replication: what Section 6 compares Creek with, on the same broadcasts.
+
+Every operation is ordered by indirect atomic broadcast, executed when it is delivered, one after
+the other, and answered then, for good. Nothing is executed before its place is certain, so nothing
+is ever rolled back.
+"""
+
+from creekdb.protocol.request import Request
+from creekdb.schemes.basic import BasicReplica
+
+
+class SmrReplica(BasicReplica):
+    orders_everything = True
+    answers_tentatively = False
+
+    def _inserted(self, request: Request) -> None:
+        """It has no place yet."""
+
+    def _next_to_execute(self) -> Request | None:
+        done = len(self._executed)
+        return self._order.committed[done] if done < len(self._order.committed) else None

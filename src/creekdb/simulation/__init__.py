@@ -1,0 +1,27 @@
+"""The simulator: runs whole clusters of real replicas, breaks what can break, all from one seed.
+
+In the order a run visits them: `plan` (seed to scenario), `scenario`, `cluster` (wires and runs),
+`heap` (time), `workload` (clients), `node` (drives one replica) with `cpu`, `disk` and `clock`,
+`network` with `noise`, `faults` and `injector`, and at the end `recorder`, `tally` and `trace`.
+"""
+
+from creekdb.simulation.cluster import MakeReplica, Run, Simulation
+from creekdb.simulation.fault_text import fault_text, parse_duration_us, parse_faults
+from creekdb.simulation.plan import scenario_from_seed
+from creekdb.simulation.scenario import Scenario, scenario_from_config
+from creekdb.simulation.workload import ClientModel, Invocation, Sample
+
+__all__ = [
+    "ClientModel",
+    "Invocation",
+    "MakeReplica",
+    "Run",
+    "Sample",
+    "Scenario",
+    "Simulation",
+    "fault_text",
+    "parse_duration_us",
+    "parse_faults",
+    "scenario_from_config",
+    "scenario_from_seed",
+]

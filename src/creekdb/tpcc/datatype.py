@@ -1,0 +1,67 @@
+"""TPC-C as a data type: the five transactions on registers of one layout.
+
+With its initial data, it is a data type whose name says all that is needed to build it again:
+`tpcc-rows-5-0` is layout `rows`, five warehouses, and the population of seed 0. So a run that was
+kept can be checked.
+"""
+
+import re
+from functools import lru_cache, partial
+from typing import Final
+
+from creekdb.errors import UnknownName
+from creekdb.execution.base import Base
+from creekdb.execution.datatype import DataType
+from creekdb.tpcc.base import PopulationBase
+from creekdb.tpcc.delivery import delivery
+from creekdb.tpcc.layout import LAYOUTS as LAYOUTS
+from creekdb.tpcc.layout import Tables
+from creekdb.tpcc.new_order import new_order
+from creekdb.tpcc.order_status import order_status
+from creekdb.tpcc.payment import payment
+from creekdb.tpcc.population import Population
+from creekdb.tpcc.stock_level import stock_level
+
+TRANSACTIONS: Final = (new_order, payment, delivery)
+QUERIES: Final = (order_status, stock_level)
+
+_POPULATED = re.compile(rf"tpcc-({'|'.join(LAYOUTS)})-(\d+)-(-?\d+)", re.ASCII)
+
+
+@lru_cache(len(LAYOUTS))
+def datatype(layout: str) -> DataType:
+    """`tpcc-rows` or `tpcc-fine`, to be run on a `PopulationBase` of the same layout."""
+    return _declared(f"tpcc-{layout}", layout, None)
+
+
+def populated_name(layout: str, warehouses: int, seed: int) -> str:
+    if layout not in LAYOUTS:
+        raise UnknownName("layout", layout, LAYOUTS)
+    return f"tpcc-{layout}-{warehouses}-{seed}"
+
+
+@lru_cache(1)
+def populated(name: str) -> DataType:
+    """The data type of that `populated_name`, which begins with its population. The same object
+    each time, as long as no other is asked for: replicas share what it has computed."""
+    match = _POPULATED.fullmatch(name)
+    if match is None:
+        raise UnknownName("data type", name, (populated_name("rows", 5, 0),))
+    layout, warehouses, seed = match[1], int(match[2]), int(match[3])
+    return on_population(Population(seed, warehouses), layout)
+
+
+def on_population(population: Population, layout: str) -> DataType:
+    """The same with a population that is there already, computed or read from somewhere."""
+    name = populated_name(layout, population.warehouses, population.seed)
+    return _declared(name, layout, PopulationBase(population, layout))
+
+
+def _declared(name: str, layout: str, base: Base | None) -> DataType:
+    tables = Tables(layout)
+    declared = DataType(name, base=base)
+    for transaction in TRANSACTIONS:
+        declared.operation(name=transaction.__name__)(partial(transaction, tables))
+    for query in QUERIES:
+        declared.operation(name=query.__name__, readonly=True)(partial(query, tables))
+    return declared

@@ -1,0 +1,63 @@
+"""A state: initial data, and the registers that differ from it.
+
+Implements `creekdb.execution.transaction.View` and can itself be written to, so it also serves to
+run transactions one after another on a population.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sortedcontainers import SortedKeyList
+
+from creekdb.execution.base import Base, merged
+from creekdb.execution.datatype import DataType
+from creekdb.execution.keys import Place, place
+from creekdb.execution.transaction import ABSENT
+from creekdb.protocol.request import Outcome, Request
+from creekdb.protocol.values import Key
+
+
+class Overlay:
+    def __init__(self, base: Base, overrides: Mapping[Key, Any] | None = None) -> None:
+        """In `overrides`, `ABSENT` stands for a register that was deleted."""
+        self.base = base
+        self._overrides: dict[Key, Any] = dict(overrides or {})
+        self._sorted: SortedKeyList[Key, Place] | None = None
+
+    @property
+    def overrides(self) -> Mapping[Key, Any]:
+        return self._overrides
+
+    def read(self, key: Key) -> Any:
+        overrides = self._overrides
+        return overrides[key] if key in overrides else self.base.read(key)
+
+    def pick(self, key: Key, items: tuple[int | str, ...]) -> Any:
+        return self.read(key)
+
+    def keys(self, start: Place, stop: Place, reverse: bool) -> Iterator[Key]:
+        written = self._written().irange_key(start, stop, (True, False), reverse)
+        for key in merged(iter(written), self.base.keys(start, stop, reverse), reverse):
+            if self._overrides.get(key) is not ABSENT:
+                yield key
+
+    def addable(self, key: Key) -> bool:
+        return False
+
+    def apply(self, datatype: DataType, request: Request) -> Outcome:
+        """Run a request on this state, which becomes the state after it."""
+        execution = datatype.run(request, self)
+        for key, value in execution.writes.items():
+            self.write(key, value)
+        return execution.outcome
+
+    def write(self, key: Key, value: Any) -> None:
+        if self._sorted is not None and key not in self._overrides:
+            self._sorted.add(key)
+        self._overrides[key] = value
+
+    def _written(self) -> "SortedKeyList[Key, Place]":
+        """Sorted when it is first wanted: transactions look registers up and do not scan."""
+        if self._sorted is None:
+            self._sorted = SortedKeyList(self._overrides, key=place)
+        return self._sorted

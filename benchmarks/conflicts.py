@@ -13,7 +13,7 @@ from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from benchmarks.versions import KEYS, new_replica, own
 from benchmarks.workloads import GAP_US, STRONG, WEAK, catch_up, decide, deliver, execute
-from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.settings import Settings
 from creekdb.schemes.basic import BasicReplica

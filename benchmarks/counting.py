@@ -15,8 +15,8 @@ from creekdb.cluster.calling import Once
 from creekdb.cluster.once import call_once
 from creekdb.cluster.timing import Latencies
 from creekdb.datatypes.kv import KV
-from creekdb.protocol.dots import Dot
 from creekdb.protocol.effects import Kind, Response, Task
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Outcome
 from creekdb.protocol.settings import Settings
 from creekdb.schemes.creek import CreekReplica

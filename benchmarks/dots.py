@@ -10,7 +10,7 @@ from functools import partial
 from benchmarks.measuring import Timed, ratio
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
-from creekdb.protocol.dots import Dot, Dots, DotSet
+from creekdb.protocol.ids.version_vector import Dot, Dots, DotSet
 
 BAR = 1.5
 HOLES_FACTOR = 10

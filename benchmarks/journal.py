@@ -22,7 +22,7 @@ from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from creekdb.cluster.calls import Calls
 from creekdb.cluster.journal import Journal
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Received, Record, encode
 from creekdb.protocol.request import Operation, Request
 

@@ -25,7 +25,7 @@ from benchmarks.workloads import (
     mixed_requests,
     weak_requests,
 )
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Cast
 from creekdb.protocol.request import Request
 

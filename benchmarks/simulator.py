@@ -15,10 +15,10 @@ from benchmarks.scale import Scale
 from creekdb.datatypes import DATATYPES, SAMPLES
 from creekdb.execution.execution import Execution
 from creekdb.execution.keys import Place
-from creekdb.protocol.dots import Dot
-from creekdb.protocol.drafts import Brought, Draft, Given, Intake
+from creekdb.protocol.checkpoint.stream import Brought, Draft, Given, Intake
 from creekdb.protocol.effects import Effects, Task
-from creekdb.protocol.members import Configuration
+from creekdb.protocol.ids.version_vector import Dot
+from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.messages import Message, Record, decode_message, encode
 from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.values import Key

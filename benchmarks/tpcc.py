@@ -16,7 +16,7 @@ from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from benchmarks.shop import BareTransaction
 from creekdb.execution.transaction import ABSENT, Transaction
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Request
 from creekdb.protocol.values import Key
 from creekdb.tpcc import LAYOUTS, SHARES, Inputs, Overlay, Population, PopulationBase, datatype

@@ -16,7 +16,7 @@ from benchmarks.tpcc import Functions, Noted, functions
 from creekdb.evaluation import Experiment, datatype_named, simulation_of
 from creekdb.execution.transaction import Transaction
 from creekdb.history import History
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Request
 from creekdb.protocol.values import Key
 from creekdb.simulation.scenario import Scenario

@@ -25,7 +25,7 @@ from creekdb.cluster.loop import new_loop
 from creekdb.cluster.server import Server
 from creekdb.execution.garbage import seldom_collecting
 from creekdb.load.ports import free_port
-from creekdb.protocol.dots import Dots
+from creekdb.protocol.ids.version_vector import Dots
 from creekdb.protocol.messages import Ballot, Checkpoint, Image
 from creekdb.schemes.ordering import OrderingReplica
 

@@ -25,7 +25,7 @@ from benchmarks.workloads import (
     decide,
     execute,
 )
-from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import Cast
 from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.settings import Settings

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from creekdb.datatypes.counter import COUNTER
-from creekdb.protocol.dots import Dot, Dots
 from creekdb.protocol.effects import Task
+from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import Accept, Ballot, Cast, Vote
 from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.settings import Settings

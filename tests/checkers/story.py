@@ -37,7 +37,7 @@ from creekdb.history import (
     Terms,
     Voted,
 )
-from creekdb.protocol.dots import Dots, DotSet
+from creekdb.protocol.ids.version_vector import Dots, DotSet
 
 BALLOT = Ballot(1, 0)
 """The one in which everything is decided."""

@@ -12,7 +12,7 @@ from creekdb.history import (
     RbDelivered,
 )
 from creekdb.history import Request as Req
-from creekdb.protocol.dots import DotSet
+from creekdb.protocol.ids.version_vector import DotSet
 from tests.checkers.story import (
     STABLE_ONLY,
     Story,

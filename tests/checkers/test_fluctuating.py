@@ -17,7 +17,7 @@ from creekdb.history import (
     Outcome,
     Terms,
 )
-from creekdb.protocol.dots import DotSet
+from creekdb.protocol.ids.version_vector import DotSet
 from tests.checkers.story import Story, accepts, everyday, random_story, refuses, with_operation
 
 SEQUENTIAL = Terms(sequential=True)

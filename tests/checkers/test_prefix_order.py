@@ -3,7 +3,7 @@ from msgspec.structs import replace
 from creekdb.checkers import Run, Unknown
 from creekdb.checkers.prefix_order import check
 from creekdb.history import Committed, Dot, Installed
-from creekdb.protocol.dots import DotSet
+from creekdb.protocol.ids.version_vector import DotSet
 from tests.checkers.story import (
     Story,
     accepts,

@@ -14,7 +14,7 @@ from creekdb.history import (
     RbDelivered,
     Request,
 )
-from creekdb.protocol.dots import DotSet
+from creekdb.protocol.ids.version_vector import DotSet
 from tests.checkers.story import Story, accepts, everyday, refuses, with_event, with_operation
 
 

@@ -5,7 +5,7 @@ from creekdb.checkers import Run, Unknown
 from creekdb.checkers._same import same
 from creekdb.checkers.replay import check
 from creekdb.history import Committed, Dot, FinalState, Installed, Kind, OperationRecord, Outcome
-from creekdb.protocol.dots import DotSet
+from creekdb.protocol.ids.version_vector import DotSet
 from tests.checkers.story import (
     Story,
     accepts,

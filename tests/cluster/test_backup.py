@@ -25,7 +25,7 @@ from creekdb.datatypes.kv import KV
 from creekdb.errors import StorageFault, UsageError
 from creekdb.history import gather
 from creekdb.load.ports import free_port
-from creekdb.protocol.drafts import Draft
+from creekdb.protocol.checkpoint.stream import Draft
 from creekdb.protocol.effects import Committed
 from creekdb.protocol.request import Request
 from tests.cluster.house import PATIENCE_S, House, house, run

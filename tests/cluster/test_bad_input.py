@@ -13,7 +13,7 @@ from creekdb.cluster.frames import NO_HTTP
 from creekdb.cluster.server import Server
 from creekdb.errors import UsageError
 from creekdb.load.ports import free_port
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from tests.cluster.house import house, run
 from tests.cluster.talking import dialled
 

@@ -16,7 +16,7 @@ from creekdb.datatypes.kv import KV
 from creekdb.errors import BadValue
 from creekdb.execution.keys import CLIENTS
 from creekdb.execution.undo import StateObject
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.values import Key
 from creekdb.schemes.contract import Replica

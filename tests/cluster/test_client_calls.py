@@ -11,7 +11,7 @@ from creekdb import BadValue, NotDone, OperationFailed, Unknown, UsageError
 from creekdb.client import Database
 from creekdb.client.exchange import UNDER_WAY_MAX
 from creekdb.datatypes import named
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from tests.cluster.house import House, house, run
 
 KV = named("kv")

@@ -16,7 +16,7 @@ from creekdb.client.exchange import UNDER_WAY_MAX
 from creekdb.cluster import wire
 from creekdb.cluster.config import Security
 from creekdb.cluster.once import CALLS_KEPT
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from tests.cluster.house import PATIENCE_S, House, house, run
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from creekdb.client.calls import Call
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from tests.cluster.faults_story import Cluster, tell
 from tests.cluster.house import house, run
 

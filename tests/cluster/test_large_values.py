@@ -6,7 +6,7 @@ import pytest
 
 from creekdb.cluster import listener, messages
 from creekdb.cluster.wire import Frames, frame_of, from_peer
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Cast, Progress, Pulled
 from creekdb.protocol.request import Operation, Request
 from tests.cluster.house import house, run

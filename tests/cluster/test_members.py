@@ -17,7 +17,7 @@ from creekdb.cluster.server import Server
 from creekdb.cluster.ticket import make_folder, read_ticket, ticket_of, write_ticket
 from creekdb.errors import BadValue, StorageFault
 from creekdb.load.ports import free_port
-from creekdb.protocol.members import Configuration
+from creekdb.protocol.membership.configuration import Configuration
 from tests.cluster.faults_story import Cluster, tell
 from tests.cluster.house import PATIENCE_S, house, run
 from tests.cluster.processes import Processes

@@ -14,16 +14,16 @@ from creekdb.cluster.backup import SCHEMA_VERSION, Deleted, contents, read_head,
 from creekdb.cluster.journal import Journal
 from creekdb.cluster.restore import restore
 from creekdb.errors import CreekError, DiskFull, StorageFault, UsageError
-from creekdb.protocol import admission
+from creekdb.protocol import validation
 from tests.cluster.house import PATIENCE_S, house, run
 from tests.cluster.keeping import back_up, own_state, restored
 
 NEVER_REFUSED = {
-    admission.BAD_DOTS,
-    admission.BAD_ID,
-    admission.BAD_CHECKPOINT,
-    admission.ID_REUSED,
-    admission.NOT_OURS,
+    validation.BAD_DOTS,
+    validation.BAD_ID,
+    validation.BAD_CHECKPOINT,
+    validation.ID_REUSED,
+    validation.NOT_OURS,
 }
 """What would be, if the past of a restored replica were not that of the others."""
 

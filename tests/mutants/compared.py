@@ -11,7 +11,7 @@ ORDERING = "schemes/ordering.py"
 SMR = "schemes/smr.py"
 BAYOU = "schemes/bayou.py"
 ARCHIE = "schemes/archie.py"
-CAB = "protocol/cab.py"
+CAB = "protocol/broadcast/cab.py"
 
 
 def _mutant(name: str, rule: str, scheme: str, seeds: int, *edits: Edit) -> Mutant:

@@ -15,7 +15,7 @@ from tests.mutants.catalogue import (
     Mutant,
 )
 
-MEMBERS = "protocol/members.py"
+MEMBERS = "protocol/membership/configuration.py"
 SETTINGS = "protocol/settings.py"
 
 _MUTANTS: tuple[Mutant, ...] = (

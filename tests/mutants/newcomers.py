@@ -6,7 +6,7 @@ be told again, no seed has shown yet: tests turned by hand do (`tests/unit/schem
 from creekdb.simulation.plan import LOSE_AT, LOSE_EVERY
 from tests.mutants.catalogue import BROADCASTS, GOSSIP, Edit, Mutant
 
-NEWCOMER = "protocol/newcomer.py"
+NEWCOMER = "protocol/membership/disk_loss_recovery.py"
 
 _MUTANTS: tuple[Mutant, ...] = (
     Mutant(

@@ -18,8 +18,8 @@ from creekdb.datatypes.lists import LIST
 from creekdb.execution.datatype import DataType
 from creekdb.execution.execution import Execution
 from creekdb.protocol import effects
-from creekdb.protocol.dots import Dot
 from creekdb.protocol.effects import Kind, Task, Work
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import (
     Cast,
     Image,

@@ -1,6 +1,6 @@
 """Algorithm 1, lines 10-14: `checkDep`, the predicate that CAB tests."""
 
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Accept, Cast, CatchUp, Vote
 from tests.paper.harness import Cluster
 

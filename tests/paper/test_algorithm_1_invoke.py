@@ -2,7 +2,7 @@
 
 import pytest
 
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Accept, Cast, Received
 from creekdb.protocol.request import Operation
 from tests.paper.harness import STABLE, TENTATIVE, Cluster

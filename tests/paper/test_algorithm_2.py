@@ -12,7 +12,7 @@ from creekdb.datatypes import DATATYPES, sample
 from creekdb.execution.datatype import DataType
 from creekdb.execution.transaction import Transaction
 from creekdb.execution.undo import ABSENT, StateObject
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Outcome, Request
 
 REGISTERS = DataType("registers")

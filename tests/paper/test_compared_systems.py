@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 
 from creekdb.checkers import Ok, check_all
-from creekdb.protocol.dots import Dot, Dots
 from creekdb.protocol.effects import CabDelivered, Speculated
+from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import Accept, Cast, Prepare, Promise, Pulled, Vote
 from creekdb.protocol.probes import Probe
 from creekdb.schemes.archie import ArchieReplica

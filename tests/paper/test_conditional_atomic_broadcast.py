@@ -3,7 +3,7 @@
 import pytest
 
 from creekdb.checkers import Ok
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Accept, Ballot, Cast, Decisions, Heartbeat, Vote
 from tests.paper.harness import STABLE, Cluster
 from tests.paper.schedules import SEEDS, run, verdicts

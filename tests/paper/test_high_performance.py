@@ -12,7 +12,7 @@ from creekdb.datatypes.kv import KV
 from creekdb.execution.datatype import DataType
 from creekdb.execution.entries import Phase
 from creekdb.execution.transaction import Transaction
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Cast, Vote
 from creekdb.protocol.probes import Probe
 from creekdb.schemes.creek import CreekReplica

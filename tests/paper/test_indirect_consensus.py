@@ -6,8 +6,8 @@ replica 1 is then the one that is looked at, in a cluster where nobody leads.
 
 import pytest
 
-from creekdb.protocol.dots import Dot
 from creekdb.protocol.effects import CabDelivered
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import (
     Accept,
     Accepted,

@@ -3,7 +3,7 @@
 import pytest
 
 from creekdb.checkers import Ok
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Cast, Pull, Pulled, Received, Summary
 from creekdb.protocol.request import Operation, Request
 from tests.paper.harness import EXECUTE, Cluster

@@ -6,8 +6,8 @@ import pytest
 
 from creekdb.checkers import Ok
 from creekdb.datatypes.register import REGISTER
-from creekdb.protocol.dots import Dot
 from creekdb.protocol.effects import Kind
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Accept, Cast
 from creekdb.protocol.request import NOOP, Operation
 from tests.paper.harness import STABLE, TENTATIVE, Cluster

@@ -17,8 +17,8 @@ from creekdb.gateway.values import from_json
 from creekdb.pipeline.declared import spark_schema
 from creekdb.pipeline.export import export
 from creekdb.pipeline.schemas import COMMITTED, REGISTERS, VALUE_KINDS
-from creekdb.protocol.dots import Dot, Dots
-from creekdb.protocol.drafts import Collected
+from creekdb.protocol.checkpoint.stream import Collected
+from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import Checkpoint
 from creekdb.protocol.request import Operation, Request
 from tests.cluster.house import house

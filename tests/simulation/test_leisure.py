@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from creekdb.datatypes.bank import BANK
-from creekdb.protocol.dots import Dot
-from creekdb.protocol.drafts import Given
+from creekdb.protocol.checkpoint.stream import Given
 from creekdb.protocol.effects import Effects
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.schemes.basic import BasicReplica
 from creekdb.schemes.creek import CreekReplica
 from creekdb.schemes.smr import SmrReplica

@@ -3,7 +3,7 @@
 import pytest
 
 from creekdb.history import MEMBERS, History
-from creekdb.protocol.members import Configuration
+from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.probes import Probe
 from creekdb.simulation.cluster import Simulation
 from creekdb.simulation.fuzz import campaign, examine

@@ -112,7 +112,7 @@ def test_an_import_through_a_wall_is_caught(
         ("protocol", "creekdb.errors"),
         ("execution", "creekdb.protocol.request"),
         ("execution", "creekdb.protocol.values"),
-        ("execution", "creekdb.protocol.dots"),
+        ("execution", "creekdb.protocol.ids.version_vector"),
         ("schemes", "creekdb.protocol.messages"),
         ("schemes", "creekdb.execution.undo"),
         ("history", "creekdb.protocol.effects"),

@@ -1,7 +1,7 @@
 """Sets of identifiers, as ranges of event numbers per replica.
 
-The protocol has its own (`creekdb.protocol.dots`). The checkers do not use it on purpose: a fault
-in it must not blind those who look for faults.
+The protocol has its own (`creekdb.protocol.ids.version_vector`). The checkers do not use it on
+purpose: a fault in it must not blind those who look for faults.
 """
 
 from bisect import bisect_left, bisect_right

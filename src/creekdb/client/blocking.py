@@ -13,7 +13,7 @@ from creekdb.client.calls import Call, Final
 from creekdb.client.errors import not_connected
 from creekdb.cluster.loop import new_loop
 from creekdb.cluster.wire import Answer
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 
 if TYPE_CHECKING:
     from creekdb.client.connection import Database

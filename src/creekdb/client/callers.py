@@ -18,7 +18,7 @@ from typing import (
 
 from creekdb.client.given import by_its_name, earlier, named, seconds, told
 from creekdb.errors import BadValue, UsageError
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 
 BEGIN: Final = "begin"
 """Means something without asyncio, and nothing with it."""

@@ -10,7 +10,7 @@ from creekdb.cluster.once import described
 from creekdb.cluster.wire import Answer
 from creekdb.cluster.wire import Call as CallMessage
 from creekdb.errors import UsageError
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Outcome
 
 TENTATIVE, STABLE, FINAL = "tentative", "stable", "final"

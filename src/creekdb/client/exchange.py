@@ -28,7 +28,7 @@ from creekdb.client.line import Line
 from creekdb.cluster import wire
 from creekdb.cluster.once import CALLS_KEPT
 from creekdb.errors import MalformedMessage
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 
 UNDER_WAY_MAX: Final = 512
 """Calls at once that are not answered: replicas remember more than that of a client, and refuse

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from creekdb.client.errors import NotDone
 from creekdb.errors import BadValue
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 
 _DOT: Final = re.compile(r"(\d+)\.(\d+)")
 

@@ -23,8 +23,8 @@ import msgspec
 from creekdb.cluster.calls import SYSTEM
 from creekdb.errors import StorageFault, UsageError
 from creekdb.execution.keys import place
-from creekdb.protocol import drafts
-from creekdb.protocol.dots import Dots
+from creekdb.protocol.checkpoint import stream
+from creekdb.protocol.ids.version_vector import Dots
 from creekdb.protocol.messages import Checkpoint
 from creekdb.protocol.request import Request
 from creekdb.protocol.values import Key, frozen
@@ -101,7 +101,7 @@ class Piece(NamedTuple):
     """Of the registers, those that are in this piece or in one before."""
 
 
-def encoded(head: Head, state: drafts.Registers, requests: Iterable[Request]) -> Iterator[Piece]:
+def encoded(head: Head, state: stream.Registers, requests: Iterable[Request]) -> Iterator[Piece]:
     """The bytes of a backup, each piece made when it is asked for."""
     hashed = hashlib.sha256()
     done = 0
@@ -113,7 +113,7 @@ def encoded(head: Head, state: drafts.Registers, requests: Iterable[Request]) ->
 
 
 def _pieces(
-    head: Head, state: drafts.Registers, requests: Iterable[Request]
+    head: Head, state: stream.Registers, requests: Iterable[Request]
 ) -> Iterator[tuple[bytes, int]]:
     yield _START.pack(_MAGIC, SCHEMA_VERSION) + _block(head), 0
     deleted: list[Key] = []
@@ -126,7 +126,7 @@ def _pieces(
     yield _LENGTH.pack(0), 0
 
 
-def _held(state: drafts.Registers, deleted: list[Key]) -> Iterator[tuple[Key, Any]]:
+def _held(state: stream.Registers, deleted: list[Key]) -> Iterator[tuple[Key, Any]]:
     while (taken := state.take(TAKEN)) is not None:
         held, gone = taken
         deleted += gone

@@ -7,8 +7,8 @@ until the others are back. So both are bounded, and beyond that clients are told
 from collections.abc import Callable
 from typing import Final
 
-from creekdb.protocol.dots import Dot
 from creekdb.protocol.effects import Event, Installed
+from creekdb.protocol.ids.version_vector import Dot
 
 TENTATIVE_MAX: Final = 1_000_000
 """Requests that are not committed yet, whoever issued them."""

@@ -38,8 +38,8 @@ from creekdb.cluster.wire import (
     from_client,
 )
 from creekdb.errors import FrameTooLong, MalformedMessage
-from creekdb.protocol.dots import Dot
 from creekdb.protocol.effects import Kind, Response
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Outcome
 
 TOLD_MAX: Final = 16_384

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from creekdb.cluster.beginning import wait_for_others, what_it_waits_for
 from creekdb.cluster.logs import REPLICA_REMOVED
 from creekdb.cluster.membership import change_asked
-from creekdb.protocol.dots import Dot
-from creekdb.protocol.members import Configuration
+from creekdb.protocol.ids.version_vector import Dot
+from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.request import Operation
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from creekdb.cluster.backup import Head, Piece, encoded
 from creekdb.cluster.tasks import Spawn
 from creekdb.cluster.wire import Copied, CopyBegun, CopyRequest, MoreRequest, Refused
 from creekdb.errors import CreekError
-from creekdb.protocol.drafts import Registers
+from creekdb.protocol.checkpoint.stream import Registers
 from creekdb.protocol.request import Request
 from creekdb.protocol.values import Key
 

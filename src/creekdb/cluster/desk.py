@@ -16,9 +16,9 @@ from creekdb.cluster.waiting import WaitingRoom
 from creekdb.cluster.wire import Call
 from creekdb.errors import BadValue, UnknownName, UsageError
 from creekdb.execution.datatype import DataType
-from creekdb.protocol.dots import Dot
 from creekdb.protocol.effects import Response
-from creekdb.protocol.members import MEMBERS
+from creekdb.protocol.ids.version_vector import Dot
+from creekdb.protocol.membership.configuration import MEMBERS
 from creekdb.protocol.request import Operation
 
 if TYPE_CHECKING:

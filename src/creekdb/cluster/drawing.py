@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Final, NamedTuple, Protocol
 
 from creekdb.cluster.groups import Room
-from creekdb.protocol.drafts import Array, ImageDraft, SnapshotDraft, encoded
+from creekdb.protocol.checkpoint.stream import Array, ImageDraft, SnapshotDraft, encoded
 from creekdb.protocol.messages import Snapshot
 
 REGISTERS_MAX: Final = 256

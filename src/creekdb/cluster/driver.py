@@ -3,7 +3,7 @@
 Rules it keeps, as `creekdb.protocol.effects` asks:
 
 - What a batch sends and answers leaves only when its records, and all before them, are durable, but
-  for what `creekdb.protocol.leaving` tells. So it leaves in order. (Where tentative answers need
+  for what `creekdb.protocol.durability` tells. So it leaves in order. (Where tentative answers need
   not survive a crash, they leave at once.)
 - Records that nothing waits for yet are in no hurry: they are synced with the next that something
   waits for, or at the next tick.
@@ -34,10 +34,10 @@ from creekdb.cluster.groups import Room
 from creekdb.cluster.recorder import Recorder, steady_us
 from creekdb.errors import CreekError, StorageFault
 from creekdb.execution.execution import Execution
-from creekdb.protocol.dots import Dot
-from creekdb.protocol.drafts import Draft, DrawnImage, Given, ImageDraft
+from creekdb.protocol.checkpoint.stream import Draft, DrawnImage, Given, ImageDraft
+from creekdb.protocol.durability import Proposals, needed
 from creekdb.protocol.effects import Digest, Effects, Event, Kind, Response, Send, Task
-from creekdb.protocol.leaving import Proposals, needed
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Cast, Message, Record
 from creekdb.protocol.request import Operation, Request
 from creekdb.schemes.contract import Replica

@@ -20,7 +20,7 @@ from creekdb.cluster.wire import (
     peer_hello,
 )
 from creekdb.errors import FrameTooLong, MalformedMessage
-from creekdb.protocol.drafts import Brought
+from creekdb.protocol.checkpoint.stream import Brought
 from creekdb.protocol.messages import Snapshot
 
 if TYPE_CHECKING:

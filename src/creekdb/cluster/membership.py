@@ -10,11 +10,11 @@ from creekdb.cluster.journal import Journal
 from creekdb.cluster.ticket import read_ticket, write_ticket
 from creekdb.cluster.wire import address_of
 from creekdb.errors import BadValue
-from creekdb.protocol.members import Configuration
+from creekdb.protocol.checkpoint.compaction import found_on_disk
+from creekdb.protocol.consensus.omega import NO_BALLOT
+from creekdb.protocol.membership.configuration import Configuration
+from creekdb.protocol.membership.disk_loss_recovery import ENTERED
 from creekdb.protocol.messages import Promised
-from creekdb.protocol.newcomer import ENTERED
-from creekdb.protocol.omega import NO_BALLOT
-from creekdb.protocol.recovery import found_on_disk
 from creekdb.protocol.request import Operation
 
 ADD: Final = "creek.members.add"

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 from creekdb.cluster.desk import Desk
 from creekdb.cluster.journal import Journal
 from creekdb.errors import StorageFault
-from creekdb.protocol.dots import Dot
 from creekdb.protocol.effects import Event, Installed, RbDelivered
+from creekdb.protocol.ids.version_vector import Dot
 
 if TYPE_CHECKING:
     from creekdb.cluster.server import Server

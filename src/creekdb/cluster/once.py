@@ -19,7 +19,7 @@ import msgspec
 from creekdb.execution.execution import Execution
 from creekdb.execution.keys import CLIENTS, OURS, place, prefix_range
 from creekdb.execution.transaction import ABSENT, View
-from creekdb.protocol.members import MEMBERS
+from creekdb.protocol.membership.configuration import MEMBERS
 from creekdb.protocol.request import Operation, Outcome, Request
 from creekdb.protocol.values import Key
 

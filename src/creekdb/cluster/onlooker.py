@@ -2,8 +2,8 @@
 
 from typing import Protocol
 
-from creekdb.protocol.dots import Dot
 from creekdb.protocol.effects import Response, Task
+from creekdb.protocol.ids.version_vector import Dot
 
 
 class Onlooker(Protocol):

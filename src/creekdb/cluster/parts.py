@@ -16,8 +16,8 @@ import msgspec
 from creekdb.cluster.drawing import REGISTERS_MAX, DrawnSnapshot
 from creekdb.cluster.wire import PEER_FRAME_MAX, Part, frame_of, framed
 from creekdb.errors import MalformedMessage
-from creekdb.protocol.drafts import Array, Brought, Intake, array_head
-from creekdb.protocol.members import REGISTER
+from creekdb.protocol.checkpoint.stream import Array, Brought, Intake, array_head
+from creekdb.protocol.membership.configuration import REGISTER
 from creekdb.protocol.messages import Snapshot
 from creekdb.protocol.values import Key
 

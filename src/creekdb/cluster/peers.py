@@ -26,8 +26,8 @@ from creekdb.cluster.wire import (
     address_of,
     common_version,
 )
-from creekdb.protocol.drafts import Brought, Intake
-from creekdb.protocol.members import Configuration
+from creekdb.protocol.checkpoint.stream import Brought, Intake
+from creekdb.protocol.membership.configuration import Configuration
 
 STRANGERS_MAX: Final = 8
 """Who are dialled because they have dialled here; others are heard all the same."""

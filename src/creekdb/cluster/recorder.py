@@ -34,10 +34,10 @@ from creekdb.history.recording import (
     recording_name,
 )
 from creekdb.history.stored import stored
-from creekdb.protocol.dots import Dot
 from creekdb.protocol.effects import Event, Response
+from creekdb.protocol.guarantees import Terms
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation
-from creekdb.protocol.terms import Terms
 from creekdb.schemes.contract import Replica
 
 MAPPED: Final = 8 * 1024 * 1024

@@ -6,8 +6,9 @@ and numbers of requests. To it, all that was committed before is one long past t
 issued, so that commit indices go on where they were.
 
 Each folder holds a journal with one image and no promise. So a replica that starts from it hears
-from all others before it takes part, like one with an empty disk (`creekdb.protocol.newcomer`):
-then also a folder that is made again, after the replica has run from it, does no harm.
+from all others before it takes part, like one with an empty disk
+(`creekdb.protocol.membership.disk_loss_recovery`): then also a folder that is made again, after the
+replica has run from it, does no harm.
 """
 
 import shutil
@@ -21,10 +22,10 @@ from creekdb.cluster.backup import Head, checkpoint_of, read_head
 from creekdb.cluster.calls import SYSTEM
 from creekdb.cluster.journal import Journal
 from creekdb.errors import StorageFault, UsageError
-from creekdb.protocol.dots import Dots
-from creekdb.protocol.members import REGISTER
+from creekdb.protocol.consensus.omega import NO_BALLOT
+from creekdb.protocol.ids.version_vector import Dots
+from creekdb.protocol.membership.configuration import REGISTER
 from creekdb.protocol.messages import Checkpoint, Image
-from creekdb.protocol.omega import NO_BALLOT
 
 
 def restore(

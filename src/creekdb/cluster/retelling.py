@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from creekdb.cluster.segments import read_chain
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Decided, Image, Received, Record
 from creekdb.protocol.order import Order
 from creekdb.protocol.request import Batch, Request

@@ -67,11 +67,11 @@ from creekdb.cluster.wire import (
 )
 from creekdb.errors import MissingOperation, StorageFault
 from creekdb.execution.datatype import DataType
-from creekdb.protocol.admission import NOT_OURS, WITHOUT_US
-from creekdb.protocol.dots import Dot
-from creekdb.protocol.drafts import Brought
+from creekdb.protocol.checkpoint.stream import Brought
+from creekdb.protocol.guarantees import Terms
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation
-from creekdb.protocol.terms import Terms
+from creekdb.protocol.validation import NOT_OURS, WITHOUT_US
 from creekdb.schemes import registry
 from creekdb.schemes.contract import Replica
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from creekdb.cluster.config import ServerConfig
 from creekdb.cluster.digests import DIGEST_EVERY
-from creekdb.protocol.members import Configuration
+from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.settings import Settings
 
 NOOP_TICKS: Final = 5

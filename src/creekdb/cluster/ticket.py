@@ -12,7 +12,7 @@ import msgspec
 
 from creekdb.cluster.notes import read_note, write_note
 from creekdb.errors import StorageFault, UsageError
-from creekdb.protocol.members import Configuration, Member
+from creekdb.protocol.membership.configuration import Configuration, Member
 
 _FILE: Final = "member.json"
 

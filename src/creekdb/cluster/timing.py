@@ -7,8 +7,8 @@ declared becomes one.
 from bisect import bisect_left
 from typing import Final
 
-from creekdb.protocol.dots import Dot
 from creekdb.protocol.effects import Kind, Response
+from creekdb.protocol.ids.version_vector import Dot
 
 SECONDS: Final[tuple[float, ...]] = (
     0.0001,

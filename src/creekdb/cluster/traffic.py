@@ -10,8 +10,8 @@ from creekdb.cluster.desk import Desk
 from creekdb.cluster.driver import Driver
 from creekdb.cluster.onlooker import Onlooker
 from creekdb.cluster.timing import Latencies
-from creekdb.protocol.dots import Dot
 from creekdb.protocol.effects import Kind, Response
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation
 
 

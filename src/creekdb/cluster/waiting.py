@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Hashable
 from typing import Final, Generic, TypeVar
 
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 
 WAITING_MAX: Final = 4096
 WAIT_S_MAX: Final = 30.0

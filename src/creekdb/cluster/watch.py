@@ -7,7 +7,7 @@ from typing import Final
 from creekdb.cluster.frames import NO_HTTP, NO_TLS
 from creekdb.cluster.logs import EventLog
 from creekdb.cluster.security import PLAIN
-from creekdb.protocol.members import Configuration
+from creekdb.protocol.membership.configuration import Configuration
 
 QUIET: Final = frozenset(("sent to a peer that is away", "could not reach a peer", "no hello"))
 """Counted, but known from elsewhere."""

@@ -16,7 +16,7 @@ import msgspec
 from creekdb.cluster.frames import Frames as Frames
 from creekdb.cluster.frames import framed as framed
 from creekdb.errors import BadValue, MalformedMessage
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Message
 from creekdb.protocol.request import Outcome
 from creekdb.protocol.values import Key, frozen

@@ -32,7 +32,7 @@ from creekdb.execution.execution import Execution
 from creekdb.execution.sequential import Sequential
 from creekdb.execution.steps import STEPS_MAX, CountedCode, LineCounter
 from creekdb.execution.transaction import Transaction, View
-from creekdb.protocol.members import MEMBERS, REGISTER, changed_value
+from creekdb.protocol.membership.configuration import MEMBERS, REGISTER, changed_value
 from creekdb.protocol.request import NOOP, Operation, Outcome, Request
 from creekdb.protocol.values import Key
 

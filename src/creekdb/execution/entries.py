@@ -9,7 +9,7 @@ from bisect import bisect_right
 from typing import Any, Final, TypeAlias
 
 from creekdb.execution.keys import Place
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Outcome, Request
 from creekdb.protocol.values import Key
 

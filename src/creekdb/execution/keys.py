@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from creekdb.errors import BadValue
 from creekdb.execution.carriable import SHORT_MAX, SHORT_MIN, is_ascii, problem
-from creekdb.protocol.members import MEMBERS
+from creekdb.protocol.membership.configuration import MEMBERS
 from creekdb.protocol.values import Key
 
 Place: TypeAlias = tuple[Any, ...]

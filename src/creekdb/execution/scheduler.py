@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Final
 
 from creekdb.execution.entries import Entry, Phase, Position
-from creekdb.protocol.ranking import Ranking
+from creekdb.protocol.sorted_blocks import Ranking
 
 LOSSES_MAX: Final = 8
 LOOK_AHEAD: Final = 64

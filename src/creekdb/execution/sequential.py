@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from creekdb.execution.base import changes
 from creekdb.execution.keys import Place, place
 from creekdb.execution.transaction import ABSENT
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Outcome, Request
 from creekdb.protocol.values import Key
 

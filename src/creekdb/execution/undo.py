@@ -16,7 +16,7 @@ from creekdb.execution.datatype import DataType
 from creekdb.execution.execution import Execution
 from creekdb.execution.keys import Place, place
 from creekdb.execution.transaction import ABSENT
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Outcome, Request
 from creekdb.protocol.values import Key
 

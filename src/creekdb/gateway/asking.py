@@ -23,7 +23,7 @@ from creekdb.execution.keys import (
 )
 from creekdb.gateway.limits import Limits
 from creekdb.gateway.problems import Problem
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.values import Key, frozen
 
 CLIENT: Final = "Creek-Client"

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from creekdb.cluster.wire import Answer, Issued, Refused
 from creekdb.execution.datatype import DataType
 from creekdb.execution.keys import Place
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.values import Key
 
 Items: TypeAlias = Generator[tuple[Key, Any], None, None]

@@ -12,8 +12,8 @@ from creekdb.cluster.taking import until_durable
 from creekdb.cluster.wire import Answer, Call, Issued, Refused, address_of
 from creekdb.execution.keys import LAST_PLACE, Place
 from creekdb.gateway.behind import Asked, Items, Said
-from creekdb.protocol.dots import Dot
 from creekdb.protocol.effects import Kind, Response
+from creekdb.protocol.ids.version_vector import Dot
 
 LAG_MAX: Final = 64
 """Decisions that a replica may be behind and count as ready."""

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from creekdb.protocol.dots import Dot, Dots
 from creekdb.protocol.effects import (
     CabDelivered,
     Cast,
@@ -23,11 +22,12 @@ from creekdb.protocol.effects import (
     Speculated,
     Voted,
 )
-from creekdb.protocol.members import MEMBERS, Configuration
+from creekdb.protocol.guarantees import Terms
+from creekdb.protocol.ids.version_vector import Dot, Dots
+from creekdb.protocol.membership.configuration import MEMBERS, Configuration
 from creekdb.protocol.messages import AcceptedValue, Ballot
 from creekdb.protocol.request import NOOP, Batch, Operation, Outcome, Request
 from creekdb.protocol.settings import ROUNDS
-from creekdb.protocol.terms import Terms
 from creekdb.protocol.values import Key
 
 __all__ = [

@@ -32,7 +32,7 @@ from creekdb.history.recording import Started, frames
 from creekdb.history.recording import recordings as recordings_in
 from creekdb.history.records import Cast, Committed
 from creekdb.pipeline.schemas import COMMITTED, REGISTERS
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Request
 from creekdb.protocol.values import Key
 

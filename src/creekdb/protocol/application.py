@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Protocol
 
-from creekdb.protocol.dots import Dot
-from creekdb.protocol.drafts import Draft, Intake
+from creekdb.protocol.checkpoint.stream import Draft, Intake
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Checkpoint
 from creekdb.protocol.request import Batch, Request
 

@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from creekdb.protocol.dots import Dot, Dots
-from creekdb.protocol.drafts import DrawnImage, ImageDraft, SnapshotDraft
+from creekdb.protocol.checkpoint.stream import DrawnImage, ImageDraft, SnapshotDraft
+from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import AcceptedValue, Ballot, Message, Record
 from creekdb.protocol.request import Batch, Outcome, Request
 

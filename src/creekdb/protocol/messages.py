@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from creekdb.errors import MalformedMessage
-from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.request import Batch, Outcome, Request
 from creekdb.protocol.values import PLAIN, Key, frozen
 

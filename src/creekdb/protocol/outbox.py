@@ -1,6 +1,6 @@
 """Where the machines of one replica leave their effects."""
 
-from creekdb.protocol.drafts import DrawnImage, ImageDraft, SnapshotDraft
+from creekdb.protocol.checkpoint.stream import DrawnImage, ImageDraft, SnapshotDraft
 from creekdb.protocol.effects import Digest, Effects, Event, Response, Send, Task
 from creekdb.protocol.messages import Record
 

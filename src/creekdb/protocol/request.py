@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 from msgspec.structs import force_setattr
 
-from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.values import frozen
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from creekdb.errors import BadValue
-from creekdb.protocol.members import Configuration
+from creekdb.protocol.membership.configuration import Configuration
 
 MAY_BE_NONE: Final = (
     "members",
@@ -33,8 +33,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     begin_anew: int = 0
     """1: a replica without a promise on its disk may have lost another one, and takes no part until
-    every other member has told it what it knows (`creekdb.protocol.newcomer`). For one that is
-    added, the driver puts a promise of nothing there before it is started for the first time."""
+    every other member has told it what it knows (`creekdb.protocol.membership.disk_loss_recovery`).
+    For one that is added, the driver puts a promise of nothing there before it is started for the
+    first time."""
 
     heartbeat_ticks: int = 2
     """Between two heartbeats."""

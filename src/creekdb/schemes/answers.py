@@ -10,8 +10,8 @@ answers of requests that other replicas issued are kept for these (`untold`).
 
 from collections.abc import Iterable
 
-from creekdb.protocol.dots import Dot
 from creekdb.protocol.effects import Kind, Observed, Response
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Checkpoint
 from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.probes import Probe, Probes

@@ -13,8 +13,8 @@ from sortedcontainers import SortedList
 from creekdb.execution.arrivals import Arrivals
 from creekdb.execution.datatype import DataType
 from creekdb.execution.entries import Entry, Position, committed_position, optimistic_position
-from creekdb.protocol.dots import Dot
 from creekdb.protocol.effects import Speculated
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Batch, Request
 from creekdb.protocol.settings import Settings

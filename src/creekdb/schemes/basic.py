@@ -18,8 +18,8 @@ from creekdb.execution.execution import Execution
 from creekdb.execution.keys import Place, place
 from creekdb.execution.transaction import ABSENT
 from creekdb.execution.undo import StateObject
-from creekdb.protocol.dots import Dot
 from creekdb.protocol.effects import Task, Work
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Outcome, Request
 from creekdb.protocol.settings import Settings

@@ -10,9 +10,9 @@ from typing import Any
 
 from creekdb.execution.arrivals import Arrivals
 from creekdb.execution.datatype import DataType
-from creekdb.protocol.dots import Dot
-from creekdb.protocol.drafts import Intake
+from creekdb.protocol.checkpoint.stream import Intake
 from creekdb.protocol.effects import Kind, Response
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Checkpoint
 from creekdb.protocol.request import Outcome, Request
 from creekdb.protocol.settings import Settings

@@ -13,14 +13,14 @@ from typing import Protocol
 
 from creekdb.execution.execution import Execution
 from creekdb.execution.keys import Place
-from creekdb.protocol.dots import Dot
-from creekdb.protocol.drafts import Draft, Given, Intake
+from creekdb.protocol.checkpoint.stream import Draft, Given, Intake
 from creekdb.protocol.effects import Effects, Task
-from creekdb.protocol.members import Configuration
+from creekdb.protocol.guarantees import Terms
+from creekdb.protocol.ids.version_vector import Dot
+from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.messages import Record
 from creekdb.protocol.probes import Probes
 from creekdb.protocol.request import Operation, Request
-from creekdb.protocol.terms import Terms
 from creekdb.protocol.values import Key
 
 

@@ -28,8 +28,8 @@ from creekdb.execution.entries import (
     tentative_position,
 )
 from creekdb.execution.execution import Execution
-from creekdb.protocol.dots import Dot
 from creekdb.protocol.effects import Observed, Task
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Operation, OrderKey, Outcome, Request
 from creekdb.protocol.settings import Settings

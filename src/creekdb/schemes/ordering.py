@@ -12,9 +12,7 @@ from typing import ClassVar
 
 from creekdb.errors import BadValue, UsageError
 from creekdb.execution.arrivals import Arrivals
-from creekdb.protocol.broadcasts import Broadcasts
-from creekdb.protocol.dots import Dot, Dots, DotSet
-from creekdb.protocol.drafts import Draft, Given, Intake
+from creekdb.protocol.checkpoint.stream import Draft, Given, Intake
 from creekdb.protocol.effects import (
     CabDelivered,
     Cast,
@@ -25,13 +23,15 @@ from creekdb.protocol.effects import (
     RbDelivered,
     Task,
 )
-from creekdb.protocol.members import MEMBERS, Configuration
+from creekdb.protocol.guarantees import Terms
+from creekdb.protocol.ids.version_vector import Dot, Dots, DotSet
+from creekdb.protocol.membership.configuration import MEMBERS, Configuration
 from creekdb.protocol.messages import Checkpoint, Record
 from creekdb.protocol.order import Order
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import NOOP, Batch, Operation, OrderKey, Request
 from creekdb.protocol.settings import Settings
-from creekdb.protocol.terms import Terms
+from creekdb.protocol.stack import Broadcasts
 from creekdb.schemes.answers import Answers
 from creekdb.schemes.settled import Executing, Settled
 from creekdb.schemes.unstable import Unstable

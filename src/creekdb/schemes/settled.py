@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from creekdb.execution.transaction import ABSENT
-from creekdb.protocol.drafts import Draft, Registers, draft_of
+from creekdb.protocol.checkpoint.stream import Draft, Registers, draft_of
+from creekdb.protocol.consensus.learner import Learner
 from creekdb.protocol.effects import Digest
 from creekdb.protocol.messages import Checkpoint
 from creekdb.protocol.order import Order
 from creekdb.protocol.outbox import Outbox
-from creekdb.protocol.paxos.learner import Learner
 from creekdb.protocol.request import Outcome, Request
 from creekdb.protocol.settings import Settings
 from creekdb.protocol.values import Key

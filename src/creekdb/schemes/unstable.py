@@ -7,7 +7,7 @@ in ticks.
 
 from collections import deque
 
-from creekdb.protocol.dots import Dot, DotSet
+from creekdb.protocol.ids.version_vector import Dot, DotSet
 
 NOOP_PATIENCE = 4
 """How many times longer than the leader another replica waits before it issues a no-op."""

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Outcome
 
 UNTOLD_LIMIT = 4096

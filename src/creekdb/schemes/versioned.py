@@ -23,8 +23,8 @@ from creekdb.execution.images import SettledImage
 from creekdb.execution.keys import Place
 from creekdb.execution.scheduler import Scheduler
 from creekdb.execution.versions import FRESH_MAX, VersionStore
-from creekdb.protocol.dots import Dot
 from creekdb.protocol.effects import Task, Work
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Outcome, Request
 from creekdb.protocol.settings import Settings

@@ -4,8 +4,8 @@ from typing import Final
 
 import msgspec
 
-from creekdb.protocol.drafts import Array, Brought, Intake
-from creekdb.protocol.members import REGISTER
+from creekdb.protocol.checkpoint.stream import Array, Brought, Intake
+from creekdb.protocol.membership.configuration import REGISTER
 from creekdb.protocol.messages import Snapshot
 
 PART: Final = 3

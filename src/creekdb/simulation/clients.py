@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Literal, TypeAlias
 
-from creekdb.protocol.dots import Dot
 from creekdb.protocol.effects import Kind, Response
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation
 from creekdb.simulation.heap import EventHeap, Handle
 from creekdb.simulation.seeds import derive

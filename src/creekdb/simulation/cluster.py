@@ -17,9 +17,9 @@ import msgspec
 
 from creekdb.errors import BadValue
 from creekdb.history.records import History
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
+from creekdb.protocol.membership.disk_loss_recovery import ENTERED
 from creekdb.protocol.messages import Message, Promised, Record
-from creekdb.protocol.newcomer import ENTERED
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Operation
 from creekdb.schemes.contract import Replica

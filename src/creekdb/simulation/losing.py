@@ -1,15 +1,15 @@
 """When a disk may be lost: what a cluster survives, and what nobody could.
 
 A replica that comes back with nothing hears from all others what it has forgotten
-(`creekdb.protocol.newcomer`). So none of them may have forgotten anything as well, and be about to
-hear it. And a weak request that only the lost disk held is gone, as it is in a live cluster:
-whatever is tentative there must be somewhere else, too.
+(`creekdb.protocol.membership.disk_loss_recovery`). So none of them may have forgotten anything as
+well, and be about to hear it. And a weak request that only the lost disk held is gone, as it is in
+a live cluster: whatever is tentative there must be somewhere else, too.
 """
 
 from collections.abc import Sequence
 
+from creekdb.protocol.consensus.omega import NO_BALLOT
 from creekdb.protocol.messages import Image, Promised
-from creekdb.protocol.omega import NO_BALLOT
 from creekdb.simulation.disk import Disk
 from creekdb.simulation.node import Node
 

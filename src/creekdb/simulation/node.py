@@ -3,7 +3,7 @@
 Rules it keeps, as `creekdb.protocol.effects` asks:
 
 - Sends and responses of a batch leave only once every record of that batch and of all earlier ones
-  is durable, but for what `creekdb.protocol.leaving` tells; those that have nothing to wait for
+  is durable, but for what `creekdb.protocol.durability` tells; those that have nothing to wait for
   leave at once. So they leave in order.
 - With a `turn_us`, inputs that come within so long of each other have their effects taken together,
   as in a turn of the loop of a live replica.
@@ -26,10 +26,10 @@ import msgspec
 
 from creekdb.errors import MalformedMessage
 from creekdb.execution.execution import Execution
-from creekdb.protocol.dots import Dot
-from creekdb.protocol.drafts import Array, DrawnImage, ImageDraft, SnapshotDraft, encoded
+from creekdb.protocol.checkpoint.stream import Array, DrawnImage, ImageDraft, SnapshotDraft, encoded
+from creekdb.protocol.durability import Proposals, needed
 from creekdb.protocol.effects import Effects, Event, Response, Send, Task
-from creekdb.protocol.leaving import Proposals, needed
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Message, Record, Snapshot, decode_message, decode_record
 from creekdb.protocol.request import Operation
 from creekdb.schemes.contract import Replica

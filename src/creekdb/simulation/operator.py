@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from creekdb.errors import UsageError
-from creekdb.protocol.members import Configuration
+from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.request import Operation
 from creekdb.simulation.faults import Add, Remove
 from creekdb.simulation.node import Node

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from creekdb import datatypes
 from creekdb.datatypes import DATATYPES
+from creekdb.protocol.guarantees import Terms
 from creekdb.protocol.settings import Settings
-from creekdb.protocol.terms import Terms
 from creekdb.schemes import registry
 from creekdb.simulation.clock import DAY_US
 from creekdb.simulation.fault_mix import fault_mix

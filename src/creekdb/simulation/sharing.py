@@ -17,7 +17,7 @@ from creekdb.execution.datatype import DataType, StandIn
 from creekdb.execution.execution import Execution
 from creekdb.execution.snapshots import Seen, Snapshot, Told
 from creekdb.execution.transaction import View
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Request
 from creekdb.protocol.values import Key, same
 

@@ -6,7 +6,7 @@ from benchmarks import memory
 from benchmarks.scale import TINY
 from benchmarks.versions import ALL
 from creekdb.execution.entries import Entry, Version
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Request
 
 

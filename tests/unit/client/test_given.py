@@ -7,7 +7,7 @@ import pytest
 import creekdb
 from creekdb import BadValue
 from creekdb.client.given import issued, listed, seconds
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 
 
 @pytest.mark.parametrize("given", [Dot(0, 17), (0, 17), [0, 17], "0.17"])

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from creekdb.cluster.journal import Journal
-from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import Ballot, Checkpoint, Image, Received, Record
 from creekdb.protocol.request import Operation, Request
 

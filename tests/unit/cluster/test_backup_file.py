@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from creekdb.cluster import backup
 from creekdb.cluster.backup import Head, checkpoint_of, encoded, kept_as, read_head, requests_of
 from creekdb.execution.keys import place
-from creekdb.protocol.drafts import Collected
+from creekdb.protocol.checkpoint.stream import Collected
 from creekdb.protocol.messages import Checkpoint
 from creekdb.protocol.request import Request
 from tests.unit.protocol.strategies import checkpoints, keys, request_tuples

@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 
 from creekdb.cluster.beginning import what_it_waits_for
-from creekdb.protocol.members import Configuration
+from creekdb.protocol.membership.configuration import Configuration
 from creekdb.schemes.contract import Replica
 
 

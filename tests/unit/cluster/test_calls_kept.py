@@ -8,7 +8,7 @@ from creekdb.execution.datatype import DataType
 from creekdb.execution.keys import CLIENTS
 from creekdb.execution.transaction import Transaction
 from creekdb.execution.undo import StateObject
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Outcome, Request
 
 COUNTING = DataType("counting")

@@ -9,7 +9,7 @@ from creekdb.cluster.desk import Desk
 from creekdb.cluster.tokens import Tokens
 from creekdb.cluster.wire import Call
 from creekdb.datatypes.kv import KV
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation
 
 BEFORE = Dot(1, 7)

@@ -3,8 +3,8 @@
 from creekdb.cluster.digests import DIGEST_EVERY, DIGESTS_KEPT, PATIENCE_S, TOLD_MAX, Digests
 from creekdb.cluster.once import call_once
 from creekdb.cluster.wire import Told
-from creekdb.protocol.dots import Dot
 from creekdb.protocol.effects import Digest
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Request
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from creekdb.cluster.drawing import REGISTERS_MAX, Drawings
 from creekdb.cluster.groups import Room
-from creekdb.protocol.dots import Dots
-from creekdb.protocol.drafts import ImageDraft, Registers, SnapshotDraft
+from creekdb.protocol.checkpoint.stream import ImageDraft, Registers, SnapshotDraft
+from creekdb.protocol.ids.version_vector import Dots
 from creekdb.protocol.messages import Ballot, Checkpoint, Image, Snapshot, decode_record
 from creekdb.protocol.values import Key
 

@@ -11,9 +11,15 @@ from creekdb.cluster.groups import Room
 from creekdb.cluster.logs import EventLog
 from creekdb.cluster.watchdog import Watchdog
 from creekdb.errors import StorageFault
-from creekdb.protocol.dots import Dot, Dots
-from creekdb.protocol.drafts import Array, DrawnImage, ImageDraft, SnapshotDraft, draft_of
+from creekdb.protocol.checkpoint.stream import (
+    Array,
+    DrawnImage,
+    ImageDraft,
+    SnapshotDraft,
+    draft_of,
+)
 from creekdb.protocol.effects import Effects, Kind, Response, Send
+from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import (
     Accept,
     Accepted,

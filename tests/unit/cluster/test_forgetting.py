@@ -16,7 +16,7 @@ from creekdb.cluster.once import call_once, forget_calls
 from creekdb.datatypes.kv import KV
 from creekdb.execution.keys import CLIENTS, place
 from creekdb.execution.undo import StateObject
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Request
 
 DAY_S = 86_400.0

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from creekdb.cluster import wire
 from creekdb.errors import FrameTooLong, MalformedMessage
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Outcome
 
 MOST = 1000

@@ -7,7 +7,7 @@ import pytest
 
 from creekdb.cluster.journal import Journal
 from creekdb.errors import StorageFault
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Received
 from creekdb.protocol.request import Operation, Request
 from tests.unit.cluster.samples import found, records, segments, written

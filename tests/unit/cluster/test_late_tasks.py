@@ -8,8 +8,8 @@ from creekdb.cluster.logs import EventLog
 from creekdb.cluster.settings import HANDED_OUT_MAX
 from creekdb.cluster.watchdog import Watchdog
 from creekdb.datatypes.kv import KV
-from creekdb.protocol.dots import Dot
 from creekdb.protocol.effects import Task
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Cast
 from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.settings import Settings

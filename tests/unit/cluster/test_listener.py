@@ -16,7 +16,7 @@ from creekdb.cluster.talker import Talker
 from creekdb.cluster.tasks import Tasks
 from creekdb.execution.arrivals import Arrivals
 from creekdb.execution.base import Nothing
-from creekdb.protocol.drafts import Array, Brought
+from creekdb.protocol.checkpoint.stream import Array, Brought
 from creekdb.protocol.messages import Progress
 from tests.unit.cluster.test_parts import BARE, drawn
 

@@ -12,7 +12,7 @@ from creekdb.cluster.frames import NO_TLS
 from creekdb.cluster.logs import TOLD_MAX, EventLog
 from creekdb.cluster.security import PLAIN
 from creekdb.cluster.watch import ALONE_LOOKS, PAUSE_LOOKS, Watch
-from creekdb.protocol.members import Configuration
+from creekdb.protocol.membership.configuration import Configuration
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,8 @@ import pytest
 from creekdb.cluster import timing
 from creekdb.cluster.metrics import Family, gauge, text_of
 from creekdb.cluster.timing import Histogram, Latencies
-from creekdb.protocol.dots import Dot
 from creekdb.protocol.effects import Kind, Response
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Outcome
 
 

@@ -10,8 +10,8 @@ from creekdb.cluster.once import call_once, forget_calls
 from creekdb.execution.keys import CLIENTS
 from creekdb.execution.transaction import ABSENT, Transaction
 from creekdb.execution.undo import StateObject
-from creekdb.protocol.dots import Dot
-from creekdb.protocol.members import MEMBERS
+from creekdb.protocol.ids.version_vector import Dot
+from creekdb.protocol.membership.configuration import MEMBERS
 from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.values import Key
 

@@ -13,10 +13,10 @@ from creekdb.errors import MalformedMessage
 from creekdb.execution.arrivals import Arrivals
 from creekdb.execution.base import Nothing
 from creekdb.execution.transaction import ABSENT
-from creekdb.protocol import admission
-from creekdb.protocol.dots import Dot, Dots
-from creekdb.protocol.drafts import Array, Brought, DrawnImage
-from creekdb.protocol.members import REGISTER
+from creekdb.protocol import validation
+from creekdb.protocol.checkpoint.stream import Array, Brought, DrawnImage
+from creekdb.protocol.ids.version_vector import Dot, Dots
+from creekdb.protocol.membership.configuration import REGISTER
 from creekdb.protocol.messages import Ballot, Checkpoint, Image, Snapshot, decode_record
 from creekdb.protocol.request import Outcome
 from creekdb.protocol.settings import Settings
@@ -151,7 +151,7 @@ def test_a_register_that_comes_twice_is_noticed() -> None:
     brought = assembly.whole(BARE)
     assert isinstance(brought, Brought)
     settings = Settings(members=(0, 1))
-    assert admission.problem(brought, 1, settings) == admission.BAD_CHECKPOINT
+    assert validation.problem(brought, 1, settings) == validation.BAD_CHECKPOINT
 
 
 def test_what_is_not_wanted_is_given_up_in_turns() -> None:

@@ -5,8 +5,8 @@ from random import Random
 import pytest
 
 from creekdb.cluster.retelling import told_of
-from creekdb.protocol.dots import Dot
 from creekdb.protocol.effects import Committed
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Decided
 from tests.unit.schemes.bench import Bench
 

@@ -12,9 +12,9 @@ from creekdb.cluster.execution import NoGate
 from creekdb.cluster.journal import Journal
 from creekdb.cluster.taking import take
 from creekdb.errors import DiskFull, StorageFault
-from creekdb.protocol.dots import Dots
-from creekdb.protocol.drafts import Draft, draft_of
-from creekdb.protocol.members import Configuration
+from creekdb.protocol.checkpoint.stream import Draft, draft_of
+from creekdb.protocol.ids.version_vector import Dots
+from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.messages import Checkpoint
 
 

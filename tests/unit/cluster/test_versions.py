@@ -9,8 +9,8 @@ from creekdb.cluster.peers import STRANGERS_MAX, Peers
 from creekdb.cluster.tasks import Tasks
 from creekdb.execution.arrivals import Arrivals
 from creekdb.execution.base import Nothing
-from creekdb.protocol.dots import Dot, Dots
-from creekdb.protocol.members import Configuration
+from creekdb.protocol.ids.version_vector import Dot, Dots
+from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.messages import Ballot, Cast, Heartbeat, Progress, Summary, Vote
 from creekdb.protocol.request import Operation, Request
 

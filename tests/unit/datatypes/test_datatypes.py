@@ -9,7 +9,7 @@ import pytest
 from creekdb.datatypes import DATATYPES, SAMPLES, named, sample
 from creekdb.errors import UnknownName
 from creekdb.execution.undo import StateObject
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Outcome, Request
 from creekdb.protocol.values import Key
 

@@ -14,7 +14,7 @@ from creekdb.execution.entries import Entry, Phase, Position, Stretch
 from creekdb.execution.execution import Execution
 from creekdb.execution.transaction import ABSENT, Transaction
 from creekdb.execution.versions import VersionStore
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Outcome, Request
 from creekdb.protocol.values import Key
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from creekdb.execution.datatype import DataType
 from creekdb.execution.transaction import Transaction
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.values import Key
 

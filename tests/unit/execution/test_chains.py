@@ -17,7 +17,7 @@ from creekdb.execution.entries import (
     tentative_position,
 )
 from creekdb.execution.transaction import ABSENT
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import NOOP, Request
 
 

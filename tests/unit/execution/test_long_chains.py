@@ -4,7 +4,7 @@ from random import Random
 
 from creekdb.execution.chains import Chain, Doubts
 from creekdb.execution.entries import Entry, Version, committed_position
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import NOOP, Request
 
 COUNT = 1_500

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creekdb.execution.randomness import RequestRandom
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import NOOP, Request
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from creekdb.execution.entries import Entry, Range
 from creekdb.execution.keys import FIRST_PLACE, LAST_PLACE, Place, place, prefix_range
 from creekdb.execution.ranges import Ranges, united
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import NOOP, Request
 from creekdb.protocol.values import Key
 from tests.unit.execution.strategies import HOT_KEYS, KEYS

@@ -1,6 +1,6 @@
 from creekdb.execution.entries import Entry, Phase
 from creekdb.execution.scheduler import LOOK_AHEAD, LOSSES_MAX, Scheduler
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import NOOP, Request
 
 

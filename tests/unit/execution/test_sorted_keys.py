@@ -14,7 +14,7 @@ from creekdb.execution.entries import TAIL
 from creekdb.execution.keys import FIRST_PLACE, KINDS, LAST_PLACE, Place, place, prefix_range
 from creekdb.execution.sorted_keys import GONE_MAX, GROUP_MAX, SortedKeys
 from creekdb.execution.versions import VersionStore
-from creekdb.protocol.dots import Dots
+from creekdb.protocol.ids.version_vector import Dots
 from creekdb.protocol.messages import Checkpoint
 from creekdb.protocol.settings import Settings
 from creekdb.protocol.values import Key

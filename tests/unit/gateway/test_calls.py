@@ -5,7 +5,7 @@ import pytest
 from creekdb.cluster.wire import Answer, Issued
 from creekdb.gateway import calls
 from creekdb.gateway.calls import Call, Calls
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 
 
 def made(event: int, value: str = "") -> Call:

@@ -17,7 +17,7 @@ from creekdb.load.meter import (
     Meter,
 )
 from creekdb.load.streams import Asked
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 
 
 class Transport:

@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from creekdb.protocol.dots import Dot, Dots, DotSet
+from creekdb.protocol.ids.version_vector import Dot, Dots, DotSet
 from creekdb.protocol.messages import (
     Accept,
     Accepted,

@@ -4,22 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creekdb.protocol import admission
-from creekdb.protocol.admission import (
-    BAD_BALLOT,
-    BAD_BATCH,
-    BAD_CHECKPOINT,
-    BAD_CONTEXT,
-    BAD_DOTS,
-    BAD_ID,
-    BAD_INSTANCE,
-    BAD_TIMESTAMP,
-    LIMIT,
-    NO_VOTE,
-    NOT_YOURS,
-    STRANGER,
-)
-from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol import validation
+from creekdb.protocol.consensus.omega import NO_BALLOT
+from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import (
     Accept,
     AcceptedValue,
@@ -40,9 +27,22 @@ from creekdb.protocol.messages import (
     Summary,
     Vote,
 )
-from creekdb.protocol.omega import NO_BALLOT
 from creekdb.protocol.request import Operation, Outcome, Request
 from creekdb.protocol.settings import Settings
+from creekdb.protocol.validation import (
+    BAD_BALLOT,
+    BAD_BATCH,
+    BAD_CHECKPOINT,
+    BAD_CONTEXT,
+    BAD_DOTS,
+    BAD_ID,
+    BAD_INSTANCE,
+    BAD_TIMESTAMP,
+    LIMIT,
+    NO_VOTE,
+    NOT_YOURS,
+    STRANGER,
+)
 from tests.unit.protocol.strategies import messages
 
 SETTINGS = Settings(members=(0, 1, 2), window=2)
@@ -52,7 +52,7 @@ X = (Dot(0, 1), Dot(2, 5))
 
 
 def problem(message: Message, sender: int = 1) -> str | None:
-    return admission.problem(message, sender, SETTINGS)
+    return validation.problem(message, sender, SETTINGS)
 
 
 def weak(
@@ -210,7 +210,7 @@ WITHOUT_A_VOTE: dict[str, tuple[str, Message]] = {
 def test_who_has_no_vote_can_neither_lead_nor_vote(reason: str, message: Message) -> None:
     settings = Settings(members=(0, 1, 2), window=2, acceptors=1)
     assert problem(message) is None
-    assert admission.problem(message, 1, settings) == reason
+    assert validation.problem(message, 1, settings) == reason
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_who_has_no_vote_can_neither_lead_nor_vote(reason: str, message: Message
     [Prepare(Ballot(3, 0), 0), Vote(Ballot(3, 0), 7), promise(ballot=Ballot(3, 0), decided=2)],
 )
 def test_who_has_a_vote_is_admitted_whoever_else_has_none(message: Message) -> None:
-    assert admission.problem(message, 0, Settings(members=(0, 1, 2), acceptors=1)) is None
+    assert validation.problem(message, 0, Settings(members=(0, 1, 2), acceptors=1)) is None
 
 
 @given(messages, st.integers(-2, 4))

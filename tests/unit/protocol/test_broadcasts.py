@@ -5,11 +5,10 @@ from itertools import pairwise
 
 import pytest
 
-from creekdb.protocol.admission import ID_REUSED, STRANGER
-from creekdb.protocol.broadcasts import Broadcasts
-from creekdb.protocol.dots import Dot, Dots, DotSet
-from creekdb.protocol.drafts import Draft, Intake, draft_of
+from creekdb.protocol.checkpoint.snapshot_sender import WAITS_MAX
+from creekdb.protocol.checkpoint.stream import Draft, Intake, draft_of
 from creekdb.protocol.effects import Effects
+from creekdb.protocol.ids.version_vector import Dot, Dots, DotSet
 from creekdb.protocol.messages import (
     Accept,
     Accepted,
@@ -39,7 +38,8 @@ from creekdb.protocol.messages import (
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Batch, Operation, Request
 from creekdb.protocol.settings import Settings
-from creekdb.protocol.stragglers import WAITS_MAX
+from creekdb.protocol.stack import Broadcasts
+from creekdb.protocol.validation import ID_REUSED, STRANGER
 
 THEIRS = Ballot(1, 1)
 

@@ -4,9 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from creekdb.protocol.cab import ConditionalAtomicBroadcast
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.broadcast.cab import ConditionalAtomicBroadcast
+from creekdb.protocol.consensus.leader import Phase
+from creekdb.protocol.consensus.omega import Omega
 from creekdb.protocol.effects import Effects
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import (
     Accept,
     AcceptedValue,
@@ -22,9 +24,7 @@ from creekdb.protocol.messages import (
     Vote,
 )
 from creekdb.protocol.messages import Cast as CastMessage
-from creekdb.protocol.omega import Omega
 from creekdb.protocol.outbox import Outbox
-from creekdb.protocol.paxos.leader import Phase
 from creekdb.protocol.probes import Probe, Probes
 from creekdb.protocol.request import Batch
 from creekdb.protocol.settings import Settings

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creekdb.protocol.clock import HybridClock
+from creekdb.protocol.order import HybridClock
 
 DAY_US = 24 * 3600 * 1_000_000
 times = st.integers(0, 10**6)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creekdb.protocol.dots import Dot, Dots, DotSet, intersection
+from creekdb.protocol.ids.version_vector import Dot, Dots, DotSet, intersection
 from tests.unit.protocol.strategies import dot, dot_sets, frozen_dots
 
 DAY_OF_EVENTS = 2**61

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from creekdb.protocol.dots import Dot, Dots
-from creekdb.protocol.drafts import Array, Draft, draft_of, encoded
+from creekdb.protocol.checkpoint.stream import Array, Draft, draft_of, encoded
+from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import (
     AcceptedValue,
     Ballot,

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol.broadcast.reliable import NEVER_CAST, Gossip
 from creekdb.protocol.effects import Effects, Send
-from creekdb.protocol.gossip import NEVER_CAST, Gossip
+from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import Cast, Pull, Pulled, Received, Summary
 from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.probes import Probe, Probes

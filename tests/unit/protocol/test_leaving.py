@@ -2,9 +2,9 @@
 
 import pytest
 
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.durability import Proposals, needed
 from creekdb.protocol.effects import Send
-from creekdb.protocol.leaving import Proposals, needed
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import (
     Accept,
     Accepted,

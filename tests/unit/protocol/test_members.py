@@ -3,7 +3,7 @@
 import pytest
 
 from creekdb.errors import BadValue
-from creekdb.protocol.members import (
+from creekdb.protocol.membership.configuration import (
     MEMBERS,
     REGISTER,
     Configuration,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creekdb.errors import MalformedMessage
-from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import (
     Ballot,
     Cast,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from creekdb.protocol.dots import Dot, Dots, DotSet
+from creekdb.protocol.ids.version_vector import Dot, Dots, DotSet
+from creekdb.protocol.membership.disk_loss_recovery import ENTERED, Newcomer
 from creekdb.protocol.messages import AcceptedValue, Anew, Ballot, Known
-from creekdb.protocol.newcomer import ENTERED, Newcomer
 from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.settings import Settings
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 import pytest
 
+from creekdb.protocol.consensus.omega import NO_BALLOT, Omega
 from creekdb.protocol.effects import Send
 from creekdb.protocol.messages import Ballot, Heartbeat
-from creekdb.protocol.omega import NO_BALLOT, Omega
 from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.probes import Probe, Probes
 from creekdb.protocol.settings import Settings

@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from creekdb.errors import BadValue
-from creekdb.protocol.admission import LIMIT
-from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.order import Order
 from creekdb.protocol.request import Operation, OrderKey, Request
 from creekdb.protocol.settings import REPLICA_MAX, Settings
+from creekdb.protocol.validation import LIMIT
 from tests.unit.protocol.strategies import frozen_dots
 
 OPERATION = Operation("touch")

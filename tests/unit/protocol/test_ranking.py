@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creekdb.protocol.ranking import PART, Rank, Ranking
+from creekdb.protocol.sorted_blocks import PART, Rank, Ranking
 
 
 class Thing:

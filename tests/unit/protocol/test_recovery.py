@@ -1,6 +1,8 @@
 """The records of a disk, summed up."""
 
-from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol.checkpoint.compaction import Found, found_on_disk
+from creekdb.protocol.consensus.omega import NO_BALLOT
+from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import (
     Accepted,
     AcceptedValue,
@@ -12,8 +14,6 @@ from creekdb.protocol.messages import (
     Received,
     Record,
 )
-from creekdb.protocol.omega import NO_BALLOT
-from creekdb.protocol.recovery import Found, found_on_disk
 from creekdb.protocol.request import Operation, Request
 
 LOW, HIGH = Ballot(1, 0), Ballot(2, 1)

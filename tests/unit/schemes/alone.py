@@ -11,8 +11,8 @@ from creekdb.datatypes.kv import KV
 from creekdb.execution.datatype import DataType
 from creekdb.execution.entries import Entry
 from creekdb.execution.execution import Execution
-from creekdb.protocol.dots import Dot, Dots, DotSet
 from creekdb.protocol.effects import Committed, Kind, Response, Send, Task
+from creekdb.protocol.ids.version_vector import Dot, Dots, DotSet
 from creekdb.protocol.messages import Cast, Decisions, Record
 from creekdb.protocol.request import Request
 from creekdb.protocol.settings import Settings

@@ -8,8 +8,8 @@ from collections import deque
 from typing import Any
 
 from creekdb.datatypes.kv import KV
-from creekdb.protocol.dots import Dot
 from creekdb.protocol.effects import Event, Kind, Response, Task
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import (
     Image,
     Message,

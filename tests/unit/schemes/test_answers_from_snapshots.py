@@ -1,7 +1,7 @@
 """A client keeps its right to an answer when its replica is carried forward by a snapshot."""
 
 from creekdb.datatypes.kv import KV
-from creekdb.protocol.dots import Dots
+from creekdb.protocol.ids.version_vector import Dots
 from creekdb.protocol.messages import Checkpoint, Snapshot
 from creekdb.protocol.settings import Settings
 from creekdb.schemes.basic import BasicReplica

@@ -2,8 +2,8 @@
 
 import pytest
 
-from creekdb.protocol.dots import Dot
 from creekdb.protocol.effects import Committed, Kind, RbDelivered
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Cast, Decided, Received, Vote
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import NOOP, Operation, Outcome

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from creekdb.execution.datatype import DataType
 from creekdb.execution.transaction import Transaction
-from creekdb.protocol.dots import Dot, Dots
 from creekdb.protocol.effects import CabDelivered, Cast, Effects, Kind, RbDelivered, Task, Work
+from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import Cast as CastMessage
 from creekdb.protocol.messages import Decisions
 from creekdb.protocol.probes import Probe

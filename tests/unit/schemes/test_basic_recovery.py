@@ -3,8 +3,8 @@
 import pytest
 
 from creekdb.datatypes.kv import KV
-from creekdb.protocol.dots import Dot, Dots
 from creekdb.protocol.effects import Installed, Kind
+from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import Cast, Decisions, Image, Received, Snapshot
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Operation, Outcome, Request

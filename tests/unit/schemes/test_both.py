@@ -6,7 +6,7 @@ import pytest
 from creekdb.datatypes.kv import KV
 from creekdb.execution.datatype import DataType
 from creekdb.execution.transaction import Transaction
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Checkpoint, Snapshot
 from creekdb.schemes.both import BothReplica, Disagreement
 from tests.unit.schemes.alone import Alone, dots

@@ -10,8 +10,8 @@ from creekdb.execution.entries import Entry, Phase
 from creekdb.execution.execution import Execution
 from creekdb.execution.scheduler import LOSSES_MAX
 from creekdb.execution.transaction import Transaction
-from creekdb.protocol.dots import Dot, Dots
 from creekdb.protocol.effects import Kind, Task
+from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import Checkpoint, Received, Snapshot, decode_record, encode
 from creekdb.protocol.probes import Probe
 from creekdb.schemes.creek import CreekReplica

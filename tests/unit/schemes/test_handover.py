@@ -1,7 +1,7 @@
 """One that was removed while it issued something: nothing that it answered is lost."""
 
-from creekdb.protocol.dots import Dot
 from creekdb.protocol.effects import Kind
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Pulled
 from tests.unit.schemes.bench import Bench
 

@@ -1,6 +1,6 @@
 """The members change under a replica that is busy."""
 
-from creekdb.protocol.members import configuration_in
+from creekdb.protocol.membership.configuration import configuration_in
 from creekdb.protocol.messages import CatchUp, Snapshot
 from tests.unit.schemes.bench import Bench
 

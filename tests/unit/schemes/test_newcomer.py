@@ -4,8 +4,9 @@ import msgspec
 import pytest
 
 from creekdb.datatypes.kv import KV
-from creekdb.protocol.admission import WITHOUT_US
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.consensus.omega import NO_BALLOT
+from creekdb.protocol.ids.version_vector import Dot
+from creekdb.protocol.membership.disk_loss_recovery import ENTERED
 from creekdb.protocol.messages import (
     Accept,
     Anew,
@@ -19,8 +20,7 @@ from creekdb.protocol.messages import (
     Vote,
     encode,
 )
-from creekdb.protocol.newcomer import ENTERED
-from creekdb.protocol.omega import NO_BALLOT
+from creekdb.protocol.validation import WITHOUT_US
 from creekdb.schemes.basic import BasicReplica
 from tests.unit.schemes.bench import Bench
 

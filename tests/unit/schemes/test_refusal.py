@@ -19,10 +19,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from creekdb.errors import MalformedMessage
-from creekdb.protocol import admission
 from creekdb.protocol import effects as told
-from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol import validation
+from creekdb.protocol.consensus.acceptor import BALLOT_FROM_THE_PAST
+from creekdb.protocol.consensus.leader import Phase
 from creekdb.protocol.effects import Effects, Kind, Send
+from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import (
     Accept,
     Ballot,
@@ -45,8 +47,6 @@ from creekdb.protocol.messages import (
     decode_message,
     encode,
 )
-from creekdb.protocol.paxos.acceptor import BALLOT_FROM_THE_PAST
-from creekdb.protocol.paxos.leader import Phase
 from creekdb.protocol.request import Operation, Request
 from creekdb.schemes.basic import BasicReplica
 from tests.unit.protocol import strategies as good
@@ -57,7 +57,7 @@ from tests.unit.schemes.wrong_messages import request, wrong_from
 
 SAID = (told.Promised, told.Voted)
 HUGE = 2**61
-LAST = admission.LIMIT - 1
+LAST = validation.LIMIT - 1
 SEEDS = (*range(12), 13)
 NOTHING = Effects()
 
@@ -144,7 +144,7 @@ def test_an_identifier_is_not_reused(seed: int) -> None:
                 assert_refused(replica, known.id.replica, Cast((other,)))
                 assert_refused(replica, (index + 1) % 3, Pulled((other,)))
         assert fingerprint(replica) == before
-        assert replica.refused[admission.ID_REUSED] > 0
+        assert replica.refused[validation.ID_REUSED] > 0
 
 
 # --- messages that are only late ----------------------------------------------------------------
@@ -250,7 +250,7 @@ def test_real_messages_with_wrong_bytes_break_nothing(seed: int) -> None:
             continue
         replica = bench[receiver]
         settings = bench.settings
-        if admission.problem(wrong, sender, settings) is None:
+        if validation.problem(wrong, sender, settings) is None:
             replica = copy.deepcopy(replica)
             with at_most(5):
                 replica.receive(wrong, sender, replica._broadcasts._now)

@@ -3,8 +3,8 @@
 from typing import Any
 
 import creekdb
-from creekdb.protocol.dots import Dot, Dots
 from creekdb.protocol.effects import Kind
+from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import Checkpoint, Snapshot
 from tests.unit.schemes.alone import Alone
 

@@ -1,6 +1,6 @@
 """When a strong no-op is due."""
 
-from creekdb.protocol.dots import Dot, DotSet
+from creekdb.protocol.ids.version_vector import Dot, DotSet
 from creekdb.schemes.unstable import NOOP_PATIENCE, Unstable
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Outcome
 from creekdb.schemes import untold
 from creekdb.schemes.untold import Untold

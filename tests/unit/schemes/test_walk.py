@@ -6,8 +6,8 @@ from pathlib import Path
 from creekdb.datatypes import DATATYPES
 from creekdb.execution.chains import settled_part
 from creekdb.execution.entries import Phase
-from creekdb.protocol.dots import Dot, DotSet
 from creekdb.protocol.effects import Kind, Task
+from creekdb.protocol.ids.version_vector import Dot, DotSet
 from creekdb.protocol.messages import Cast, Decisions, Message
 from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.settings import Settings

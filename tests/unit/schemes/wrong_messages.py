@@ -4,8 +4,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from creekdb.protocol.admission import LIMIT
-from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol.consensus.omega import NO_BALLOT
+from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import (
     Accept,
     AcceptedValue,
@@ -26,8 +26,8 @@ from creekdb.protocol.messages import (
     Summary,
     Vote,
 )
-from creekdb.protocol.omega import NO_BALLOT
 from creekdb.protocol.request import Operation, Outcome, Request
+from creekdb.protocol.validation import LIMIT
 
 outside = st.sampled_from((3, 4, 99, -1, 2**62))
 """Not a member."""

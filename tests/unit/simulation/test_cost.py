@@ -5,7 +5,7 @@ from itertools import cycle, islice
 
 import pytest
 
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Request
 from creekdb.simulation.cost import (
     ACCESS_US,

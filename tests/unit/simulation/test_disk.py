@@ -3,7 +3,7 @@
 import pytest
 
 from creekdb.errors import BadValue
-from creekdb.protocol.dots import Dots
+from creekdb.protocol.ids.version_vector import Dots
 from creekdb.protocol.messages import Ballot, Checkpoint, Image, Received, Record, encode
 from creekdb.simulation.disk import Disk
 from creekdb.simulation.heap import EventHeap

@@ -1,8 +1,8 @@
 """The driver of one replica: the barrier before effects, crashes, restarts."""
 
-from creekdb.protocol.dots import Dot, Dots
-from creekdb.protocol.drafts import ImageDraft, SnapshotDraft, draft_of
+from creekdb.protocol.checkpoint.stream import ImageDraft, SnapshotDraft, draft_of
 from creekdb.protocol.effects import Effects, Kind, Response, Send
+from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import (
     Ballot,
     Checkpoint,

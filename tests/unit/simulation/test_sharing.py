@@ -7,7 +7,7 @@ from creekdb.execution.datatype import DataType
 from creekdb.execution.entries import Entry, local_position, tentative_position
 from creekdb.execution.transaction import Transaction
 from creekdb.execution.versions import VersionStore
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Request
 from creekdb.schemes import registry
 from creekdb.simulation.cluster import Run, Simulation

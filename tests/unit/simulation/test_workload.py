@@ -3,8 +3,8 @@
 import pytest
 
 from creekdb.errors import BadValue
-from creekdb.protocol.dots import Dot
 from creekdb.protocol.effects import Kind, Response
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Outcome
 from creekdb.simulation.clients import Clients
 from creekdb.simulation.heap import EventHeap

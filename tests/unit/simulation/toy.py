@@ -10,15 +10,15 @@ from typing import Any
 
 from creekdb.execution.execution import Execution
 from creekdb.execution.keys import Place
-from creekdb.protocol.dots import Dot, DotSet
-from creekdb.protocol.drafts import Draft, Given, Intake
+from creekdb.protocol.checkpoint.stream import Draft, Given, Intake
 from creekdb.protocol.effects import Committed, Effects, Kind, Response, Send, Task, Work
-from creekdb.protocol.members import Configuration
+from creekdb.protocol.guarantees import Terms
+from creekdb.protocol.ids.version_vector import Dot, DotSet
+from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.messages import Cast, Pulled, Received, Record, Summary
 from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.probes import Probes
 from creekdb.protocol.request import Operation, Outcome, Request
-from creekdb.protocol.terms import Terms
 from creekdb.protocol.values import Key
 from creekdb.simulation.cluster import Run, Simulation
 from creekdb.simulation.scenario import Scenario

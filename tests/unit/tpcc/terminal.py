@@ -6,7 +6,7 @@ from typing import Any
 
 from creekdb.execution.sequential import OperationRaised
 from creekdb.execution.transaction import ABSENT
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Outcome, Request
 from creekdb.tpcc import Inputs, Overlay, Population, PopulationBase, datatype
 from creekdb.tpcc.schema import TABLES

@@ -6,7 +6,7 @@ import pytest
 
 from creekdb.execution.entries import Entry, tentative_position
 from creekdb.execution.versions import VersionStore
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Request
 from creekdb.protocol.values import Key
 from creekdb.tpcc import datatype

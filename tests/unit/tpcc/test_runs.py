@@ -11,7 +11,7 @@ import pytest
 
 from creekdb.execution.entries import Entry, tentative_position
 from creekdb.execution.versions import VersionStore
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Request
 from creekdb.tpcc import SHARES, datatype, problems
 from tests.unit.tpcc.terminal import Terminal, base, mixed

@@ -5,8 +5,8 @@ import time
 from typing import Any, Final
 
 from creekdb.cluster.once import INTERNAL, described
-from creekdb.protocol.dots import Dot
 from creekdb.protocol.effects import Response, Task, Work
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import NOOP, Operation, Outcome, Request
 
 LIVES_MAX: Final = 1024

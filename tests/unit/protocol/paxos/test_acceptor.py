@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.consensus.acceptor import BALLOT_FROM_THE_PAST, Acceptor
+from creekdb.protocol.consensus.omega import NO_BALLOT
 from creekdb.protocol.effects import Effects, Send
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import (
     Accept,
     Accepted,
@@ -17,9 +19,7 @@ from creekdb.protocol.messages import (
     Reject,
     Vote,
 )
-from creekdb.protocol.omega import NO_BALLOT
 from creekdb.protocol.outbox import Outbox
-from creekdb.protocol.paxos.acceptor import BALLOT_FROM_THE_PAST, Acceptor
 from creekdb.protocol.probes import Probe, Probes
 from creekdb.protocol.request import Batch
 

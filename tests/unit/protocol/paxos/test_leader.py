@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 import pytest
 
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.consensus.leader import Leader, Phase
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Accept, AcceptedValue, Ballot, Prepare, Promise
 from creekdb.protocol.outbox import Outbox
-from creekdb.protocol.paxos.leader import Leader, Phase
 from creekdb.protocol.probes import Probe, Probes
 from creekdb.protocol.request import Batch
 from creekdb.protocol.settings import Settings

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.consensus.learner import BALLOTS_PER_INSTANCE, Learner
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Ballot, CatchUp, Decided, Decisions
 from creekdb.protocol.outbox import Outbox
-from creekdb.protocol.paxos.learner import BALLOTS_PER_INSTANCE, Learner
 from creekdb.protocol.probes import Probe, Probes
 from creekdb.protocol.request import Batch
 from creekdb.protocol.settings import Settings

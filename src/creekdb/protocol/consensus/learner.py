@@ -6,8 +6,8 @@ Rules kept here:
 - a decision is kept until every member delivered it or a checkpoint covers it.
 """
 
-from creekdb.protocol.dots import Dot
 from creekdb.protocol.effects import Send
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Ballot, CatchUp, Decided, Decisions
 from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.probes import Probe, Probes

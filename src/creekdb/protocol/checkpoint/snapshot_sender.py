@@ -7,11 +7,11 @@ each time, up to a bound, for links may also be bad for a while and then good.
 from typing import Final, NamedTuple
 
 from creekdb.protocol.application import Application
-from creekdb.protocol.drafts import SnapshotDraft
+from creekdb.protocol.checkpoint.stream import SnapshotDraft
+from creekdb.protocol.consensus.learner import Learner
 from creekdb.protocol.effects import Send
 from creekdb.protocol.messages import Snapshot
 from creekdb.protocol.outbox import Outbox
-from creekdb.protocol.paxos.learner import Learner
 from creekdb.protocol.probes import Probe, Probes
 from creekdb.protocol.settings import Settings
 

@@ -13,10 +13,10 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from creekdb.protocol.dot import Dot as Dot
-from creekdb.protocol.dot import Dots as Dots
-from creekdb.protocol.dot import dots_of
-from creekdb.protocol.runs import count, difference, last_outside, union
+from creekdb.protocol.ids.dot import Dot as Dot
+from creekdb.protocol.ids.dot import Dots as Dots
+from creekdb.protocol.ids.dot import dots_of
+from creekdb.protocol.ids.intervals import count, difference, last_outside, union
 
 NOTHING: Final = Dots()
 

@@ -15,8 +15,12 @@ import enum
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from creekdb.protocol.dots import Dot, Dots
+from creekdb.protocol.consensus.acceptor import Acceptor
+from creekdb.protocol.consensus.leader import Leader, Phase
+from creekdb.protocol.consensus.learner import Learner
+from creekdb.protocol.consensus.omega import NO_BALLOT, Omega
 from creekdb.protocol.effects import Send
+from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import (
     Accept,
     Accepted,
@@ -33,11 +37,7 @@ from creekdb.protocol.messages import (
     Reject,
     Vote,
 )
-from creekdb.protocol.omega import NO_BALLOT, Omega
 from creekdb.protocol.outbox import Outbox
-from creekdb.protocol.paxos.acceptor import Acceptor
-from creekdb.protocol.paxos.leader import Leader, Phase
-from creekdb.protocol.paxos.learner import Learner
 from creekdb.protocol.probes import Probe, Probes
 from creekdb.protocol.request import Batch
 from creekdb.protocol.settings import Settings

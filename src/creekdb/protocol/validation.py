@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from typing import Protocol, assert_never
 
 from creekdb.errors import BadValue
-from creekdb.protocol.dots import Dot, Dots
-from creekdb.protocol.drafts import Brought, Given
-from creekdb.protocol.members import configuration_in
+from creekdb.protocol.checkpoint.stream import Brought, Given
+from creekdb.protocol.consensus.omega import NO_BALLOT
+from creekdb.protocol.ids.version_vector import Dot, Dots
+from creekdb.protocol.membership.configuration import configuration_in
 from creekdb.protocol.messages import (
     Accept,
     Anew,
@@ -33,7 +34,6 @@ from creekdb.protocol.messages import (
     Summary,
     Vote,
 )
-from creekdb.protocol.omega import NO_BALLOT
 from creekdb.protocol.request import Batch, Request
 from creekdb.protocol.settings import Settings
 

@@ -8,22 +8,18 @@ from collections.abc import Iterable, Iterator
 from typing import assert_never
 
 from creekdb.errors import BadValue
-from creekdb.protocol import admission
+from creekdb.protocol import validation
 from creekdb.protocol.application import Application
-from creekdb.protocol.cab import ConditionalAtomicBroadcast
-from creekdb.protocol.clock import HybridClock
-from creekdb.protocol.compaction import Compaction
-from creekdb.protocol.dots import Dot
-from creekdb.protocol.drafts import (
-    Brought,
-    Given,
-    Intake,
-    Registers,
-)
+from creekdb.protocol.broadcast.cab import ConditionalAtomicBroadcast
+from creekdb.protocol.broadcast.reliable import Gossip, Handover
+from creekdb.protocol.checkpoint.compaction import Compaction, found_on_disk
+from creekdb.protocol.checkpoint.snapshot_sender import Stragglers
+from creekdb.protocol.checkpoint.stream import Brought, Given, Intake, Registers
+from creekdb.protocol.consensus.omega import NO_BALLOT, Omega
 from creekdb.protocol.effects import Send
-from creekdb.protocol.gossip import Gossip
-from creekdb.protocol.handover import Handover
-from creekdb.protocol.members import Configuration, configuration_in
+from creekdb.protocol.ids.version_vector import Dot
+from creekdb.protocol.membership.configuration import Configuration, configuration_in
+from creekdb.protocol.membership.disk_loss_recovery import Newcomer
 from creekdb.protocol.messages import (
     Accept,
     Anew,
@@ -45,14 +41,11 @@ from creekdb.protocol.messages import (
     Summary,
     Vote,
 )
-from creekdb.protocol.newcomer import Newcomer
-from creekdb.protocol.omega import NO_BALLOT, Omega
+from creekdb.protocol.order import HybridClock
 from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.probes import Probe, Probes
-from creekdb.protocol.recovery import found_on_disk
 from creekdb.protocol.request import Batch, Request
 from creekdb.protocol.settings import Settings
-from creekdb.protocol.stragglers import Stragglers
 
 RESTORED_AT_ONCE = 256
 """Requests that are taken up from disk before it is looked what was decided about them."""
@@ -188,15 +181,15 @@ class Broadcasts:
             self.is_removed
             and not isinstance(message, Progress | CatchUp | Snapshot | Brought | Summary)
         ):
-            found: str | None = admission.STRANGER
+            found: str | None = validation.STRANGER
         elif sender in self._former:
             found = self._on_former(message, sender)
         elif sender > self._latest:
             found = self._on_later(message, sender)
         else:
-            found = admission.problem(message, sender, self.settings)
+            found = validation.problem(message, sender, self.settings)
         if found is None:
-            found = admission.contradiction(message, self)
+            found = validation.contradiction(message, self)
         if found is not None:
             self._refuse(found)
             return False
@@ -255,7 +248,7 @@ class Broadcasts:
         match message:
             case Pulled(requests=requests):
                 self.probes.hit(Probe.TAKEN_FROM_FORMER)
-                return admission.problem_of_requests(requests, self.settings.ever)
+                return validation.problem_of_requests(requests, self.settings.ever)
             case Heartbeat() | Progress():
                 progress = Progress(
                     self.cab.learner.delivered, self._application.settled_instance()
@@ -266,7 +259,7 @@ class Broadcasts:
                 self._send_snapshot(sender)
             case _:
                 pass
-        return admission.FORMER
+        return validation.FORMER
 
     def _on_later(self, message: Given, sender: int) -> str | None:
         """Perhaps one that was added while we were away, and all that we know have left: it can
@@ -275,8 +268,8 @@ class Broadcasts:
         is_alone = self.settings.members == (self.index,)
         match message:
             case Heartbeat(ballot=ballot):
-                if is_alone and self.settings.end_round <= ballot.round < admission.LIMIT:
-                    return admission.WITHOUT_US
+                if is_alone and self.settings.end_round <= ballot.round < validation.LIMIT:
+                    return validation.WITHOUT_US
             case Progress(delivered=delivered):
                 here = self.cab.learner.delivered
                 if delivered > here:
@@ -285,16 +278,16 @@ class Broadcasts:
                 try:
                     configuration = configuration_in(checkpoint.state)
                 except BadValue:
-                    return admission.BAD_CHECKPOINT
+                    return validation.BAD_CHECKPOINT
                 if configuration is not None and configuration.epoch > self.settings.epoch:
                     if is_alone:
-                        return admission.WITHOUT_US
+                        return validation.WITHOUT_US
                     self.probes.hit(Probe.LATER_MEMBER_HEARD)
                     later = self.settings.changed_to(configuration)
-                    return admission.problem(message, sender, later)
+                    return validation.problem(message, sender, later)
             case _:
                 pass
-        return admission.STRANGER
+        return validation.STRANGER
 
     # --- a replica that begins with nothing ---------------------------------------------------
 
@@ -394,7 +387,7 @@ class Broadcasts:
 
     def last_event(self) -> int:
         if self.newcomer is not None:
-            return admission.LIMIT  # others may know better
+            return validation.LIMIT  # others may know better
         return self.gossip.received.last(self.index)
 
     def greatest_round(self) -> int:

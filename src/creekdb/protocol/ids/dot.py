@@ -1,4 +1,4 @@
-"""A request's identifier, and sets of them as values: see `creekdb.protocol.dots`."""
+"""A request's identifier, and sets of them as values: see `creekdb.protocol.ids.version_vector`."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from creekdb.protocol.runs import count, difference, first_of, runs_of
+from creekdb.protocol.ids.intervals import count, difference, first_of, runs_of
 
 
 class Dot(NamedTuple):

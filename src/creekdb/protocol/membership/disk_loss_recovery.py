@@ -31,8 +31,8 @@ it does not find that, it lost its disk, and never takes part: the members have 
 from collections.abc import Iterable
 from typing import Final
 
-from creekdb.protocol.dots import DotSet
 from creekdb.protocol.effects import Send
+from creekdb.protocol.ids.version_vector import DotSet
 from creekdb.protocol.messages import AcceptedValue, Anew, Ballot, Known
 from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.settings import Settings

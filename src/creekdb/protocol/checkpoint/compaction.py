@@ -1,17 +1,65 @@
-"""The whole durable state as one record, so that all before it on disk can go.
+"""What a replica finds on its disk, before anything follows from it.
+
+The whole durable state as one record, so that all before it on disk can go.
 
 What the checkpoint of the image before held is forgotten then: peers that still miss some of it
 were behind for a whole period, and get a snapshot.
 """
 
+from collections.abc import Iterable
+from typing import NamedTuple, assert_never
+
 from creekdb.protocol.application import Application
-from creekdb.protocol.cab import ConditionalAtomicBroadcast
-from creekdb.protocol.dots import Dots
-from creekdb.protocol.drafts import Brought, DrawnImage, ImageDraft, Registers
-from creekdb.protocol.gossip import Gossip
-from creekdb.protocol.messages import Checkpoint, Image
+from creekdb.protocol.broadcast.cab import ConditionalAtomicBroadcast
+from creekdb.protocol.broadcast.reliable import Gossip
+from creekdb.protocol.checkpoint.stream import Brought, DrawnImage, ImageDraft, Registers
+from creekdb.protocol.consensus.omega import NO_BALLOT
+from creekdb.protocol.ids.version_vector import Dots
+from creekdb.protocol.messages import (
+    Accepted,
+    AcceptedValue,
+    Ballot,
+    Checkpoint,
+    Decided,
+    Image,
+    Promised,
+    Received,
+    Record,
+)
 from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.probes import Probe, Probes
+from creekdb.protocol.request import Batch, Request
+
+
+class Found(NamedTuple):
+    image: Checkpoint | None
+    promised: Ballot
+    accepted: list[AcceptedValue]
+    decided: dict[int, Batch]
+    requests: list[Request]
+    """In the order in which they were received."""
+
+
+def found_on_disk(records: Iterable[Record]) -> Found:
+    """The sum of `records`; an image stands for all before it, but for what was promised."""
+    found = Found(None, NO_BALLOT, [], {}, [])
+    for record in records:
+        match record:
+            case Image():
+                promised = max(found.promised, record.promised)
+                accepted, requests = list(record.accepted), list(record.requests)
+                found = Found(record.checkpoint, promised, accepted, dict(record.decided), requests)
+            case Received(request=request):
+                found.requests.append(request)
+            case Promised(ballot=ballot):
+                found = found._replace(promised=max(found.promised, ballot))
+            case Accepted(value=value):
+                found.accepted.append(value)
+            case Decided(instance=instance, batch=batch):
+                found.decided[instance] = batch
+            case _:
+                assert_never(record)
+    return found
 
 
 class Compaction:

@@ -14,10 +14,10 @@ import enum
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from creekdb.protocol.dots import Dot
+from creekdb.protocol.consensus.omega import NO_BALLOT
 from creekdb.protocol.effects import Send
+from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Accept, AcceptedValue, Ballot, Prepare, Promise
-from creekdb.protocol.omega import NO_BALLOT
 from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.probes import Probe, Probes
 from creekdb.protocol.request import Batch

@@ -10,6 +10,7 @@ Rules kept here:
 from collections.abc import Callable
 
 from creekdb.protocol import effects
+from creekdb.protocol.consensus.omega import NO_BALLOT
 from creekdb.protocol.effects import Send, Voted
 from creekdb.protocol.messages import (
     Accept,
@@ -22,7 +23,6 @@ from creekdb.protocol.messages import (
     Reject,
     Vote,
 )
-from creekdb.protocol.omega import NO_BALLOT
 from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.probes import Probe, Probes
 from creekdb.protocol.request import Batch

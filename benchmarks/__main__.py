@@ -15,7 +15,7 @@ from rich.text import Text
 from benchmarks.registry import BENCHMARKS
 from benchmarks.result import Result
 from benchmarks.scale import FULL, QUICK, Scale
-from creekdb.execution.build import how_it_runs
+from creekdb.execution.python_runtime import how_it_runs
 
 STYLES = {"ok": "green", "missed": "bold red", "reported": "dim"}
 

@@ -43,7 +43,7 @@ from creekdb.cluster.watchdog import Watchdog
 from creekdb.cluster.wire import WIRE_VERSION, Call, Hello, Told, frame_of, from_peer
 from creekdb.datatypes.kv import KV
 from creekdb.errors import StorageFault
-from creekdb.execution.build import how_it_runs
+from creekdb.execution.python_runtime import how_it_runs
 from creekdb.protocol.effects import Event
 from creekdb.protocol.messages import Message, Record
 from creekdb.protocol.settings import Settings

@@ -31,7 +31,7 @@ from benchmarks.floor import Floor
 from benchmarks.rivals import etcd
 from benchmarks.scale import FULL, QUICK, Scale
 from creekdb.cluster.loop import run
-from creekdb.execution.build import how_it_runs
+from creekdb.execution.python_runtime import how_it_runs
 
 FIRST: Final = 100.0
 STEP: Final = sqrt(2)

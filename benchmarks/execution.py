@@ -17,11 +17,11 @@ from benchmarks import shop
 from benchmarks.measuring import Timed, ratio
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
-from creekdb.execution.arrivals import Arrivals
 from creekdb.execution.datatype import DataType
-from creekdb.execution.entries import Entry, committed_position, tentative_position
+from creekdb.execution.mvcc.entry import Entry, committed_position, tentative_position
+from creekdb.execution.mvcc.state_loader import Arrivals
+from creekdb.execution.mvcc.version_store import VersionStore
 from creekdb.execution.transaction import Transaction
-from creekdb.execution.versions import VersionStore
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.values import Key

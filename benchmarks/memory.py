@@ -17,7 +17,7 @@ from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from benchmarks.versions import ALL, FEW, KEYS, Operations, new_replica, requests, spread
 from benchmarks.workloads import catch_up
-from creekdb.execution.entries import Entry, Version
+from creekdb.execution.mvcc.entry import Entry, Version
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Operation
 from creekdb.protocol.settings import Settings

@@ -16,7 +16,7 @@ from creekdb.protocol.messages import Message
 from creekdb.protocol.request import Operation
 from creekdb.protocol.settings import Settings
 from creekdb.schemes.basic import BasicReplica
-from creekdb.schemes.contract import Replica
+from creekdb.schemes.core.replica import Replica
 from creekdb.schemes.registry import Scheme
 
 TICK_US = 5_000

@@ -25,7 +25,7 @@ from rich.table import Table
 
 from benchmarks.live_tpcc import DATATYPE
 from creekdb.cluster.loop import run
-from creekdb.execution.build import how_it_runs
+from creekdb.execution.python_runtime import how_it_runs
 from creekdb.load.cpu import CpuClock
 from creekdb.load.local import LocalCluster
 from creekdb.load.loops import Plan, drive

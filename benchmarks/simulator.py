@@ -13,8 +13,8 @@ from benchmarks.measuring import Timed, cheapest
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from creekdb.datatypes import DATATYPES, SAMPLES
-from creekdb.execution.execution import Execution
 from creekdb.execution.keys import Place
+from creekdb.execution.result import Execution
 from creekdb.protocol.checkpoint.stream import Brought, Draft, Given, Intake
 from creekdb.protocol.effects import Effects, Task
 from creekdb.protocol.ids.version_vector import Dot

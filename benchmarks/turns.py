@@ -23,11 +23,11 @@ from creekdb.cluster.config import ServerConfig
 from creekdb.cluster.journal import Journal
 from creekdb.cluster.loop import new_loop
 from creekdb.cluster.server import Server
-from creekdb.execution.garbage import seldom_collecting
+from creekdb.execution.python_runtime import seldom_collecting
 from creekdb.load.ports import free_port
 from creekdb.protocol.ids.version_vector import Dots
 from creekdb.protocol.messages import Ballot, Checkpoint, Image
-from creekdb.schemes.ordering import OrderingReplica
+from creekdb.schemes.core.ordering import OrderingReplica
 
 REGISTERS: Final = 200_000
 AHEAD: Final = 5

@@ -14,7 +14,7 @@ from creekdb.protocol.messages import Accept, Ballot, Cast, Vote
 from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.settings import Settings
 from creekdb.schemes.basic import BasicReplica
-from creekdb.schemes.contract import Replica
+from creekdb.schemes.core.replica import Replica
 
 ME, WEAK, STRONG = 0, 1, 2
 """The replica that is measured, and its peers: one issues weak requests, the other strong ones."""

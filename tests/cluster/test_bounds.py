@@ -19,7 +19,7 @@ from creekdb.execution.undo import StateObject
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.values import Key
-from creekdb.schemes.contract import Replica
+from creekdb.schemes.core.replica import Replica
 from tests.cluster.house import PATIENCE_S, House, house
 
 

@@ -50,7 +50,7 @@ def talkers() -> list[talker.Talker]:
 def test_a_peer_that_hangs_up_at_once_leaves_nothing_for_the_garbage_collector(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A live replica hardly ever looks for garbage (`creekdb.execution.garbage`)."""
+    """A live replica hardly ever looks for garbage (`creekdb.execution.python_runtime`)."""
     monkeypatch.setattr(link, "PAUSE_MAX_S", 0.01)
     monkeypatch.setattr(link, "PAUSE_MIN_S", 0.01)
     dialled = 0

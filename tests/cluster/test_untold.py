@@ -7,14 +7,14 @@ import pytest
 
 from creekdb.client.calls import Final
 from creekdb.protocol.probes import Probe
-from creekdb.schemes import untold
+from creekdb.schemes.core import responses
 from tests.cluster.house import PATIENCE_S, house, run
 
 
 def test_what_the_others_do_not_tell_is_asked_for_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(untold, "UNTOLD_LIMIT", 2)
+    monkeypatch.setattr(responses, "UNTOLD_LIMIT", 2)
 
     async def story() -> None:
         async with (

@@ -34,12 +34,12 @@ class Mutant(NamedTuple):
 
 
 BASIC = "schemes/basic.py"
-ORDERING = "schemes/ordering.py"
-ANSWERS = "schemes/answers.py"
-SETTLED = "schemes/settled.py"
+ORDERING = "schemes/core/ordering.py"
+ANSWERS = "schemes/core/responses.py"
+SETTLED = "schemes/core/stable_prefix.py"
 UNDO = "execution/undo.py"
-UNSTABLE = "schemes/unstable.py"
-UNTOLD = "schemes/untold.py"
+UNSTABLE = "schemes/core/ordering.py"
+UNTOLD = "schemes/core/responses.py"
 BROADCASTS = "protocol/stack.py"
 COMPACTION = "protocol/checkpoint/compaction.py"
 CAB = "protocol/broadcast/cab.py"

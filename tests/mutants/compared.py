@@ -7,7 +7,7 @@ decides, and that a speculation may have been wrong.
 
 from tests.mutants.catalogue import Edit, Mutant
 
-ORDERING = "schemes/ordering.py"
+ORDERING = "schemes/core/ordering.py"
 SMR = "schemes/smr.py"
 BAYOU = "schemes/bayou.py"
 ARCHIE = "schemes/archie.py"

@@ -7,7 +7,7 @@ taken out of one at last, is held by unit tests.
 
 from tests.mutants.catalogue import Edit, Mutant
 
-SORTED_KEYS = "execution/sorted_keys.py"
+SORTED_KEYS = "execution/keys.py"
 
 
 def _mutant(name: str, rule: str, seeds: int, *edits: Edit) -> Mutant:

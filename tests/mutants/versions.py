@@ -9,16 +9,16 @@ what it has overtaken on its way to `committed`, and one that is held for that l
 
 from tests.mutants.catalogue import Edit, Mutant
 
-CHAINS = "execution/chains.py"
-RANGES = "execution/ranges.py"
-READERSHIP = "execution/readership.py"
-SNAPSHOTS = "execution/snapshots.py"
-VERSIONS = "execution/versions.py"
-STRETCHES = "execution/stretches.py"
-UNSURE = "execution/unsure.py"
-SCHEDULER = "execution/scheduler.py"
+CHAINS = "execution/mvcc/version_chain.py"
+RANGES = "execution/mvcc/read_index.py"
+READERSHIP = "execution/mvcc/read_index.py"
+SNAPSHOTS = "execution/mvcc/snapshot.py"
+VERSIONS = "execution/mvcc/version_store.py"
+STRETCHES = "execution/mvcc/merged_runs.py"
+UNSURE = "execution/mvcc/version_store.py"
+SCHEDULER = "execution/mvcc/scheduler.py"
 CREEK = "schemes/creek.py"
-VERSIONED = "schemes/versioned.py"
+VERSIONED = "schemes/core/versioned.py"
 
 
 def _mutant(name: str, rule: str, seeds: int, *edits: Edit, scheme: str = "both") -> Mutant:
@@ -34,8 +34,8 @@ MUTANTS: tuple[Mutant, ...] = (
         Edit(VERSIONED, "self._store.snapshot(entry.position)", "self._store.snapshot(TAIL)"),
         Edit(
             VERSIONED,
-            "from creekdb.execution.entries import NO_VERSIONS, Entry, Phase",
-            "from creekdb.execution.entries import NO_VERSIONS, TAIL, Entry, Phase",
+            "from creekdb.execution.mvcc.entry import NO_VERSIONS, Entry, Phase",
+            "from creekdb.execution.mvcc.entry import NO_VERSIONS, TAIL, Entry, Phase",
         ),
     ),
     _mutant(

@@ -6,7 +6,7 @@ are caught by the watch on simulated replicas (`tests/simulation/leisure.py`).
 
 from tests.mutants.catalogue import Edit, Mutant
 
-ORDERING = "schemes/ordering.py"
+ORDERING = "schemes/core/ordering.py"
 CREEK = "schemes/creek.py"
 
 _TAKEN = "return self._outbox.take()"

@@ -16,7 +16,7 @@ import msgspec
 
 from creekdb.datatypes.lists import LIST
 from creekdb.execution.datatype import DataType
-from creekdb.execution.execution import Execution
+from creekdb.execution.result import Execution
 from creekdb.protocol import effects
 from creekdb.protocol.effects import Kind, Task, Work
 from creekdb.protocol.ids.version_vector import Dot
@@ -33,7 +33,7 @@ from creekdb.protocol.messages import (
 from creekdb.protocol.request import Request
 from creekdb.protocol.settings import Settings
 from creekdb.schemes.basic import BasicReplica
-from creekdb.schemes.versioned import VersionedReplica
+from creekdb.schemes.core.versioned import VersionedReplica
 
 TENTATIVE, STABLE, FINAL = Kind.TENTATIVE, Kind.STABLE, Kind.FINAL
 EXECUTE, ROLLBACK = Work.EXECUTE, Work.ROLLBACK

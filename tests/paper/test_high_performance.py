@@ -10,7 +10,7 @@ import pytest
 
 from creekdb.datatypes.kv import KV
 from creekdb.execution.datatype import DataType
-from creekdb.execution.entries import Phase
+from creekdb.execution.mvcc.entry import Phase
 from creekdb.execution.transaction import Transaction
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Cast, Vote

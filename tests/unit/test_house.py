@@ -116,7 +116,7 @@ def test_an_import_through_a_wall_is_caught(
         ("schemes", "creekdb.protocol.messages"),
         ("schemes", "creekdb.execution.undo"),
         ("history", "creekdb.protocol.effects"),
-        ("tpcc", "creekdb.execution.versions"),
+        ("tpcc", "creekdb.execution.mvcc.version_store"),
         ("tpcc", "creekdb.protocol.request"),
         ("checkers", "creekdb.history.records"),
         ("checkers", "creekdb.datatypes"),

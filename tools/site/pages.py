@@ -10,7 +10,7 @@ from creekdb.client import blocking, callers
 from creekdb.client import errors as call_errors
 from creekdb.cluster import config
 from creekdb.cluster.wire import Answer
-from creekdb.execution.randomness import RequestRandom
+from creekdb.execution.random import RequestRandom
 from creekdb.protocol.request import NOOP
 from tools.site.commands import commands
 from tools.site.names import Shown, section

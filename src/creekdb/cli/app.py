@@ -17,7 +17,7 @@ import creekdb
 from creekdb.cli.exits import DISK, ILLEGAL, INTERRUPTED, PIPE_CLOSED, USAGE
 from creekdb.cli.lazy import LazyGroup
 from creekdb.errors import LIKELY, HelperEnded, StorageFault, UsageError
-from creekdb.execution.build import how_it_runs
+from creekdb.execution.python_runtime import how_it_runs
 
 SECTIONS = {
     "A live cluster": ("up", "call", "status", "serve", "member", "certs"),

@@ -25,7 +25,7 @@ from creekdb.cli.words import counted
 from creekdb.client.finding import trusting
 from creekdb.cluster.loop import run
 from creekdb.errors import UsageError
-from creekdb.execution.build import how_it_runs
+from creekdb.execution.python_runtime import how_it_runs
 from creekdb.history import gather, save
 from creekdb.load.cpu import CpuClock
 from creekdb.load.line import Unreachable, dial

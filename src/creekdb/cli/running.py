@@ -5,7 +5,7 @@ import time
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from creekdb.cli.output import complaints
-from creekdb.execution.garbage import seldom_collecting
+from creekdb.execution.python_runtime import seldom_collecting
 from creekdb.simulation.cluster import Run, Simulation
 
 PATIENCE_BEFORE_BAR_S = 1.0

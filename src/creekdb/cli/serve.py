@@ -20,7 +20,7 @@ from creekdb.cluster.server import Server
 from creekdb.cluster.trial import Parent, end_with
 from creekdb.cluster.wire import address_of, address_text
 from creekdb.errors import UsageError
-from creekdb.execution.garbage import Samples, seldom_collecting
+from creekdb.execution.python_runtime import Samples, seldom_collecting
 
 if TYPE_CHECKING:
     from creekdb.gateway import Gateway

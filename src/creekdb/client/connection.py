@@ -24,8 +24,8 @@ from creekdb.client.silence import Silence
 from creekdb.cluster import wire
 from creekdb.cluster.once import ENDED
 from creekdb.errors import BadValue, UnknownName, UsageError
-from creekdb.execution.carriable import is_row, refuse_uncarriable
 from creekdb.execution.datatype import DataType
+from creekdb.execution.serializable import is_row, refuse_uncarriable
 
 TIMEOUT_S: Final = 60.0
 PATIENCE_S: Final = 10.0

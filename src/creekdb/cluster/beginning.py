@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from creekdb.cluster.logs import EventLog
-from creekdb.schemes.contract import Replica
+from creekdb.schemes.core.replica import Replica
 
 TELL_S: Final = 2.0
 """Until somebody is told."""

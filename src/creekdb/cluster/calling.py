@@ -8,7 +8,7 @@ module of that replica is another one. What comes of it cannot be told here, and
 from creekdb.cluster.once import INTERNAL, called, described, run_asked
 from creekdb.errors import MissingOperation
 from creekdb.execution.datatype import DataType, StandIn
-from creekdb.execution.execution import Execution
+from creekdb.execution.result import Execution
 from creekdb.execution.transaction import View
 from creekdb.protocol.request import Request
 

@@ -33,14 +33,14 @@ from creekdb.cluster.execution import Executor, NoGate
 from creekdb.cluster.groups import Room
 from creekdb.cluster.recorder import Recorder, steady_us
 from creekdb.errors import CreekError, StorageFault
-from creekdb.execution.execution import Execution
+from creekdb.execution.result import Execution
 from creekdb.protocol.checkpoint.stream import Draft, DrawnImage, Given, ImageDraft
 from creekdb.protocol.durability import Proposals, needed
 from creekdb.protocol.effects import Digest, Effects, Event, Kind, Response, Send, Task
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Cast, Message, Record
 from creekdb.protocol.request import Operation, Request
-from creekdb.schemes.contract import Replica
+from creekdb.schemes.core.replica import Replica
 
 CAST_MAX: Final = 256
 """Requests in one message."""

@@ -17,9 +17,9 @@ from typing import Final, Protocol
 
 from creekdb.cluster.gate import Gate
 from creekdb.cluster.watchdog import Watchdog
-from creekdb.execution.execution import Execution
+from creekdb.execution.result import Execution
 from creekdb.protocol.effects import Task
-from creekdb.schemes.contract import Replica
+from creekdb.schemes.core.replica import Replica
 
 TURN_S: Final = 0.004
 """How long tasks are run before others have their turn."""

@@ -16,9 +16,9 @@ from itertools import islice
 from typing import Any, Final
 
 from creekdb.execution.datatype import DataType, StandIn
-from creekdb.execution.execution import Execution
 from creekdb.execution.keys import Place, place
-from creekdb.execution.snapshots import Snapshot
+from creekdb.execution.mvcc.snapshot import Snapshot
+from creekdb.execution.result import Execution
 from creekdb.execution.transaction import View
 from creekdb.protocol.request import Request
 from creekdb.protocol.values import Key

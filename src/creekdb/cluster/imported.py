@@ -4,7 +4,7 @@ from types import ModuleType
 
 from creekdb.errors import UsageError
 from creekdb.execution.datatype import DataType
-from creekdb.execution.modules import module_of
+from creekdb.execution.module_loader import module_of
 from creekdb.protocol.request import NOOP
 
 

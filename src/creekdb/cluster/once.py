@@ -16,8 +16,8 @@ from zlib import crc32
 
 import msgspec
 
-from creekdb.execution.execution import Execution
 from creekdb.execution.keys import CLIENTS, OURS, place, prefix_range
+from creekdb.execution.result import Execution
 from creekdb.execution.transaction import ABSENT, View
 from creekdb.protocol.membership.configuration import MEMBERS
 from creekdb.protocol.request import Operation, Outcome, Request

@@ -38,7 +38,7 @@ from creekdb.protocol.effects import Event, Response
 from creekdb.protocol.guarantees import Terms
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation
-from creekdb.schemes.contract import Replica
+from creekdb.schemes.core.replica import Replica
 
 MAPPED: Final = 8 * 1024 * 1024
 """Bytes that are mapped at a time."""

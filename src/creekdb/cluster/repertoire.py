@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from creekdb.cluster.wire import HELLO_FRAME_MAX, Takes
-from creekdb.execution.arity import Arity
-from creekdb.execution.datatype import DataType
+from creekdb.execution.datatype import Arity, DataType
 
 TOLD_BYTES_MAX: Final = HELLO_FRAME_MAX // 2
 """Of a hello. Who has more operations than that tells of none."""

@@ -73,7 +73,7 @@ from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation
 from creekdb.protocol.validation import NOT_OURS, WITHOUT_US
 from creekdb.schemes import registry
-from creekdb.schemes.contract import Replica
+from creekdb.schemes.core.replica import Replica
 
 WATCH_S: Final = 0.25
 """Between two looks for what its log should tell."""

@@ -1,4 +1,6 @@
-"""The replicated data type F: a name and its operations, plain functions of a transaction.
+"""How many arguments an operation takes.
+
+The replicated data type F: a name and its operations, plain functions of a transaction.
 
     >>> greeter = DataType("greeter")
     >>> @greeter.operation
@@ -22,19 +24,34 @@ import inspect
 import re
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar, overload
 
 from creekdb.errors import BadValue, UnknownName
-from creekdb.execution.arity import Arity
-from creekdb.execution.base import Base, Nothing, changes
-from creekdb.execution.carriable import handed_out, is_row, refuse_uncarriable
-from creekdb.execution.execution import Execution
+from creekdb.execution.base_state import Base, Nothing, changes
+from creekdb.execution.result import Execution
 from creekdb.execution.sequential import Sequential
-from creekdb.execution.steps import STEPS_MAX, CountedCode, LineCounter
+from creekdb.execution.serializable import handed_out, is_row, refuse_uncarriable
+from creekdb.execution.step_limit import STEPS_MAX, CountedCode, LineCounter
 from creekdb.execution.transaction import Transaction, View
 from creekdb.protocol.membership.configuration import MEMBERS, REGISTER, changed_value
 from creekdb.protocol.request import NOOP, Operation, Outcome, Request
 from creekdb.protocol.values import Key
+
+
+class Arity(NamedTuple):
+    least: int
+    most: int | None
+    """None: any number."""
+
+    def takes(self, count: int) -> bool:
+        return count >= self.least and (self.most is None or count <= self.most)
+
+    def covers(self, other: "Arity") -> bool:
+        """Does it take whatever the other one takes?"""
+        if other.most is None:
+            return self.most is None and self.takes(other.least)
+        return self.takes(other.least) and self.takes(other.most)
+
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -57,7 +74,7 @@ class DataType:
         base: Base | None = None,
     ) -> None:
         """`base`: what the registers hold before any operation. `steps`: how many an operation may
-        take (`creekdb.execution.steps`); the same on every replica, like the operations. With
+        take (`creekdb.execution.step_limit`); the same on every replica, like the operations. With
         `count_lines`, loops that never touch the transaction are stopped as well; operations then
         take about five times as long."""
         if type(name) is not str or not name:

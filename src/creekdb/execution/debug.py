@@ -17,8 +17,8 @@ import msgspec
 
 from creekdb.errors import NotDeterministic
 from creekdb.execution.datatype import DataType, StandIn
-from creekdb.execution.execution import Execution
 from creekdb.execution.keys import Place
+from creekdb.execution.result import Execution
 from creekdb.execution.transaction import ABSENT, View
 from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.values import Key

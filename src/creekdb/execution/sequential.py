@@ -7,7 +7,7 @@ shares nothing with the stores of the replicas: no undo, no index, no versions.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from creekdb.execution.base import changes
+from creekdb.execution.base_state import changes
 from creekdb.execution.keys import Place, place
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.ids.version_vector import Dot

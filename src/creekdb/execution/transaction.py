@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from typing import Any, Final, Protocol
 
 from creekdb.errors import BadValue, UsageError
-from creekdb.execution.carriable import handed_out, is_row, refuse_uncarriable
-from creekdb.execution.execution import Execution
 from creekdb.execution.keys import (
     FIRST_PLACE,
     LAST_PLACE,
@@ -22,8 +20,10 @@ from creekdb.execution.keys import (
     place,
     prefix_range,
 )
-from creekdb.execution.randomness import RequestRandom
-from creekdb.execution.steps import STEPS_MAX, OperationStopped
+from creekdb.execution.random import RequestRandom
+from creekdb.execution.result import Execution
+from creekdb.execution.serializable import handed_out, is_row, refuse_uncarriable
+from creekdb.execution.step_limit import STEPS_MAX, OperationStopped
 from creekdb.protocol.request import Outcome, Request
 from creekdb.protocol.values import Key, frozen
 

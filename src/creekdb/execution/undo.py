@@ -11,10 +11,10 @@ from typing import Any
 
 from sortedcontainers import SortedKeyList
 
-from creekdb.execution.base import merged
+from creekdb.execution.base_state import merged
 from creekdb.execution.datatype import DataType
-from creekdb.execution.execution import Execution
 from creekdb.execution.keys import Place, place
+from creekdb.execution.result import Execution
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Outcome, Request

@@ -12,7 +12,6 @@ from creekdb.cluster.clients import CLIENT_LENGTH_MAX
 from creekdb.cluster.desk import AFTER_MAX
 from creekdb.cluster.once import CALLS_KEPT
 from creekdb.errors import BadValue
-from creekdb.execution.carriable import INT_MAX
 from creekdb.execution.keys import (
     FIRST_PLACE,
     LAST_PLACE,
@@ -21,6 +20,7 @@ from creekdb.execution.keys import (
     place,
     prefix_range,
 )
+from creekdb.execution.serializable import INT_MAX
 from creekdb.gateway.limits import Limits
 from creekdb.gateway.problems import Problem
 from creekdb.protocol.ids.version_vector import Dot

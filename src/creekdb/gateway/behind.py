@@ -50,8 +50,8 @@ class Behind(Protocol):
     def readable_lengths(self) -> range: ...
 
     def committed_items(self, length: int, start: Place, stop: Place) -> Items:
-        """As `creekdb.schemes.contract.Replica` has it, without what is not the data type's. To be
-        closed: meanwhile nothing is executed."""
+        """As `creekdb.schemes.core.replica.Replica` has it, without what is not the data type's. To
+        be closed: meanwhile nothing is executed."""
 
     async def is_durable(self) -> bool:
         """Is what was committed so far on disk? If not, it is waited for, but not for long: what is

@@ -8,7 +8,7 @@ import types
 import typing
 from typing import Any, Final, Literal, TypeAlias, Union, get_args, get_origin
 
-from creekdb.execution.carriable import INT_MAX, INT_MIN
+from creekdb.execution.serializable import INT_MAX, INT_MIN
 from creekdb.gateway.values import BYTES
 
 Schema: TypeAlias = dict[str, Any]

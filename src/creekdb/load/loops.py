@@ -14,7 +14,7 @@ from time import perf_counter_ns
 from typing import Final
 
 from creekdb.errors import UsageError
-from creekdb.execution.garbage import seldom_collecting
+from creekdb.execution.python_runtime import seldom_collecting
 from creekdb.load.cpu import CpuClock
 from creekdb.load.line import Asker, Dial, dial
 from creekdb.load.meter import Meter

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from creekdb.errors import CreekError, StorageFault
 from creekdb.evaluation import datatype_named, simulation_of, violated
-from creekdb.execution.garbage import seldom_collecting
+from creekdb.execution.python_runtime import seldom_collecting
 from creekdb.history import save
 from creekdb.pipeline import tables
 from creekdb.pipeline.grid import Cell

@@ -15,7 +15,7 @@ Key: TypeAlias = str | int | tuple[str | int, ...]
 
 PLAIN: Final = frozenset((NoneType, bool, int, float, str, bytes))
 DEPTH_MAX: Final = 256
-"""Far more than `creekdb.execution.carriable` lets pass, and few enough for recursion."""
+"""Far more than `creekdb.execution.serializable` lets pass, and few enough for recursion."""
 
 
 def frozen(value: Any, depth: int = DEPTH_MAX) -> Any:

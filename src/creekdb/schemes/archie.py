@@ -10,15 +10,15 @@ from collections.abc import Iterator
 
 from sortedcontainers import SortedList
 
-from creekdb.execution.arrivals import Arrivals
 from creekdb.execution.datatype import DataType
-from creekdb.execution.entries import Entry, Position, committed_position, optimistic_position
+from creekdb.execution.mvcc.entry import Entry, Position, committed_position, optimistic_position
+from creekdb.execution.mvcc.state_loader import Arrivals
 from creekdb.protocol.effects import Speculated
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Batch, Request
 from creekdb.protocol.settings import Settings
-from creekdb.schemes.versioned import VersionedReplica
+from creekdb.schemes.core.versioned import VersionedReplica
 
 
 class ArchieReplica(VersionedReplica):

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from creekdb.execution.arrivals import Arrivals
-from creekdb.execution.base import changes, merged
+from creekdb.execution.base_state import changes, merged
 from creekdb.execution.datatype import DataType
-from creekdb.execution.execution import Execution
 from creekdb.execution.keys import Place, place
+from creekdb.execution.mvcc.state_loader import Arrivals
+from creekdb.execution.result import Execution
 from creekdb.execution.transaction import ABSENT
 from creekdb.execution.undo import StateObject
 from creekdb.protocol.effects import Task, Work
@@ -24,7 +24,7 @@ from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Outcome, Request
 from creekdb.protocol.settings import Settings
 from creekdb.protocol.values import Key
-from creekdb.schemes.ordering import OrderingReplica
+from creekdb.schemes.core.ordering import OrderingReplica
 
 
 class BasicReplica(OrderingReplica):

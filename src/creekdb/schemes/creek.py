@@ -15,9 +15,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from creekdb.execution.arrivals import Arrivals
 from creekdb.execution.datatype import DataType
-from creekdb.execution.entries import (
+from creekdb.execution.mvcc.entry import (
     TAIL,
     Entry,
     Phase,
@@ -27,15 +26,16 @@ from creekdb.execution.entries import (
     local_position,
     tentative_position,
 )
-from creekdb.execution.execution import Execution
+from creekdb.execution.mvcc.scheduler import Unexecuted
+from creekdb.execution.mvcc.state_loader import Arrivals
+from creekdb.execution.result import Execution
 from creekdb.protocol.effects import Observed, Task
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Operation, OrderKey, Outcome, Request
 from creekdb.protocol.settings import Settings
 from creekdb.protocol.values import Key
-from creekdb.schemes.unexecuted import Unexecuted
-from creekdb.schemes.versioned import VersionedReplica
+from creekdb.schemes.core.versioned import VersionedReplica
 
 STRETCH_MAX = 256
 """Requests in one stretch."""

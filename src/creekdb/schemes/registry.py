@@ -5,15 +5,15 @@ from typing import TypeAlias
 
 from creekdb.errors import UnknownName, UsageError
 from creekdb.execution.datatype import DataType
-from creekdb.execution.modules import module_of
+from creekdb.execution.module_loader import module_of
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.settings import Settings
 from creekdb.schemes.archie import ArchieReplica
 from creekdb.schemes.basic import BasicReplica
 from creekdb.schemes.bayou import BayouReplica
-from creekdb.schemes.both import BothReplica
-from creekdb.schemes.contract import Replica
+from creekdb.schemes.core.replica import Replica
 from creekdb.schemes.creek import CreekReplica
+from creekdb.schemes.differential import BothReplica
 from creekdb.schemes.smr import SmrReplica
 
 Scheme: TypeAlias = Callable[[int, Settings, DataType], Replica]

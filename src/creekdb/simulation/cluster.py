@@ -22,7 +22,7 @@ from creekdb.protocol.membership.disk_loss_recovery import ENTERED
 from creekdb.protocol.messages import Message, Promised, Record
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Operation
-from creekdb.schemes.contract import Replica
+from creekdb.schemes.core.replica import Replica
 from creekdb.simulation.clients import Clients
 from creekdb.simulation.faults import Add, Remove
 from creekdb.simulation.heap import EventHeap

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
-from creekdb.execution.execution import Execution
+from creekdb.execution.result import Execution
 from creekdb.protocol.effects import Task, Work
 from creekdb.simulation.heap import EventHeap
 

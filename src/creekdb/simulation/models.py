@@ -3,7 +3,7 @@
 import msgspec
 
 from creekdb.errors import BadValue
-from creekdb.execution.execution import Execution
+from creekdb.execution.result import Execution
 from creekdb.protocol.effects import Task, Work
 from creekdb.simulation.clock import DAY_US, Clock
 

@@ -25,14 +25,14 @@ from typing import Final, NamedTuple
 import msgspec
 
 from creekdb.errors import MalformedMessage
-from creekdb.execution.execution import Execution
+from creekdb.execution.result import Execution
 from creekdb.protocol.checkpoint.stream import Array, DrawnImage, ImageDraft, SnapshotDraft, encoded
 from creekdb.protocol.durability import Proposals, needed
 from creekdb.protocol.effects import Effects, Event, Response, Send, Task
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Message, Record, Snapshot, decode_message, decode_record
 from creekdb.protocol.request import Operation
-from creekdb.schemes.contract import Replica
+from creekdb.schemes.core.replica import Replica
 from creekdb.simulation.bringing import brought
 from creekdb.simulation.clock import Clock
 from creekdb.simulation.cpu import Cost, Cpu

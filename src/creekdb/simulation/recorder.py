@@ -28,7 +28,7 @@ from creekdb.history.records import (
 )
 from creekdb.protocol.effects import Response
 from creekdb.protocol.values import same
-from creekdb.schemes.contract import Replica
+from creekdb.schemes.core.replica import Replica
 from creekdb.simulation.heap import EventHeap
 
 _State: TypeAlias = tuple[tuple[Key, object], ...]

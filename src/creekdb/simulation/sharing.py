@@ -14,8 +14,8 @@ point.
 from typing import Any, Final
 
 from creekdb.execution.datatype import DataType, StandIn
-from creekdb.execution.execution import Execution
-from creekdb.execution.snapshots import Seen, Snapshot, Told
+from creekdb.execution.mvcc.snapshot import Seen, Snapshot, Told
+from creekdb.execution.result import Execution
 from creekdb.execution.transaction import View
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Request

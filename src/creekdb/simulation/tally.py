@@ -1,7 +1,7 @@
 """The tally: what replicas counted about themselves, summed over all replicas and incarnations."""
 
 from creekdb.protocol.probes import Probe
-from creekdb.schemes.contract import Replica
+from creekdb.schemes.core.replica import Replica
 
 
 class Tally:

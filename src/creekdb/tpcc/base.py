@@ -1,9 +1,9 @@
 """The population as registers: the initial data below a version store, in either layout.
 
-Implements `creekdb.execution.base.Base`. One object serves all replicas of a simulation: it is
-pure, but for remembering what it computed last. It remembers in two generations: what is asked for
-moves to the young one, and when that is full, the old one is dropped. So what is in use stays, and
-all of it stays bounded.
+Implements `creekdb.execution.base_state.Base`. One object serves all replicas of a simulation: it
+is pure, but for remembering what it computed last. It remembers in two generations: what is asked
+for moves to the young one, and when that is full, the old one is dropped. So what is in use stays,
+and all of it stays bounded.
 """
 
 from collections.abc import Callable, Iterator

@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from typing import Final
 
 from creekdb.errors import UnknownName
-from creekdb.execution.base import Base
+from creekdb.execution.base_state import Base
 from creekdb.execution.datatype import DataType
 from creekdb.tpcc.base import PopulationBase
 from creekdb.tpcc.delivery import delivery

@@ -9,7 +9,7 @@ from typing import Any
 
 from sortedcontainers import SortedKeyList
 
-from creekdb.execution.base import Base, merged
+from creekdb.execution.base_state import Base, merged
 from creekdb.execution.datatype import DataType
 from creekdb.execution.keys import Place, place
 from creekdb.execution.transaction import ABSENT

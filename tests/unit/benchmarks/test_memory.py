@@ -5,7 +5,7 @@ import sys
 from benchmarks import memory
 from benchmarks.scale import TINY
 from benchmarks.versions import ALL
-from creekdb.execution.entries import Entry, Version
+from creekdb.execution.mvcc.entry import Entry, Version
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Request
 

@@ -6,7 +6,7 @@ import pytest
 
 from creekdb.cluster.beginning import what_it_waits_for
 from creekdb.protocol.membership.configuration import Configuration
-from creekdb.schemes.contract import Replica
+from creekdb.schemes.core.replica import Replica
 
 
 class Waiting:

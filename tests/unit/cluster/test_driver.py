@@ -40,7 +40,7 @@ from creekdb.protocol.messages import (
     decode_record,
 )
 from creekdb.protocol.request import Operation, Outcome, Request
-from creekdb.schemes.contract import Replica
+from creekdb.schemes.core.replica import Replica
 
 WEAK = Dot(0, 1)
 

@@ -6,8 +6,8 @@ from creekdb.cluster import wire
 from creekdb.cluster.link import LASTING_S, Link
 from creekdb.cluster.peers import Peers
 from creekdb.cluster.tasks import Tasks
-from creekdb.execution.arrivals import Arrivals
-from creekdb.execution.base import Nothing
+from creekdb.execution.base_state import Nothing
+from creekdb.execution.mvcc.state_loader import Arrivals
 
 OURS = wire.PeerHello(wire.WIRE_VERSION, "creek", 0, (0, 1), "kv", oldest=wire.WIRE_OLDEST)
 THEIRS = wire.PeerHello(wire.WIRE_VERSION, "creek", 1, (0, 1), "kv", oldest=wire.WIRE_OLDEST)

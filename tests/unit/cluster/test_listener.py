@@ -14,8 +14,8 @@ from creekdb.cluster.parts import frames_of
 from creekdb.cluster.peers import Peers
 from creekdb.cluster.talker import Talker
 from creekdb.cluster.tasks import Tasks
-from creekdb.execution.arrivals import Arrivals
-from creekdb.execution.base import Nothing
+from creekdb.execution.base_state import Nothing
+from creekdb.execution.mvcc.state_loader import Arrivals
 from creekdb.protocol.checkpoint.stream import Array, Brought
 from creekdb.protocol.messages import Progress
 from tests.unit.cluster.test_parts import BARE, drawn

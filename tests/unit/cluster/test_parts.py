@@ -10,8 +10,8 @@ from creekdb.cluster.drawing import REGISTERS_MAX, DrawnSnapshot
 from creekdb.cluster.parts import Assembly, frames_of, give_up
 from creekdb.cluster.wire import PEER_FRAME_MAX, Frames, Part, framed, from_peer
 from creekdb.errors import MalformedMessage
-from creekdb.execution.arrivals import Arrivals
-from creekdb.execution.base import Nothing
+from creekdb.execution.base_state import Nothing
+from creekdb.execution.mvcc.state_loader import Arrivals
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol import validation
 from creekdb.protocol.checkpoint.stream import Array, Brought, DrawnImage

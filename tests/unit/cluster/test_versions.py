@@ -7,8 +7,8 @@ import pytest
 from creekdb.cluster import wire
 from creekdb.cluster.peers import STRANGERS_MAX, Peers
 from creekdb.cluster.tasks import Tasks
-from creekdb.execution.arrivals import Arrivals
-from creekdb.execution.base import Nothing
+from creekdb.execution.base_state import Nothing
+from creekdb.execution.mvcc.state_loader import Arrivals
 from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.messages import Ballot, Cast, Heartbeat, Progress, Summary, Vote

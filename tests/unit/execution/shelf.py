@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from creekdb.execution.arrivals import Arrivals
-from creekdb.execution.base import Base, Nothing, changes
+from creekdb.execution.base_state import Base, Nothing, changes
 from creekdb.execution.datatype import DataType
-from creekdb.execution.entries import Entry, Phase, Position, Stretch
-from creekdb.execution.execution import Execution
+from creekdb.execution.mvcc.entry import Entry, Phase, Position, Stretch
+from creekdb.execution.mvcc.state_loader import Arrivals
+from creekdb.execution.mvcc.version_store import VersionStore
+from creekdb.execution.result import Execution
 from creekdb.execution.transaction import ABSENT, Transaction
-from creekdb.execution.versions import VersionStore
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Outcome, Request
 from creekdb.protocol.values import Key

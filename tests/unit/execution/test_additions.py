@@ -2,8 +2,8 @@
 
 import pytest
 
-from creekdb.execution.chains import ADDABLE_MAX
-from creekdb.execution.entries import Phase
+from creekdb.execution.mvcc.entry import Phase
+from creekdb.execution.mvcc.version_chain import ADDABLE_MAX
 from creekdb.execution.transaction import ADDED_MAX
 from tests.unit.execution.shelf import ABSENT, Shelf
 

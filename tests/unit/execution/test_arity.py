@@ -2,7 +2,7 @@
 
 import pytest
 
-from creekdb.execution.arity import Arity
+from creekdb.execution.datatype import Arity
 
 
 @pytest.mark.parametrize(

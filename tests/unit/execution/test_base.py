@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creekdb.execution.base import Nothing, merged
+from creekdb.execution.base_state import Nothing, merged
 from creekdb.execution.keys import FIRST_PLACE, LAST_PLACE, place
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.values import Key

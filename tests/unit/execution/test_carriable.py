@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creekdb.errors import BadValue
-from creekdb.execution.carriable import (
+from creekdb.execution.serializable import (
     DEPTH_MAX,
     PATH_LENGTH_MAX,
     handed_out,

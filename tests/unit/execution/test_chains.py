@@ -2,8 +2,7 @@ from typing import Any
 
 import pytest
 
-from creekdb.execution.chains import ADDABLE_MAX, Chain, Doubts, is_addable
-from creekdb.execution.entries import (
+from creekdb.execution.mvcc.entry import (
     TAIL,
     Crowd,
     Entry,
@@ -16,6 +15,7 @@ from creekdb.execution.entries import (
     readers_after,
     tentative_position,
 )
+from creekdb.execution.mvcc.version_chain import ADDABLE_MAX, Chain, Doubts, is_addable
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import NOOP, Request

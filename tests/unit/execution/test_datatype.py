@@ -5,7 +5,7 @@ import pytest
 
 from creekdb.errors import BadValue, UnknownName
 from creekdb.execution.datatype import ERROR_LENGTH_MAX, DataType, error_text
-from creekdb.execution.execution import Execution
+from creekdb.execution.result import Execution
 from creekdb.execution.transaction import Transaction
 from creekdb.protocol.request import NOOP, Operation, Outcome
 from tests.unit.execution.strategies import request

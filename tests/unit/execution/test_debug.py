@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creekdb.errors import NotDeterministic, UsageError
-from creekdb.execution.base import Nothing, changes
+from creekdb.execution.base_state import Nothing, changes
 from creekdb.execution.datatype import DataType
 from creekdb.execution.debug import TOLD_MAX, Debugged, Executed, first_difference
-from creekdb.execution.entries import Entry, tentative_position
+from creekdb.execution.mvcc.entry import Entry, tentative_position
+from creekdb.execution.mvcc.version_store import VersionStore
 from creekdb.execution.transaction import Transaction
 from creekdb.execution.undo import StateObject
-from creekdb.execution.versions import VersionStore
 from creekdb.protocol.request import Operation
 from tests.unit.execution.strategies import SCRIPT, STEPS, request, requests
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from creekdb.execution.garbage import (
+from creekdb.execution.python_runtime import (
     OF_A_CALL,
     THOROUGH,
     THOROUGH_LOOKS,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from creekdb.execution.images import SettledImage
+from creekdb.execution.mvcc.register_table import SettledImage
 from creekdb.protocol.values import Key
 from tests.unit.execution.shelf import Shelf, arrived
 

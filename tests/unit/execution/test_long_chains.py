@@ -2,8 +2,8 @@
 
 from random import Random
 
-from creekdb.execution.chains import Chain, Doubts
-from creekdb.execution.entries import Entry, Version, committed_position
+from creekdb.execution.mvcc.entry import Entry, Version, committed_position
+from creekdb.execution.mvcc.version_chain import Chain, Doubts
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import NOOP, Request
 

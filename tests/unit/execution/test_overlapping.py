@@ -1,6 +1,6 @@
 """What happens to an execution while others are installed, withdrawn, moved and settled."""
 
-from creekdb.execution.contents import CHANGES_MAX
+from creekdb.execution.mvcc.register_table import CHANGES_MAX
 from tests.unit.execution.shelf import Shelf
 
 

@@ -3,9 +3,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creekdb.execution.entries import Entry, Range
 from creekdb.execution.keys import FIRST_PLACE, LAST_PLACE, Place, place, prefix_range
-from creekdb.execution.ranges import Ranges, united
+from creekdb.execution.mvcc.entry import Entry, Range
+from creekdb.execution.mvcc.read_index import Ranges, united
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import NOOP, Request
 from creekdb.protocol.values import Key

@@ -1,5 +1,5 @@
-from creekdb.execution.entries import Entry, Phase
-from creekdb.execution.scheduler import LOOK_AHEAD, LOSSES_MAX, Scheduler
+from creekdb.execution.mvcc.entry import Entry, Phase
+from creekdb.execution.mvcc.scheduler import LOOK_AHEAD, LOSSES_MAX, Scheduler
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import NOOP, Request
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from creekdb.execution.entries import Crowd, Phase
 from creekdb.execution.keys import Place, place
+from creekdb.execution.mvcc.entry import Crowd, Phase
 from creekdb.protocol.values import Key
 from tests.unit.execution.shelf import ABSENT, END, Shelf, arrived
 

@@ -8,12 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creekdb.datatypes.kv import KV
-from creekdb.execution.arrivals import Arrivals
-from creekdb.execution.base import Nothing
-from creekdb.execution.entries import TAIL
-from creekdb.execution.keys import FIRST_PLACE, KINDS, LAST_PLACE, Place, place, prefix_range
-from creekdb.execution.sorted_keys import GONE_MAX, GROUP_MAX, SortedKeys
-from creekdb.execution.versions import VersionStore
+from creekdb.execution.base_state import Nothing
+from creekdb.execution.keys import (
+    FIRST_PLACE,
+    GONE_MAX,
+    GROUP_MAX,
+    KINDS,
+    LAST_PLACE,
+    Place,
+    SortedKeys,
+    place,
+    prefix_range,
+)
+from creekdb.execution.mvcc.entry import TAIL
+from creekdb.execution.mvcc.state_loader import Arrivals
+from creekdb.execution.mvcc.version_store import VersionStore
 from creekdb.protocol.ids.version_vector import Dots
 from creekdb.protocol.messages import Checkpoint
 from creekdb.protocol.settings import Settings

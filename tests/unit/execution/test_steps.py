@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from creekdb.errors import BadValue
 from creekdb.execution.datatype import DataType
-from creekdb.execution.entries import Entry, tentative_position
-from creekdb.execution.execution import Execution
-from creekdb.execution.steps import STEPS_MAX, OperationStopped
+from creekdb.execution.mvcc.entry import Entry, tentative_position
+from creekdb.execution.mvcc.version_store import VersionStore
+from creekdb.execution.result import Execution
+from creekdb.execution.step_limit import STEPS_MAX, OperationStopped
 from creekdb.execution.transaction import Transaction, View
 from creekdb.execution.undo import StateObject
-from creekdb.execution.versions import VersionStore
 from creekdb.protocol.request import Operation
 from tests.unit.execution.strategies import STEPS as SCRIPTS
 from tests.unit.execution.strategies import play, request

@@ -1,6 +1,6 @@
 """Many requests as one entry of the version store."""
 
-from creekdb.execution.entries import Phase
+from creekdb.execution.mvcc.entry import Phase
 from tests.unit.execution.shelf import ABSENT, END, Shelf
 
 

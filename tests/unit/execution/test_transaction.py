@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creekdb.errors import BadValue, UsageError
-from creekdb.execution.execution import Execution
 from creekdb.execution.keys import place
+from creekdb.execution.result import Execution
 from creekdb.execution.sequential import Sequential
 from creekdb.execution.transaction import ABSENT, Transaction
 from creekdb.protocol.request import NOOP, Outcome

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creekdb.execution.execution import Execution
 from creekdb.execution.keys import place
+from creekdb.execution.result import Execution
 from creekdb.execution.undo import ABSENT, StateObject
 from creekdb.protocol.request import Outcome
 from creekdb.protocol.values import Key

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creekdb.execution.entries import Entry, Phase, Stretch
-from creekdb.execution.execution import Execution
-from creekdb.execution.images import SettledImage
 from creekdb.execution.keys import FIRST_PLACE, LAST_PLACE, place
+from creekdb.execution.mvcc.entry import Entry, Phase, Stretch
+from creekdb.execution.mvcc.register_table import SettledImage
+from creekdb.execution.result import Execution
 from creekdb.execution.sequential import Sequential
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.values import Key

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from creekdb.execution.entries import Phase
+from creekdb.execution.mvcc.entry import Phase
 from creekdb.protocol.values import same
 from tests.unit.execution.shelf import ABSENT, END, Shelf
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from creekdb.datatypes.kv import KV
 from creekdb.execution.datatype import DataType
-from creekdb.execution.entries import Entry
-from creekdb.execution.execution import Execution
+from creekdb.execution.mvcc.entry import Entry
+from creekdb.execution.result import Execution
 from creekdb.protocol.effects import Committed, Kind, Response, Send, Task
 from creekdb.protocol.ids.version_vector import Dot, Dots, DotSet
 from creekdb.protocol.messages import Cast, Decisions, Record

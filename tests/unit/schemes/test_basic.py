@@ -7,7 +7,7 @@ from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Cast, Decided, Received, Vote
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import NOOP, Operation, Outcome
-from creekdb.schemes.unstable import NOOP_PATIENCE
+from creekdb.schemes.core.ordering import NOOP_PATIENCE
 from tests.unit.schemes.bench import Bench, leading_bench
 from tests.unit.schemes.busy import busy_bench
 

@@ -8,7 +8,7 @@ from creekdb.execution.datatype import DataType
 from creekdb.execution.transaction import Transaction
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Checkpoint, Snapshot
-from creekdb.schemes.both import BothReplica, Disagreement
+from creekdb.schemes.differential import BothReplica, Disagreement
 from tests.unit.schemes.alone import Alone, dots
 
 

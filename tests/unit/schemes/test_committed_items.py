@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from creekdb.execution.base import Nothing
+from creekdb.execution.base_state import Nothing
 from creekdb.execution.datatype import DataType
 from creekdb.execution.keys import FIRST_PLACE, LAST_PLACE, Place, place, prefix_range
 from creekdb.execution.transaction import ABSENT, Transaction
@@ -13,7 +13,7 @@ from creekdb.protocol.effects import Task
 from creekdb.protocol.settings import Settings
 from creekdb.protocol.values import Key
 from creekdb.schemes import registry
-from creekdb.schemes.contract import Replica
+from creekdb.schemes.core.replica import Replica
 from tests.unit.schemes.alone import Alone, dots
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from creekdb.datatypes.kv import KV
 from creekdb.execution.datatype import DataType
-from creekdb.execution.entries import Entry, Phase
-from creekdb.execution.execution import Execution
-from creekdb.execution.scheduler import LOSSES_MAX
+from creekdb.execution.mvcc.entry import Entry, Phase
+from creekdb.execution.mvcc.scheduler import LOSSES_MAX
+from creekdb.execution.result import Execution
 from creekdb.execution.transaction import Transaction
 from creekdb.protocol.effects import Kind, Task
 from creekdb.protocol.ids.version_vector import Dot, Dots

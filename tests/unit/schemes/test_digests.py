@@ -5,13 +5,13 @@ import pytest
 
 from creekdb import datatypes
 from creekdb.datatypes import SAMPLES
-from creekdb.execution.digest import StateDigest
+from creekdb.execution.mvcc.state_loader import StateDigest
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.effects import Digest, Effects
 from creekdb.protocol.settings import Settings
 from creekdb.schemes.archie import ArchieReplica
+from creekdb.schemes.core.versioned import VersionedReplica
 from creekdb.schemes.creek import CreekReplica
-from creekdb.schemes.versioned import VersionedReplica
 from creekdb.simulation import Scenario, Simulation, parse_faults
 
 FAULTS = "partition 0|1,2 at 100ms; heal at 400ms; crash 1 at 500ms; restart 1 at 700ms"

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from creekdb.datatypes import DATATYPES, SAMPLES
 from creekdb.execution.datatype import DataType
-from creekdb.execution.entries import Phase
+from creekdb.execution.mvcc.entry import Phase
 from creekdb.protocol.effects import Committed, Kind, Response, Task
 from creekdb.protocol.ids.version_vector import Dot, Dots, DotSet
 from creekdb.protocol.messages import Cast, Decisions

@@ -1,7 +1,7 @@
 """When a strong no-op is due."""
 
 from creekdb.protocol.ids.version_vector import Dot, DotSet
-from creekdb.schemes.unstable import NOOP_PATIENCE, Unstable
+from creekdb.schemes.core.ordering import NOOP_PATIENCE, Unstable
 
 
 def after(ticks: int, unstable: Unstable) -> Unstable:

@@ -4,8 +4,8 @@ import pytest
 
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Outcome
-from creekdb.schemes import untold
-from creekdb.schemes.untold import Untold
+from creekdb.schemes.core import responses
+from creekdb.schemes.core.responses import Untold
 
 
 def kept(found: Untold) -> list[Dot]:
@@ -13,7 +13,7 @@ def kept(found: Untold) -> list[Dot]:
 
 
 def test_the_oldest_are_given_up_when_they_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(untold, "UNTOLD_LIMIT", 3)
+    monkeypatch.setattr(responses, "UNTOLD_LIMIT", 3)
     found = Untold((1, 2))
     for event in range(1, 6):
         found.add(event, Dot(1, event), Outcome(event))
@@ -29,7 +29,7 @@ def test_the_oldest_are_given_up_when_they_are_too_many(monkeypatch: pytest.Monk
 def test_the_oldest_are_given_up_when_they_are_too_long(
     outcome: Outcome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(untold, "UNTOLD_BYTES", 2500)
+    monkeypatch.setattr(responses, "UNTOLD_BYTES", 2500)
     found = Untold((1, 2))
     for event in range(1, 6):
         found.add(event, Dot(1, event), outcome)
@@ -38,7 +38,7 @@ def test_the_oldest_are_given_up_when_they_are_too_long(
 
 
 def test_one_that_is_too_long_by_itself_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(untold, "UNTOLD_BYTES", 100)
+    monkeypatch.setattr(responses, "UNTOLD_BYTES", 100)
     found = Untold((1,))
     found.add(1, Dot(1, 1), Outcome(1))
     found.add(1, Dot(1, 2), Outcome("x" * 101))
@@ -47,7 +47,7 @@ def test_one_that_is_too_long_by_itself_is_not_kept(monkeypatch: pytest.MonkeyPa
 
 
 def test_what_is_told_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(untold, "UNTOLD_BYTES", 2500)
+    monkeypatch.setattr(responses, "UNTOLD_BYTES", 2500)
     found = Untold((1,))
     for event in range(1, 20):
         found.add(event, Dot(1, event), Outcome("x" * 1000))

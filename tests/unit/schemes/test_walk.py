@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 from creekdb.datatypes import DATATYPES
-from creekdb.execution.chains import settled_part
-from creekdb.execution.entries import Phase
+from creekdb.execution.mvcc.entry import Phase
+from creekdb.execution.mvcc.version_chain import settled_part
 from creekdb.protocol.effects import Kind, Task
 from creekdb.protocol.ids.version_vector import Dot, DotSet
 from creekdb.protocol.messages import Cast, Decisions, Message

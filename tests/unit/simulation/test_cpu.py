@@ -3,7 +3,7 @@
 import pytest
 
 from creekdb.errors import BadValue
-from creekdb.execution.execution import Execution
+from creekdb.execution.result import Execution
 from creekdb.protocol.effects import Task, Work
 from creekdb.protocol.request import Outcome
 from creekdb.simulation.cpu import Cpu

@@ -4,9 +4,9 @@ import pytest
 
 from creekdb.datatypes import DATATYPES, SAMPLES
 from creekdb.execution.datatype import DataType
-from creekdb.execution.entries import Entry, local_position, tentative_position
+from creekdb.execution.mvcc.entry import Entry, local_position, tentative_position
+from creekdb.execution.mvcc.version_store import VersionStore
 from creekdb.execution.transaction import Transaction
-from creekdb.execution.versions import VersionStore
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Request
 from creekdb.schemes import registry

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from random import Random
 from typing import Any
 
-from creekdb.execution.execution import Execution
 from creekdb.execution.keys import Place
+from creekdb.execution.result import Execution
 from creekdb.protocol.checkpoint.stream import Draft, Given, Intake
 from creekdb.protocol.effects import Committed, Effects, Kind, Response, Send, Task, Work
 from creekdb.protocol.guarantees import Terms

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from creekdb.execution.entries import Entry, tentative_position
-from creekdb.execution.versions import VersionStore
+from creekdb.execution.mvcc.entry import Entry, tentative_position
+from creekdb.execution.mvcc.version_store import VersionStore
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Request
 from creekdb.protocol.values import Key

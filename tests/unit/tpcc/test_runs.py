@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from creekdb.execution.entries import Entry, tentative_position
-from creekdb.execution.versions import VersionStore
+from creekdb.execution.mvcc.entry import Entry, tentative_position
+from creekdb.execution.mvcc.version_store import VersionStore
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Request
 from creekdb.tpcc import SHARES, datatype, problems

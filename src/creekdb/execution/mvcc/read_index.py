@@ -1,4 +1,9 @@
-"""Who relies on what: on settled ground, be it the base's, that was read; on ranges that were
+"""What scans went through: who has to be told of a key that is new to the store.
+
+A range is filed under what every key inside it starts with, so that a new key is held against the
+ranges around it only: those filed under one of its own beginnings.
+
+Who relies on what: on settled ground, be it the base's, that was read; on ranges that were
 scanned; on registers that were added to without a look.
 
 Who has read a version is noted there; for most registers there is none. Who has read the ground is
@@ -9,10 +14,11 @@ noted by register, unless
   not, hardly anybody is fresh, and hardly anybody is asked in vain.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from creekdb.execution.entries import (
+from creekdb.execution.keys import Place
+from creekdb.execution.mvcc.entry import (
     Crowd,
     Entry,
     Position,
@@ -24,9 +30,62 @@ from creekdb.execution.entries import (
     readers_after,
     reads_version,
 )
-from creekdb.execution.ranges import Ranges
-from creekdb.execution.snapshots import Snapshot
+from creekdb.execution.mvcc.snapshot import Snapshot
 from creekdb.protocol.values import Key
+
+
+class Ranges:
+    __slots__ = ("_filed",)
+
+    def __init__(self) -> None:
+        self._filed: dict[Place, dict[Range, None]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._filed)
+
+    def add(self, passed: Range, reader: Entry) -> None:
+        passed.reader = reader
+        self._filed.setdefault(_common(passed), {})[passed] = None
+
+    def remove(self, passed: Range) -> None:
+        common = _common(passed)
+        filed = self._filed[common]
+        del filed[passed]
+        if not filed:
+            del self._filed[common]
+
+    def readers(self, here: Place) -> Iterator[Entry]:
+        """Who scanned past this place."""
+        for length in range(len(here) + 1):
+            for passed in self._filed.get(here[:length], ()):
+                if passed.start <= here < passed.stop and passed.reader is not None:
+                    yield passed.reader
+
+
+def united(ranges: Iterable[Range]) -> list[Range]:
+    """As few ranges as possible that cover the same places."""
+    whole: list[Range] = []
+    for each in sorted(ranges, key=_start):
+        if whole and each.start <= whole[-1].stop:
+            whole[-1].stop = max(whole[-1].stop, each.stop)
+        else:
+            whole.append(Range(each.start, each.stop))
+    return whole
+
+
+def _start(passed: Range) -> Place:
+    return passed.start
+
+
+def _common(passed: Range) -> Place:
+    """What every key inside the range starts with."""
+    length = 0
+    for left, right in zip(passed.start, passed.stop, strict=False):
+        if left != right:
+            break
+        length += 1
+    return passed.start[:length]
+
 
 NOBODY: Final[list[Entry]] = []
 """Never written to."""

@@ -1,4 +1,10 @@
-"""Algorithm 1 without execution: what schemes that speculate on `committed · tentative` share.
+"""Weak requests that are not stable yet, and the strong no-op that makes them so (Section 4.4).
+
+A strong request takes along what is in its causal context. Where no client asks for one, a replica
+issues one itself in time: who leads first, the others only if that does not help. Time is counted
+in ticks.
+
+Algorithm 1 without execution: what schemes that speculate on `committed · tentative` share.
 
 Lines 1-7, 10-41 and 48-54: here requests are issued, delivered, ordered and committed. How they are
 executed, and when which answer leaves, is up to the scheme on top of it, which hears of each
@@ -6,12 +12,13 @@ insertion and each commit, and tells how far it has come (`settled`).
 """
 
 from abc import abstractmethod
+from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import ClassVar
 
 from creekdb.errors import BadValue, UsageError
-from creekdb.execution.arrivals import Arrivals
+from creekdb.execution.mvcc.state_loader import Arrivals
 from creekdb.protocol.checkpoint.stream import Draft, Given, Intake
 from creekdb.protocol.effects import (
     CabDelivered,
@@ -32,9 +39,40 @@ from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import NOOP, Batch, Operation, OrderKey, Request
 from creekdb.protocol.settings import Settings
 from creekdb.protocol.stack import Broadcasts
-from creekdb.schemes.answers import Answers
-from creekdb.schemes.settled import Executing, Settled
-from creekdb.schemes.unstable import Unstable
+from creekdb.schemes.core.responses import Answers
+from creekdb.schemes.core.stable_prefix import Executing, Settled
+
+NOOP_PATIENCE = 4
+"""How many times longer than the leader another replica waits before it issues a no-op."""
+
+
+class Unstable:
+    __slots__ = ("_arrived", "_committed", "_patience", "_ticks", "noop")
+
+    def __init__(self, committed: DotSet, patience: int) -> None:
+        self._committed = committed
+        self._patience = patience
+        self._ticks = 0
+        self._arrived: deque[tuple[int, Dot]] = deque()
+        """With the tick of their arrival, oldest first."""
+        self.noop: Dot | None = None
+        """The last one that was issued here."""
+
+    def add(self, id: Dot) -> None:
+        self._arrived.append((self._ticks, id))
+
+    def tick(self) -> None:
+        self._ticks += 1
+
+    def want_noop(self, leads: bool) -> bool:
+        """Has one of them waited for long enough, and is no no-op under way?"""
+        arrived = self._arrived
+        while arrived and arrived[0][1] in self._committed:
+            arrived.popleft()
+        if not arrived or (self.noop is not None and self.noop not in self._committed):
+            return False
+        patience = self._patience if leads else self._patience * NOOP_PATIENCE
+        return self._ticks - arrived[0][0] >= patience
 
 
 class OrderingReplica(Executing):

@@ -12,7 +12,7 @@ it also knows who has read the ground, for most registers have no chain at all.
 from bisect import bisect_left
 from typing import Any, Final, TypeAlias
 
-from creekdb.execution.entries import Entry, Position, Read, Stretch, Version, readers_after
+from creekdb.execution.mvcc.entry import Entry, Position, Read, Stretch, Version, readers_after
 from creekdb.execution.transaction import ABSENT, picked
 from creekdb.protocol.values import Key, same
 

@@ -11,8 +11,8 @@ influences the timestamps of requests. `tick` comes at a steady beat, however th
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from creekdb.execution.execution import Execution
 from creekdb.execution.keys import Place
+from creekdb.execution.result import Execution
 from creekdb.protocol.checkpoint.stream import Draft, Given, Intake
 from creekdb.protocol.effects import Effects, Task
 from creekdb.protocol.guarantees import Terms

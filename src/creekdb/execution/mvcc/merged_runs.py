@@ -10,12 +10,11 @@ This module merges, and knows which stretches are whole. What is withdrawn is de
 
 from bisect import bisect_right, insort
 
-from creekdb.execution.chains import united_items
-from creekdb.execution.contents import Contents
-from creekdb.execution.entries import Entry, Phase, Position, Stretch
-from creekdb.execution.execution import Execution
-from creekdb.execution.ranges import united
-from creekdb.execution.readership import Readership
+from creekdb.execution.mvcc.entry import Entry, Phase, Position, Stretch
+from creekdb.execution.mvcc.read_index import Readership, united
+from creekdb.execution.mvcc.register_table import Contents
+from creekdb.execution.mvcc.version_chain import united_items
+from creekdb.execution.result import Execution
 
 
 class Stretches:

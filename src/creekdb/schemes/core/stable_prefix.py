@@ -22,7 +22,7 @@ from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.request import Outcome, Request
 from creekdb.protocol.settings import Settings
 from creekdb.protocol.values import Key
-from creekdb.schemes.answers import Answers
+from creekdb.schemes.core.responses import Answers
 
 UNDIGESTED_LIMIT = 4096
 """Requests that are remembered until there is a digest."""

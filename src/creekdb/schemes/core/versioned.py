@@ -14,22 +14,21 @@ from typing import Any
 
 import msgspec
 
-from creekdb.execution.arrivals import Arrivals
 from creekdb.execution.datatype import DataType
-from creekdb.execution.digest import StateDigest
-from creekdb.execution.entries import NO_VERSIONS, Entry, Phase, committed_position
-from creekdb.execution.execution import Execution
-from creekdb.execution.images import SettledImage
 from creekdb.execution.keys import Place
-from creekdb.execution.scheduler import Scheduler
-from creekdb.execution.versions import FRESH_MAX, VersionStore
+from creekdb.execution.mvcc.entry import NO_VERSIONS, Entry, Phase, committed_position
+from creekdb.execution.mvcc.register_table import SettledImage
+from creekdb.execution.mvcc.scheduler import Scheduler
+from creekdb.execution.mvcc.state_loader import Arrivals, StateDigest
+from creekdb.execution.mvcc.version_store import FRESH_MAX, VersionStore
+from creekdb.execution.result import Execution
 from creekdb.protocol.effects import Task, Work
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Outcome, Request
 from creekdb.protocol.settings import Settings
 from creekdb.protocol.values import Key
-from creekdb.schemes.ordering import OrderingReplica
+from creekdb.schemes.core.ordering import OrderingReplica
 
 
 class VersionedReplica(OrderingReplica):

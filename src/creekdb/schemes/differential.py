@@ -8,8 +8,8 @@ left to do, both have the same orders and the same state; and what `creek` answe
 
 from typing import Any
 
-from creekdb.execution.arrivals import Arrivals
 from creekdb.execution.datatype import DataType
+from creekdb.execution.mvcc.state_loader import Arrivals
 from creekdb.protocol.checkpoint.stream import Intake
 from creekdb.protocol.effects import Kind, Response
 from creekdb.protocol.ids.version_vector import Dot

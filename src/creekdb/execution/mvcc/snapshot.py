@@ -8,18 +8,10 @@ value of which some items were picked, so are these.
 from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
-from creekdb.execution.chains import INITIAL, Chain, looks_the_same, united_items
-from creekdb.execution.contents import Contents
-from creekdb.execution.entries import (
-    NO_PICKS,
-    NO_READS,
-    Picks,
-    Position,
-    Range,
-    Read,
-    Version,
-)
 from creekdb.execution.keys import Place, place
+from creekdb.execution.mvcc.entry import NO_PICKS, NO_READS, Picks, Position, Range, Read, Version
+from creekdb.execution.mvcc.register_table import Contents
+from creekdb.execution.mvcc.version_chain import INITIAL, Chain, looks_the_same, united_items
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.values import Key
 

@@ -7,7 +7,7 @@ from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from benchmarks.simulator import simulate
 from creekdb.checkers import check_all
-from creekdb.simulation.plan import scenario_from_seed
+from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
 
 
 def measure(scale: Scale) -> Iterator[Result]:

@@ -23,9 +23,8 @@ from creekdb.protocol.messages import Message, Record, decode_message, encode
 from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.values import Key
 from creekdb.schemes.basic import BasicReplica
-from creekdb.simulation.cluster import Run, Simulation
-from creekdb.simulation.scenario import Scenario
-from creekdb.simulation.workload import ClientModel
+from creekdb.simulation.kernel.cluster import Run, Simulation
+from creekdb.simulation.kernel.scenario import ClientModel, Scenario
 
 
 class Input(enum.Enum):

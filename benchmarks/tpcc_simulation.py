@@ -19,7 +19,7 @@ from creekdb.history import History
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Request
 from creekdb.protocol.values import Key
-from creekdb.simulation.scenario import Scenario
+from creekdb.simulation.kernel.scenario import Scenario
 from creekdb.tpcc import PopulationBase
 
 LAYOUT = "rows"

@@ -14,8 +14,8 @@ from types import FrameType
 sys.path.append(str(Path(__file__).resolve().parents[2]))  # run as a script, by its path
 
 from creekdb import __file__ as package_file
-from creekdb.simulation import fuzz
-from creekdb.simulation.fuzz import Finding, examine
+from creekdb.simulation.fuzz import campaign
+from creekdb.simulation.fuzz.campaign import Finding, examine
 from tests.simulation.leisure import watched
 
 SEED_S_MAX = 120
@@ -27,7 +27,7 @@ def main(folder: Path, scheme: str, seeds: range) -> None:
     if not loaded.is_relative_to(folder.resolve()):
         sys.exit(f"creek was loaded from {loaded.parent}, not from the copy in {folder}")
     signal.signal(signal.SIGALRM, _too_long)
-    fuzz.simulation_of = watched
+    campaign.simulation_of = watched
     for seed in seeds:
         signal.alarm(SEED_S_MAX)
         finding = examine(seed, scheme)

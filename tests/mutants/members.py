@@ -3,7 +3,7 @@ issued is handed over to a majority, and not to one alone, no seed has shown yet
 hand does (`tests/unit/schemes`).
 """
 
-from creekdb.simulation.plan import CHANGE_AT, CHANGE_EVERY, UNHEARD_EVERY
+from creekdb.simulation.fuzz.scenario_generator import CHANGE_AT, CHANGE_EVERY, UNHEARD_EVERY
 from tests.mutants.catalogue import (
     ACCEPTOR,
     BROADCASTS,

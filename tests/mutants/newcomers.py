@@ -3,7 +3,7 @@ that happens. That a majority of the others does not know enough, and that what 
 be told again, no seed has shown yet: tests turned by hand do (`tests/unit/schemes`).
 """
 
-from creekdb.simulation.plan import LOSE_AT, LOSE_EVERY
+from creekdb.simulation.fuzz.scenario_generator import LOSE_AT, LOSE_EVERY
 from tests.mutants.catalogue import BROADCASTS, GOSSIP, Edit, Mutant
 
 NEWCOMER = "protocol/membership/disk_loss_recovery.py"

@@ -5,8 +5,8 @@ from functools import cache
 from creekdb.checkers import Verdict, check_all
 from creekdb.datatypes import SAMPLES, named
 from creekdb.schemes.basic import BasicReplica
-from creekdb.simulation.cluster import Run, Simulation
-from creekdb.simulation.plan import scenario_from_seed
+from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
+from creekdb.simulation.kernel.cluster import Run, Simulation
 
 SEEDS = range(24)
 """With crashes, partitions, loss and the rest: each seed is another cluster on another bad day."""

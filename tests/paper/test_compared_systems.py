@@ -15,8 +15,8 @@ from creekdb.protocol.probes import Probe
 from creekdb.schemes.archie import ArchieReplica
 from creekdb.schemes.bayou import BayouReplica
 from creekdb.schemes.smr import SmrReplica
-from creekdb.simulation.fuzz import simulation_of
-from creekdb.simulation.plan import scenario_from_seed
+from creekdb.simulation.fuzz.campaign import simulation_of
+from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
 from tests.paper.harness import EXECUTE, FINAL, ROLLBACK, STABLE, TENTATIVE, Cluster, Scheme
 
 ORDERED_FIRST: tuple[Scheme, ...] = (SmrReplica, ArchieReplica)

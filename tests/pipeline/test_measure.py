@@ -26,8 +26,7 @@ from creekdb.pipeline.schemas import (
     SUMMARY,
 )
 from creekdb.pipeline.tables import of_run
-from creekdb.simulation.scenario import Scenario
-from creekdb.simulation.workload import ClientModel
+from creekdb.simulation.kernel.scenario import ClientModel, Scenario
 from tests.pipeline.tabled import Row, frames, operations_table, runs_table, table
 
 SHORT = Experiment(warehouses=1, replicas=3, load_tps=3000.0, duration_us=100_000)

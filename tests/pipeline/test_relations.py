@@ -13,7 +13,7 @@ from creekdb.history import History, Installed
 from creekdb.pipeline.relations import CHECKERS as RELATIONS
 from creekdb.pipeline.relations import found
 from creekdb.pipeline.tables import of_history, of_run
-from creekdb.simulation.plan import scenario_from_seed
+from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
 from tests.pipeline.broken import BREAKINGS
 from tests.pipeline.tabled import Row, frames
 

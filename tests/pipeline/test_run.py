@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from creekdb.cli import main
 from creekdb.history import load
 from creekdb.pipeline.live import WARM_UP_US, twins
-from creekdb.simulation.fault_text import parse_faults
+from creekdb.simulation.faults.language import parse_faults
 from tests.pipeline.browser import browsing
 
 GRID = """

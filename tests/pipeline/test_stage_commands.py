@@ -14,7 +14,7 @@ from creekdb.cli import main
 from creekdb.evaluation import Experiment, simulation_of
 from creekdb.history import save
 from creekdb.pipeline import stages, store, tables
-from creekdb.simulation.plan import scenario_from_seed
+from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
 from tests.pipeline.broken import swapped_somewhere
 
 SEEDS = (0, 1)

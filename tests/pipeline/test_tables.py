@@ -9,9 +9,8 @@ from creekdb.evaluation import Experiment, measure, simulation_of
 from creekdb.history import Dot
 from creekdb.pipeline import tables
 from creekdb.pipeline.schemas import COUNTED, OPERATIONS, ORDERS, RUNS, SAMPLES
-from creekdb.simulation.cluster import Run
-from creekdb.simulation.scenario import Scenario
-from creekdb.simulation.workload import ClientModel
+from creekdb.simulation.kernel.cluster import Run
+from creekdb.simulation.kernel.scenario import ClientModel, Scenario
 from tests.checkers.story import everyday
 
 USUAL = Experiment(load_tps=800, duration_us=100_000, warehouses=1)

@@ -14,7 +14,7 @@ from creekdb.history import History, load, save
 from creekdb.history.folder import CONFIG, HISTORY, SCHEMA_VERSION
 from creekdb.pipeline import relations, tables, verify
 from creekdb.pipeline.stages import Verified, verify_runs
-from creekdb.simulation.plan import scenario_from_seed
+from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
 from tests.pipeline.broken import swapped_everywhere, swapped_somewhere
 
 EXPERIMENT = Experiment(warehouses=1, replicas=3, load_tps=2000.0, duration_us=40_000)

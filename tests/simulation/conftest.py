@@ -2,11 +2,11 @@
 
 import pytest
 
-from creekdb.simulation import fuzz
+from creekdb.simulation.fuzz import campaign
 from tests.simulation.leisure import watched
 
 
 @pytest.fixture(autouse=True)
 def watching(monkeypatch: pytest.MonkeyPatch) -> None:
     """A seed fails, too, where an answer waits for other replicas."""
-    monkeypatch.setattr(fuzz, "simulation_of", watched)
+    monkeypatch.setattr(campaign, "simulation_of", watched)

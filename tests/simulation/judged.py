@@ -1,10 +1,9 @@
 """A story that is told to a simulated cluster, which is watched and judged by every checker."""
 
 from creekdb.checkers import Illegal, check_all
-from creekdb.simulation.cluster import Run, Simulation
-from creekdb.simulation.fault_text import parse_faults
-from creekdb.simulation.scenario import Scenario
-from creekdb.simulation.workload import ClientModel
+from creekdb.simulation.faults.language import parse_faults
+from creekdb.simulation.kernel.cluster import Run, Simulation
+from creekdb.simulation.kernel.scenario import ClientModel, Scenario
 from tests.simulation.leisure import watched
 
 

@@ -18,9 +18,9 @@ from creekdb import datatypes
 from creekdb.protocol.messages import Message
 from creekdb.protocol.request import Operation
 from creekdb.schemes import registry
-from creekdb.simulation.cluster import MakeReplica, Simulation
-from creekdb.simulation.node import Node
-from creekdb.simulation.scenario import Scenario
+from creekdb.simulation.kernel.cluster import MakeReplica, Simulation
+from creekdb.simulation.kernel.node import Node
+from creekdb.simulation.kernel.scenario import Scenario
 
 
 class WaitedForOthers(Exception):
@@ -63,7 +63,8 @@ class Watched(Simulation):
 
 
 def watched(scenario: Scenario) -> Watched:
-    """As `creekdb.simulation.fuzz.simulation_of`, and in its stead where all seeds are watched."""
+    """As `creekdb.simulation.fuzz.campaign.simulation_of`, and in its stead where all seeds are
+    watched."""
     scheme = registry.named(scenario.scheme)
     datatype = datatypes.named(scenario.datatype)
     settings = scenario.protocol_settings()

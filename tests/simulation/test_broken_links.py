@@ -9,9 +9,8 @@ from random import Random
 
 import pytest
 
-from creekdb.simulation.faults import Cut
-from creekdb.simulation.scenario import Scenario
-from creekdb.simulation.workload import ClientModel
+from creekdb.simulation.faults.fault_types import Cut
+from creekdb.simulation.kernel.scenario import ClientModel, Scenario
 from tests.simulation.leisure import watched
 
 REPLICAS = 5

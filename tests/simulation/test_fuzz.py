@@ -9,7 +9,7 @@ from creekdb.checkers import Unknown
 from creekdb.errors import BadValue, UnknownName
 from creekdb.protocol.probes import Probe
 from creekdb.schemes import registry
-from creekdb.simulation.fuzz import Score, campaign, examine
+from creekdb.simulation.fuzz.campaign import Score, campaign, examine
 
 SEEDS = 150
 SHARDS = 10

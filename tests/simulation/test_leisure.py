@@ -11,11 +11,10 @@ from creekdb.protocol.ids.version_vector import Dot
 from creekdb.schemes.basic import BasicReplica
 from creekdb.schemes.creek import CreekReplica
 from creekdb.schemes.smr import SmrReplica
-from creekdb.simulation.fault_text import parse_faults
-from creekdb.simulation.fuzz import examine
-from creekdb.simulation.models import CpuModel, DiskModel
-from creekdb.simulation.scenario import Scenario
-from creekdb.simulation.workload import ClientModel, Invocation
+from creekdb.simulation.faults.language import parse_faults
+from creekdb.simulation.fuzz.campaign import examine
+from creekdb.simulation.kernel.scenario import ClientModel, Invocation, Scenario
+from creekdb.simulation.models.parameters import CpuModel, DiskModel
 from tests.simulation.leisure import WaitedForOthers, Watched
 
 SEEDS = 50

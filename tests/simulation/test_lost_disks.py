@@ -3,11 +3,11 @@
 import pytest
 
 from creekdb.protocol.probes import Probe
-from creekdb.simulation import injector
-from creekdb.simulation.cluster import Run
-from creekdb.simulation.fuzz import FUZZ_EVENTS_MAX, campaign, examine
-from creekdb.simulation.losing import _takes_part
-from creekdb.simulation.plan import LOSE_AT, LOSE_EVERY, scenario_from_seed
+from creekdb.simulation.faults import injector
+from creekdb.simulation.faults.injector import _takes_part
+from creekdb.simulation.fuzz.campaign import FUZZ_EVENTS_MAX, campaign, examine
+from creekdb.simulation.fuzz.scenario_generator import LOSE_AT, LOSE_EVERY, scenario_from_seed
+from creekdb.simulation.kernel.cluster import Run
 from tests.simulation.judged import story
 from tests.simulation.leisure import watched
 

@@ -5,9 +5,9 @@ import pytest
 from creekdb.history import MEMBERS, History
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.probes import Probe
-from creekdb.simulation.cluster import Simulation
-from creekdb.simulation.fuzz import campaign, examine
-from creekdb.simulation.plan import CHANGE_AT, CHANGE_EVERY
+from creekdb.simulation.fuzz.campaign import campaign, examine
+from creekdb.simulation.fuzz.scenario_generator import CHANGE_AT, CHANGE_EVERY
+from creekdb.simulation.kernel.cluster import Simulation
 from tests.simulation.judged import story
 
 SHARDS = 5

@@ -2,7 +2,7 @@
 
 import pytest
 
-from creekdb.simulation.fuzz import examine
+from creekdb.simulation.fuzz.campaign import examine
 
 FOUND = {
     291: "a new leader proposed an instance that it had decided out of order",

@@ -11,9 +11,9 @@ import sys
 import msgspec
 
 from creekdb.errors import NotDeterministic
-from creekdb.evaluation.assembly import datatype_named, simulation_of
+from creekdb.evaluation.experiment import datatype_named, simulation_of
 from creekdb.execution.debug import Debugged, Executed, first_difference
-from creekdb.simulation.scenario import Scenario
+from creekdb.simulation.kernel.scenario import Scenario
 
 COMMAND = (sys.executable, "-c", "from creekdb.cli import again; again.main()")
 HASH_SEEDS = ("1", "2")

@@ -10,7 +10,7 @@ from creekdb.cli.options import import_from_here
 from creekdb.cli.output import program, show, show_json
 from creekdb.cli.verdicts import all_legal, verdict_lines
 from creekdb.errors import UsageError
-from creekdb.evaluation.assembly import datatype_of
+from creekdb.evaluation.experiment import datatype_of
 from creekdb.history import load, save_verdicts
 
 

@@ -16,17 +16,15 @@ from creekdb.cli.options import import_from_here
 from creekdb.cli.scripts import check_in_time, parse_call, read_faults
 from creekdb.cli.story import story_scenario
 from creekdb.errors import UsageError
-from creekdb.evaluation.assembly import TPCC, datatype_named
-from creekdb.evaluation.experiment import LOAD_MAX, Experiment
+from creekdb.evaluation.experiment import LOAD_MAX, TPCC, Experiment, datatype_named
 from creekdb.schemes import registry
-from creekdb.simulation.fault_mix import fault_mix
-from creekdb.simulation.fault_text import fault_text
-from creekdb.simulation.faults import Fault
-from creekdb.simulation.models import SCALE_MAX, CpuModel
-from creekdb.simulation.plan import scenario_from_seed
-from creekdb.simulation.scenario import Scenario
-from creekdb.simulation.seeds import derive
-from creekdb.simulation.workload import ClientModel
+from creekdb.simulation.faults.fault_types import Fault
+from creekdb.simulation.faults.language import fault_text
+from creekdb.simulation.fuzz.fault_generator import fault_mix
+from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
+from creekdb.simulation.kernel.scenario import ClientModel, Scenario
+from creekdb.simulation.kernel.seeds import derive
+from creekdb.simulation.models.parameters import SCALE_MAX, CpuModel
 
 SESSIONS = 2
 STRONG_SHARE = 0.1

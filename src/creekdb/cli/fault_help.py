@@ -2,7 +2,7 @@
 
 from textwrap import wrap
 
-from creekdb.simulation.fault_text import FORMS
+from creekdb.simulation.faults.language import FORMS
 
 EXAMPLE_WIDTH = 37
 MEANING_WIDTH = 80 - EXAMPLE_WIDTH

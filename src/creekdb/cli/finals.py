@@ -7,7 +7,7 @@ operation's client is told the same in its stable answer, a weak one's in its fi
 from typing import NamedTuple
 
 from creekdb.checkers import Run
-from creekdb.evaluation.assembly import datatype_named
+from creekdb.evaluation.experiment import datatype_named
 from creekdb.history import Answer, Dot, History, OperationRecord, Outcome, Request
 
 

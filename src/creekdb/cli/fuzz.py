@@ -23,10 +23,10 @@ from creekdb.cli.output import complaints, program, show, show_json, show_table
 from creekdb.cli.scenario_text import scenario_lines
 from creekdb.cli.words import counted
 from creekdb.errors import NotDeterministic
-from creekdb.evaluation.assembly import datatype_named, simulation_of
+from creekdb.evaluation.experiment import datatype_named, simulation_of
 from creekdb.execution.debug import Debugged
-from creekdb.simulation.fuzz import FUZZ_EVENTS_MAX, TWICE_EVERY, Finding, Score, campaign
-from creekdb.simulation.plan import scenario_from_seed
+from creekdb.simulation.fuzz.campaign import FUZZ_EVENTS_MAX, TWICE_EVERY, Finding, Score, campaign
+from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
 
 PROBES_FROM = 2000
 """So many seeds are expected to reach every probe."""

@@ -23,8 +23,8 @@ from creekdb.history import LIVE, load_config, save
 from creekdb.load.live import WARM_UP_S, Asked, live
 from creekdb.load.meter import STRONG_STABLE, WEAK_TENTATIVE, Meter
 from creekdb.load.schedule import schedule
-from creekdb.simulation.fault_text import duration_text, fault_phrase
-from creekdb.simulation.faults import Crash, Fault, Heal, Partition, Restart
+from creekdb.simulation.faults.fault_types import Crash, Fault, Heal, Partition, Restart
+from creekdb.simulation.faults.language import duration_text, fault_phrase
 
 REPLICAS: Final = 3
 USUAL: Final = ((Crash, 0.2), (Restart, 0.35), (Partition, 0.55), (Heal, 0.75))

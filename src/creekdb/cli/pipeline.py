@@ -27,7 +27,7 @@ from creekdb.cli.words import counted
 from creekdb.errors import UsageError
 from creekdb.evaluation.measures import tpcc_of
 from creekdb.execution.datatype import DataType
-from creekdb.simulation.scenario import Scenario
+from creekdb.simulation.kernel.scenario import Scenario
 from creekdb.tpcc import on_population
 
 if TYPE_CHECKING:

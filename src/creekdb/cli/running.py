@@ -6,7 +6,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from creekdb.cli.output import complaints
 from creekdb.execution.python_runtime import seldom_collecting
-from creekdb.simulation.cluster import Run, Simulation
+from creekdb.simulation.kernel.cluster import Run, Simulation
 
 PATIENCE_BEFORE_BAR_S = 1.0
 BAR_STEPS = 200

@@ -6,9 +6,9 @@ from rich.text import Text
 
 from creekdb.cli.output import results
 from creekdb.cli.words import counted
-from creekdb.simulation.fault_text import duration_text, rough_duration_text, rough_fault_text
-from creekdb.simulation.models import CpuModel
-from creekdb.simulation.scenario import Scenario
+from creekdb.simulation.faults.language import duration_text, rough_duration_text, rough_fault_text
+from creekdb.simulation.kernel.scenario import Scenario
+from creekdb.simulation.models.parameters import CpuModel
 
 INDENT = 11
 WIDTH_MIN = 20

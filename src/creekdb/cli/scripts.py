@@ -12,9 +12,14 @@ import click
 from creekdb.cli.options import argument_of
 from creekdb.errors import BadValue, UnknownName, UsageError
 from creekdb.execution.datatype import DataType
-from creekdb.simulation.fault_text import UNITS_US, duration_text, parse_duration_us, parse_faults
-from creekdb.simulation.faults import Fault, check
-from creekdb.simulation.workload import Invocation
+from creekdb.simulation.faults.fault_types import Fault, check
+from creekdb.simulation.faults.language import (
+    UNITS_US,
+    duration_text,
+    parse_duration_us,
+    parse_faults,
+)
+from creekdb.simulation.kernel.scenario import Invocation
 
 CALL_FORM = "'[strong] NAME [ARGUMENT ...] on REPLICA at TIME'"
 

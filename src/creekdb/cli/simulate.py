@@ -42,12 +42,11 @@ from creekdb.evaluation import (
     simulation_of,
     violated,
 )
-from creekdb.evaluation.assembly import TPCC
-from creekdb.evaluation.experiment import CORES_MAX, REPLICAS_MAX
+from creekdb.evaluation.experiment import CORES_MAX, REPLICAS_MAX, TPCC
 from creekdb.execution.debug import Debugged
 from creekdb.history import save, save_verdicts
-from creekdb.simulation.cluster import Run
-from creekdb.simulation.scenario import Scenario
+from creekdb.simulation.kernel.cluster import Run
+from creekdb.simulation.kernel.scenario import Scenario
 
 
 def _help_faults(context: click.Context, parameter: click.Parameter, asked: bool) -> None:

@@ -16,9 +16,8 @@ from creekdb.cli.verdicts import verdict_lines
 from creekdb.datatypes import named
 from creekdb.history import History
 from creekdb.protocol.request import Operation
-from creekdb.simulation.faults import Heal, Partition
-from creekdb.simulation.scenario import Scenario
-from creekdb.simulation.workload import ClientModel, Invocation
+from creekdb.simulation.faults.fault_types import Heal, Partition
+from creekdb.simulation.kernel.scenario import ClientModel, Invocation, Scenario
 
 WEAK, STRONG = False, True
 

@@ -13,9 +13,9 @@ from rich.text import Text
 
 from creekdb.cli.finals import Final
 from creekdb.history import Answer, History, Kind, Operation, OperationRecord, Outcome
-from creekdb.simulation.fault_text import rough_fault_text
-from creekdb.simulation.faults import Crash, Cut, Die, Fault, Heal, Partition, Restart
-from creekdb.simulation.scenario import Scenario, scenario_from_config
+from creekdb.simulation.faults.fault_types import Crash, Cut, Die, Fault, Heal, Partition, Restart
+from creekdb.simulation.faults.language import rough_fault_text
+from creekdb.simulation.kernel.scenario import Scenario, scenario_from_config
 
 KINDS = {Kind.TENTATIVE: "yellow", Kind.STABLE: "green", Kind.FINAL: "blue"}
 

@@ -10,13 +10,13 @@ The room must not know how experiments are asked for, nor where they are run: th
 command line and for the pipeline.
 """
 
-from creekdb.evaluation.assembly import datatype_named as datatype_named
-from creekdb.evaluation.assembly import datatype_of as datatype_of
-from creekdb.evaluation.assembly import simulation_of as simulation_of
-from creekdb.evaluation.conditions import violated as violated
 from creekdb.evaluation.experiment import Experiment as Experiment
+from creekdb.evaluation.experiment import datatype_named as datatype_named
+from creekdb.evaluation.experiment import datatype_of as datatype_of
+from creekdb.evaluation.experiment import simulation_of as simulation_of
 from creekdb.evaluation.measures import Latency as Latency
 from creekdb.evaluation.measures import Measures as Measures
 from creekdb.evaluation.measures import measure as measure
+from creekdb.evaluation.measures import violated as violated
 from creekdb.evaluation.peak import Peak as Peak
 from creekdb.evaluation.peak import find_peak as find_peak

@@ -3,6 +3,11 @@
 The defaults are the paper's environment: five replicas of 16 cores, five warehouses, every Payment
 strong, a register per row, and what only reads executed by all replicas. Time is simulated; the
 same experiment gives the same run anywhere.
+
+Putting a simulation together: the scheme, the data type and the clients that a scenario names.
+
+Ready-made data types are known by name; TPC-C's name tells its layout and its population too, so
+that a scenario, or a history of it, is enough to build the same again.
 """
 
 from math import isfinite
@@ -10,16 +15,26 @@ from typing import Any, Final
 
 import msgspec
 
-from creekdb import tpcc
-from creekdb.errors import BadValue
+from creekdb import datatypes, tpcc
+from creekdb.cluster.calling import Once
+from creekdb.cluster.config import load_datatype
+from creekdb.errors import BadValue, UsageError
+from creekdb.execution.datatype import DataType
+from creekdb.history import LIVE, History
 from creekdb.schemes import registry
-from creekdb.simulation.cost import measuring_cpu
-from creekdb.simulation.fault_text import duration_text, fault_text, parse_faults
-from creekdb.simulation.faults import Crash, Die, Fault
-from creekdb.simulation.models import SCALE_MAX, CpuModel, DiskModel, NetworkModel
-from creekdb.simulation.scenario import Scenario
-from creekdb.simulation.workload import ClientModel
-from creekdb.tpcc.population import check as check_population
+from creekdb.simulation.faults.fault_types import Crash, Die, Fault
+from creekdb.simulation.faults.language import duration_text, fault_text, parse_faults
+from creekdb.simulation.kernel.cluster import Simulation
+from creekdb.simulation.kernel.scenario import ClientModel, Scenario, Source, source_of
+from creekdb.simulation.kernel.shared_executions import SharedExecutions
+from creekdb.simulation.models.parameters import (
+    SCALE_MAX,
+    CpuModel,
+    DiskModel,
+    NetworkModel,
+    measuring_cpu,
+)
+from creekdb.tpcc.population.rows import check as check_population
 
 LOAD_MAX: Final = 10_000_000
 CORES_MAX: Final = 1024
@@ -157,3 +172,48 @@ def _option(field: str, value: Any) -> list[str]:
             return [name, f"{value:g}" if value == float(f"{value:g}") else repr(value)]
         case _:
             return [name, duration_text(value) if field.endswith("_us") else str(value)]
+
+
+TPCC = "tpcc"
+
+
+def datatype_named(name: str) -> DataType:
+    """The data type of that name, with its initial data, or `UnknownName`; one of your own as
+    `package.module:variable`."""
+    return load_datatype(name)
+
+
+def datatype_of(history: History) -> DataType | None:
+    """What was replicated, or None when it cannot be found here. On a live cluster, what clients
+    call is wrapped, so that it is executed once."""
+    try:
+        if history.config.get("source") == LIVE:
+            return Once(load_datatype(str(history.config["imported"])))
+        return datatype_named(history.datatype)
+    except UsageError:
+        return None
+
+
+def simulation_of(
+    scenario: Scenario, datatype: DataType | None = None, named: DataType | None = None
+) -> Simulation:
+    """`datatype`: one that stands in for that of the scenario, for instance to debug it. Otherwise
+    replicas share executions where that pays. `named`: the scenario's own, if it is at hand."""
+    scheme = registry.named(scenario.scheme)
+    chosen = datatype or named or datatype_named(scenario.datatype)
+    if datatype is None and isinstance(chosen.base, tpcc.PopulationBase):
+        chosen = SharedExecutions(chosen)
+    settings = scenario.protocol_settings()
+    return Simulation(
+        scenario,
+        lambda index: scheme(index, settings, chosen),
+        source=_source(scenario, chosen),
+    )
+
+
+def _source(scenario: Scenario, datatype: DataType) -> Source | None:
+    if isinstance(datatype.base, tpcc.PopulationBase):
+        population = datatype.base.population
+        return tpcc.Terminals(datatype, population, scenario.seed, scenario.nodes)
+    sample = datatypes.SAMPLES.get(scenario.datatype)
+    return None if sample is None else source_of(sample)

@@ -1,4 +1,6 @@
-"""What a run measures: latencies, throughput, accuracy, ratios and utilisation.
+"""TPC-C's consistency conditions on what the replicas of a run end with.
+
+What a run measures: latencies, throughput, accuracy, ratios and utilisation.
 
 As Section 6 of the paper defines them, over the measuring window: the time from the end of the
 warm-up until clients stop to ask. Latencies, answers and accuracy come from the history;
@@ -14,16 +16,45 @@ from typing import Any
 
 import msgspec
 
+from creekdb import tpcc
 from creekdb.checkers import Verdict, rows
 from creekdb.cluster.once import called
-from creekdb.history import Dot, OperationRecord
+from creekdb.execution.datatype import DataType
+from creekdb.execution.transaction import ABSENT
+from creekdb.history import Dot, History, Key, OperationRecord
 from creekdb.history.percentiles import percentile
 from creekdb.protocol.values import same
-from creekdb.simulation.cluster import Run
-from creekdb.simulation.recorder import Speculation
-from creekdb.simulation.scenario import Scenario
-from creekdb.simulation.window import Window
+from creekdb.simulation.kernel.cluster import Run
+from creekdb.simulation.kernel.scenario import Scenario
+from creekdb.simulation.observation.recorder import Speculation
+from creekdb.simulation.observation.samples import Window
 from creekdb.tpcc import without_numbers
+
+
+def violated(history: History, datatype: DataType) -> list[str]:
+    """Each condition that does not hold, with the replicas on which it does not. Replicas that end
+    with equal states are looked at together."""
+    assert isinstance(datatype.base, tpcc.PopulationBase)
+    found: list[str] = []
+    for state, replicas in _by_state(history):
+        overrides = {key: ABSENT if value is None else value for key, value in state.items()}
+        who = ", ".join(map(str, replicas))
+        problems = tpcc.problems(datatype.base, overrides, only_touched=True)
+        found += [f"replica {who}: {problem}" for problem in problems]
+    return found
+
+
+def _by_state(history: History) -> list[tuple[dict[Key, Any], list[int]]]:
+    groups: list[tuple[dict[Key, Any], list[int]]] = []
+    for final in history.finals:
+        state = dict(final.state)
+        same = next((replicas for other, replicas in groups if other == state), None)
+        if same is None:
+            groups.append((state, [final.replica]))
+        else:
+            same.append(final.replica)
+    return groups
+
 
 KEPT_UP = 0.97
 """A system that does less than this share of what it is asked for is saturated."""

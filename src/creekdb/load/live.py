@@ -21,8 +21,8 @@ from creekdb.load.meter import Meter
 from creekdb.load.result import Result, result_of
 from creekdb.load.schedule import Breaking
 from creekdb.load.streams import tpcc_stream
-from creekdb.simulation.fault_text import fault_text
-from creekdb.simulation.faults import Fault
+from creekdb.simulation.faults.fault_types import Fault
+from creekdb.simulation.faults.language import fault_text
 
 PLANNED: Final = "planned_faults"
 """In the configuration of a run: the faults as they were asked for, from when it is measured."""

@@ -1,7 +1,7 @@
 """Faults of a live cluster, each at its time, while something else drives it.
 
-They are written as those of a simulation are (`creekdb.simulation.fault_text`), as far as they can
-be done to processes of one machine:
+They are written as those of a simulation are (`creekdb.simulation.faults.language`), as far as they
+can be done to processes of one machine:
 
     crash 2 at 3s             kill -9
     restart 2 at 5s           started again, on what its disk kept
@@ -20,8 +20,8 @@ from typing import Protocol
 import msgspec
 
 from creekdb.errors import BadValue
-from creekdb.simulation.fault_text import duration_text, fault_text, parse_faults
-from creekdb.simulation.faults import Crash, Fault, Heal, Partition, Restart, check
+from creekdb.simulation.faults.fault_types import Crash, Fault, Heal, Partition, Restart, check
+from creekdb.simulation.faults.language import duration_text, fault_text, parse_faults
 
 
 class Killable(Protocol):

@@ -8,8 +8,7 @@ import msgspec
 
 from creekdb import tpcc
 from creekdb.errors import BadValue
-from creekdb.tpcc.inputs import Inputs
-from creekdb.tpcc.terminals import clients_of
+from creekdb.tpcc.workload import Inputs, clients_of
 
 
 class Asked(msgspec.Struct, frozen=True, gc=False):

@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 
 from creekdb.errors import StorageFault, UsageError
 from creekdb.tpcc import Population
-from creekdb.tpcc.population import check
+from creekdb.tpcc.population.column_arrays import columns, unit_count
+from creekdb.tpcc.population.rows import check
 from creekdb.tpcc.schema import TABLES
-from creekdb.tpcc.vectors import columns, unit_count
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +40,7 @@ class Part(NamedTuple):
     table: str
     number: int
     start: int
-    """The first unit in it (`creekdb.tpcc.vectors`)."""
+    """The first unit in it (`creekdb.tpcc.population.column_arrays`)."""
     stop: int
 
     @property

@@ -30,7 +30,7 @@ import msgspec
 from creekdb.errors import BadValue, UnknownName, UsageError
 from creekdb.evaluation import Experiment
 from creekdb.schemes.registry import SCHEMES
-from creekdb.simulation.fault_text import duration_text, parse_duration_us
+from creekdb.simulation.faults.language import duration_text, parse_duration_us
 
 GRIDS: Final = ("quick", "paper")
 CELLS_MAX: Final = 100_000

@@ -19,7 +19,7 @@ from creekdb.history import LIVE, load_config
 from creekdb.load.live import PLANNED
 from creekdb.pipeline.grid import Cell, Grid, cell_name
 from creekdb.pipeline.output import RUNS
-from creekdb.simulation.fault_text import fault_text, parse_faults
+from creekdb.simulation.faults.language import fault_text, parse_faults
 
 WARM_UP_US: Final = 1_000_000
 """Of a twin, before the time that the live run is measured for."""

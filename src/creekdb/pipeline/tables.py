@@ -32,11 +32,11 @@ from creekdb.history import (
     load,
 )
 from creekdb.pipeline.schemas import COUNTED, OPERATIONS, ORDERS, RUNS, SAMPLES
-from creekdb.simulation.cluster import Run
-from creekdb.simulation.fault_text import fault_text
-from creekdb.simulation.recorder import Speculation
-from creekdb.simulation.samples import ReplicaSample
-from creekdb.simulation.scenario import Scenario, scenario_from_config
+from creekdb.simulation.faults.language import fault_text
+from creekdb.simulation.kernel.cluster import Run
+from creekdb.simulation.kernel.scenario import Scenario, scenario_from_config
+from creekdb.simulation.observation.recorder import Speculation
+from creekdb.simulation.observation.samples import ReplicaSample
 
 Order: TypeAlias = Sequence[tuple[int, Dot]]
 """What a replica committed, and at which place."""

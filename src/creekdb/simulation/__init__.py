@@ -5,11 +5,16 @@ In the order a run visits them: `plan` (seed to scenario), `scenario`, `cluster`
 `network` with `noise`, `faults` and `injector`, and at the end `recorder`, `tally` and `trace`.
 """
 
-from creekdb.simulation.cluster import MakeReplica, Run, Simulation
-from creekdb.simulation.fault_text import fault_text, parse_duration_us, parse_faults
-from creekdb.simulation.plan import scenario_from_seed
-from creekdb.simulation.scenario import Scenario, scenario_from_config
-from creekdb.simulation.workload import ClientModel, Invocation, Sample
+from creekdb.simulation.faults.language import fault_text, parse_duration_us, parse_faults
+from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
+from creekdb.simulation.kernel.cluster import MakeReplica, Run, Simulation
+from creekdb.simulation.kernel.scenario import (
+    ClientModel,
+    Invocation,
+    Sample,
+    Scenario,
+    scenario_from_config,
+)
 
 __all__ = [
     "ClientModel",

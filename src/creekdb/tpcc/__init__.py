@@ -10,26 +10,26 @@
     without_numbers(operation, answer)   an answer, but for the numbers that orders got
     Overlay(base)                 a state to run transactions on, one after another
 
-Clauses are those of the TPC-C specification, revision 5.11. `creekdb.tpcc.vectors` computes the
-initial rows in bulk; it is not imported here, for it needs numpy.
+Clauses are those of the TPC-C specification, revision 5.11. `creekdb.tpcc.population.column_arrays`
+computes the initial rows in bulk; it is not imported here, for it needs numpy.
 
 The room must not know how the data type is replicated, nor who draws the time that passes.
 """
 
-from creekdb.tpcc.base import PopulationBase as PopulationBase
-from creekdb.tpcc.conditions import CONDITIONS as CONDITIONS
-from creekdb.tpcc.conditions import Problem as Problem
-from creekdb.tpcc.conditions import problems as problems
+from creekdb.tpcc.consistency import CONDITIONS as CONDITIONS
+from creekdb.tpcc.consistency import Problem as Problem
+from creekdb.tpcc.consistency import problems as problems
 from creekdb.tpcc.datatype import datatype as datatype
 from creekdb.tpcc.datatype import on_population as on_population
 from creekdb.tpcc.datatype import populated as populated
 from creekdb.tpcc.datatype import populated_name as populated_name
-from creekdb.tpcc.inputs import SHARES as SHARES
-from creekdb.tpcc.inputs import STRONG_KINDS as STRONG_KINDS
-from creekdb.tpcc.inputs import Input as Input
-from creekdb.tpcc.inputs import Inputs as Inputs
+from creekdb.tpcc.datatype import without_numbers as without_numbers
 from creekdb.tpcc.layout import LAYOUTS as LAYOUTS
-from creekdb.tpcc.numbers import without_numbers as without_numbers
 from creekdb.tpcc.overlay import Overlay as Overlay
-from creekdb.tpcc.population import Population as Population
-from creekdb.tpcc.terminals import Terminals as Terminals
+from creekdb.tpcc.population.registers import PopulationBase as PopulationBase
+from creekdb.tpcc.population.rows import Population as Population
+from creekdb.tpcc.workload import SHARES as SHARES
+from creekdb.tpcc.workload import STRONG_KINDS as STRONG_KINDS
+from creekdb.tpcc.workload import Input as Input
+from creekdb.tpcc.workload import Inputs as Inputs
+from creekdb.tpcc.workload import Terminals as Terminals

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from creekdb.cli import main
-from creekdb.simulation.fault_text import FORMS
+from creekdb.simulation.faults.language import FORMS
 
 MISTAKES = {
     "simulate --datatype queue": "unknown data type 'queue': known are register, counter, list",

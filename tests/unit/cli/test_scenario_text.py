@@ -5,9 +5,8 @@ import pytest
 from creekdb.cli import scenario_text
 from creekdb.cli.scenario_text import scenario_lines
 from creekdb.cli.words import counted
-from creekdb.simulation.fault_text import parse_faults
-from creekdb.simulation.scenario import Scenario
-from creekdb.simulation.workload import ClientModel
+from creekdb.simulation.faults.language import parse_faults
+from creekdb.simulation.kernel.scenario import ClientModel, Scenario
 
 
 class Console:

@@ -9,7 +9,7 @@ from creekdb.cli import main
 from creekdb.cli.finals import final_order
 from creekdb.cli.options import USUAL_SCHEME
 from creekdb.cli.story import story_scenario, tell
-from creekdb.simulation.fuzz import simulation_of
+from creekdb.simulation.fuzz.campaign import simulation_of
 
 
 @pytest.fixture(scope="module")

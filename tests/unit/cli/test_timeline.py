@@ -2,11 +2,10 @@
 
 from creekdb.cli.timeline import timeline
 from creekdb.datatypes import named
-from creekdb.simulation.fault_text import parse_faults
-from creekdb.simulation.fuzz import simulation_of
-from creekdb.simulation.models import DiskModel
-from creekdb.simulation.scenario import Scenario
-from creekdb.simulation.workload import ClientModel, Invocation
+from creekdb.simulation.faults.language import parse_faults
+from creekdb.simulation.fuzz.campaign import simulation_of
+from creekdb.simulation.kernel.scenario import ClientModel, Invocation, Scenario
+from creekdb.simulation.models.parameters import DiskModel
 
 
 def shown(faults: str, *calls: tuple[int, int], disk: DiskModel | None = None) -> list[str]:

@@ -2,10 +2,9 @@
 
 from msgspec.structs import replace
 
-from creekdb.evaluation.assembly import datatype_named, simulation_of
-from creekdb.evaluation.conditions import violated
-from creekdb.simulation.scenario import Scenario
-from creekdb.simulation.workload import ClientModel
+from creekdb.evaluation.experiment import datatype_named, simulation_of
+from creekdb.evaluation.measures import violated
+from creekdb.simulation.kernel.scenario import ClientModel, Scenario
 
 SCENARIO = Scenario(
     scheme="creek",

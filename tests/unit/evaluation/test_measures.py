@@ -3,13 +3,12 @@
 import pytest
 from msgspec.structs import replace
 
-from creekdb.evaluation.assembly import simulation_of
+from creekdb.evaluation.experiment import simulation_of
 from creekdb.evaluation.measures import Measures, latency, measure
 from creekdb.history import Answer, Dot, Kind, Operation, OperationRecord, Outcome
-from creekdb.simulation.cluster import Run
-from creekdb.simulation.recorder import Speculation
-from creekdb.simulation.scenario import Scenario
-from creekdb.simulation.workload import ClientModel
+from creekdb.simulation.kernel.cluster import Run
+from creekdb.simulation.kernel.scenario import ClientModel, Scenario
+from creekdb.simulation.observation.recorder import Speculation
 
 LOAD_TPS = 1000
 SCENARIO = Scenario(

@@ -7,11 +7,10 @@ from msgspec.structs import replace
 
 from creekdb.cli import main
 from creekdb.errors import UsageError
-from creekdb.evaluation.assembly import simulation_of
+from creekdb.evaluation.experiment import simulation_of
 from creekdb.evaluation.measures import Measures, measure
 from creekdb.evaluation.peak import PRECISION, find_peak
-from creekdb.simulation.scenario import Scenario
-from creekdb.simulation.workload import ClientModel
+from creekdb.simulation.kernel.scenario import ClientModel, Scenario
 
 SMALL = Scenario(duration_us=10_000, clients=ClientModel(sessions=0, rate_per_second=100))
 

@@ -13,8 +13,8 @@ from creekdb.load.cuts import Cuts
 from creekdb.load.live import LOADS, load_for
 from creekdb.load.local import LocalCluster
 from creekdb.load.schedule import Breaking, schedule
-from creekdb.simulation.fault_text import fault_text
-from creekdb.simulation.faults import Fault
+from creekdb.simulation.faults.fault_types import Fault
+from creekdb.simulation.faults.language import fault_text
 
 DURATION_US = 10_000_000
 

@@ -3,8 +3,8 @@
 import pytest
 
 from creekdb.errors import BadValue
-from creekdb.simulation.clock import DAY_US, EPOCH_US, Clock
-from creekdb.simulation.models import ClockModel
+from creekdb.simulation.kernel.simulated_time import DAY_US, EPOCH_US, Clock
+from creekdb.simulation.models.parameters import ClockModel
 
 
 def test_a_good_clock_shows_true_time() -> None:

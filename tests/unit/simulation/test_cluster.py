@@ -11,11 +11,15 @@ import pytest
 from creekdb.errors import BadValue, UnknownName
 from creekdb.history.records import OperationRecord
 from creekdb.protocol.request import Operation
-from creekdb.simulation.cluster import Simulation
-from creekdb.simulation.fault_text import parse_faults
-from creekdb.simulation.models import CpuModel, DiskModel, NetworkModel
-from creekdb.simulation.scenario import Scenario, scenario_from_config
-from creekdb.simulation.workload import ClientModel, Invocation
+from creekdb.simulation.faults.language import parse_faults
+from creekdb.simulation.kernel.cluster import Simulation
+from creekdb.simulation.kernel.scenario import (
+    ClientModel,
+    Invocation,
+    Scenario,
+    scenario_from_config,
+)
+from creekdb.simulation.models.parameters import CpuModel, DiskModel, NetworkModel
 from tests.unit.simulation.toy import ToyReplica, run, sample, simulation_of
 
 TROUBLED = Scenario(

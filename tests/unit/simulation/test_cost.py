@@ -7,7 +7,7 @@ import pytest
 
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Request
-from creekdb.simulation.cost import (
+from creekdb.simulation.models.parameters import (
     ACCESS_US,
     EXECUTION_US,
     PAYMENT_US,

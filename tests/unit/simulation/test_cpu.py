@@ -6,9 +6,9 @@ from creekdb.errors import BadValue
 from creekdb.execution.result import Execution
 from creekdb.protocol.effects import Task, Work
 from creekdb.protocol.request import Outcome
-from creekdb.simulation.cpu import Cpu
-from creekdb.simulation.heap import EventHeap
-from creekdb.simulation.models import CpuModel
+from creekdb.simulation.kernel.simulated_time import EventHeap
+from creekdb.simulation.models.cpu import Cpu
+from creekdb.simulation.models.parameters import CpuModel
 from tests.unit.simulation.toy import request
 
 

@@ -5,10 +5,10 @@ import pytest
 from creekdb.errors import BadValue
 from creekdb.protocol.ids.version_vector import Dots
 from creekdb.protocol.messages import Ballot, Checkpoint, Image, Received, Record, encode
-from creekdb.simulation.disk import Disk
-from creekdb.simulation.heap import EventHeap
-from creekdb.simulation.models import DiskModel
-from creekdb.simulation.seeds import derive
+from creekdb.simulation.kernel.seeds import derive
+from creekdb.simulation.kernel.simulated_time import EventHeap
+from creekdb.simulation.models.disk import Disk
+from creekdb.simulation.models.parameters import DiskModel
 from tests.unit.simulation.toy import request
 
 

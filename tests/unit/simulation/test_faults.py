@@ -8,18 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creekdb.errors import BadValue, UnknownName
-from creekdb.simulation.fault_mix import fault_mix
-from creekdb.simulation.fault_text import (
-    FORMS,
-    fault_phrase,
-    fault_text,
-    parse_duration_us,
-    parse_fault,
-    parse_faults,
-    rough_duration_text,
-    rough_fault_text,
-)
-from creekdb.simulation.faults import (
+from creekdb.simulation.faults.fault_types import (
     Add,
     ClockJump,
     ClockSkew,
@@ -42,7 +31,18 @@ from creekdb.simulation.faults import (
     Spike,
     check,
 )
-from creekdb.simulation.seeds import derive
+from creekdb.simulation.faults.language import (
+    FORMS,
+    fault_phrase,
+    fault_text,
+    parse_duration_us,
+    parse_fault,
+    parse_faults,
+    rough_duration_text,
+    rough_fault_text,
+)
+from creekdb.simulation.fuzz.fault_generator import fault_mix
+from creekdb.simulation.kernel.seeds import derive
 
 WRITTEN: dict[str, Fault] = {
     "crash 2 at 150ms": Crash(150_000, 2),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from creekdb.simulation.heap import EventHeap
+from creekdb.simulation.kernel.simulated_time import EventHeap
 
 
 def test_events_happen_in_the_order_of_time() -> None:

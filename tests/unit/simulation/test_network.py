@@ -4,9 +4,9 @@ import pytest
 
 from creekdb.errors import BadValue, MalformedMessage
 from creekdb.protocol.messages import Ballot, Message, Progress, Promise, decode_message, encode
-from creekdb.simulation.heap import EventHeap
-from creekdb.simulation.models import NetworkModel
-from creekdb.simulation.network import Network
+from creekdb.simulation.kernel.simulated_time import EventHeap
+from creekdb.simulation.models.network import Network
+from creekdb.simulation.models.parameters import NetworkModel
 
 
 class Bench:

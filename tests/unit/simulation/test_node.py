@@ -15,14 +15,13 @@ from creekdb.protocol.messages import (
     encode,
 )
 from creekdb.protocol.request import NOOP, Operation, Outcome
-from creekdb.simulation.clock import Clock
-from creekdb.simulation.heap import EventHeap
-from creekdb.simulation.models import CpuModel, DiskModel, NetworkModel
-from creekdb.simulation.network import Network
-from creekdb.simulation.node import Node
-from creekdb.simulation.recorder import Recorder
-from creekdb.simulation.tally import Tally
-from creekdb.simulation.trace import Trace
+from creekdb.simulation.kernel.node import Node
+from creekdb.simulation.kernel.simulated_time import Clock, EventHeap
+from creekdb.simulation.models.network import Network
+from creekdb.simulation.models.parameters import CpuModel, DiskModel, NetworkModel
+from creekdb.simulation.observation.counters import Tally
+from creekdb.simulation.observation.recorder import Recorder
+from creekdb.simulation.observation.trace import Trace
 from tests.unit.simulation.toy import ToyReplica, request
 
 

@@ -6,10 +6,25 @@ from typing import get_args
 import msgspec
 
 from creekdb.protocol.probes import Probe
-from creekdb.simulation.clock import DAY_US
-from creekdb.simulation.faults import Add, Crash, Die, Fault, Heal, LoseDisk, Partition, Remove
-from creekdb.simulation.fuzz import examine
-from creekdb.simulation.plan import CHANGE_AT, CHANGE_EVERY, FAR_AT, FAR_EVERY, scenario_from_seed
+from creekdb.simulation.faults.fault_types import (
+    Add,
+    Crash,
+    Die,
+    Fault,
+    Heal,
+    LoseDisk,
+    Partition,
+    Remove,
+)
+from creekdb.simulation.fuzz.campaign import examine
+from creekdb.simulation.fuzz.scenario_generator import (
+    CHANGE_AT,
+    CHANGE_EVERY,
+    FAR_AT,
+    FAR_EVERY,
+    scenario_from_seed,
+)
+from creekdb.simulation.kernel.simulated_time import DAY_US
 from tests.unit.simulation.toy import run
 
 SCENARIOS = [scenario_from_seed(seed) for seed in range(400)]

@@ -4,11 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creekdb.protocol.settings import Settings
-from creekdb.simulation.fault_text import fault_text, parse_faults
-from creekdb.simulation.faults import Crash, Cut, Die, Partition, Sever, SlowCpu, check
-from creekdb.simulation.plan import PLAY_EVERY, scenario_from_seed
-from creekdb.simulation.plays import PLAYERS_MIN, play
-from creekdb.simulation.seeds import derive
+from creekdb.simulation.faults.fault_types import Crash, Cut, Die, Partition, Sever, SlowCpu, check
+from creekdb.simulation.faults.language import fault_text, parse_faults
+from creekdb.simulation.fuzz.fault_sequences import PLAYERS_MIN, play
+from creekdb.simulation.fuzz.scenario_generator import PLAY_EVERY, scenario_from_seed
+from creekdb.simulation.kernel.seeds import derive
 
 
 @given(st.integers(0, 2**32), st.integers(PLAYERS_MIN, 7), st.integers(100, 240))

@@ -10,11 +10,10 @@ from creekdb.execution.transaction import Transaction
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Request
 from creekdb.schemes import registry
-from creekdb.simulation.cluster import Run, Simulation
-from creekdb.simulation.fault_text import parse_faults
-from creekdb.simulation.scenario import Scenario
-from creekdb.simulation.sharing import REMEMBERED_MAX, SharedExecutions
-from creekdb.simulation.workload import ClientModel
+from creekdb.simulation.faults.language import parse_faults
+from creekdb.simulation.kernel.cluster import Run, Simulation
+from creekdb.simulation.kernel.scenario import ClientModel, Scenario
+from creekdb.simulation.kernel.shared_executions import REMEMBERED_MAX, SharedExecutions
 from creekdb.tpcc import Terminals, populated, populated_name
 from tests.unit.execution.shelf import arrived
 
@@ -165,7 +164,7 @@ def test_additions_are_shared_where_one_can_add_without_looking() -> None:
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert REMEMBERED_MAX > 1000
-    monkeypatch.setattr("creekdb.simulation.sharing.REMEMBERED_MAX", 2)
+    monkeypatch.setattr("creekdb.simulation.kernel.shared_executions.REMEMBERED_MAX", 2)
     bench = Bench()
     for event in (1, 2, 3, 1):
         bench.run("look", "a", on={"a": 1}, event=event)

@@ -1,6 +1,6 @@
 """The trace hash: one fingerprint for one sequence of inputs, however long."""
 
-from creekdb.simulation.trace import RECEIVE, Trace
+from creekdb.simulation.observation.trace import RECEIVE, Trace
 
 INPUTS = 1500
 """More than are hashed at once."""

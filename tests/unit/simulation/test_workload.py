@@ -6,9 +6,9 @@ from creekdb.errors import BadValue
 from creekdb.protocol.effects import Kind, Response
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Outcome
-from creekdb.simulation.clients import Clients
-from creekdb.simulation.heap import EventHeap
-from creekdb.simulation.workload import ClientModel, Invocation, source_of
+from creekdb.simulation.kernel.scenario import ClientModel, Invocation, source_of
+from creekdb.simulation.kernel.simulated_time import EventHeap
+from creekdb.simulation.models.clients import Clients
 from tests.unit.simulation.toy import sample
 
 

@@ -20,8 +20,8 @@ from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.probes import Probes
 from creekdb.protocol.request import Operation, Outcome, Request
 from creekdb.protocol.values import Key
-from creekdb.simulation.cluster import Run, Simulation
-from creekdb.simulation.scenario import Scenario
+from creekdb.simulation.kernel.cluster import Run, Simulation
+from creekdb.simulation.kernel.scenario import Scenario
 
 
 class ToyReplica:

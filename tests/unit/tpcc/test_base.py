@@ -11,8 +11,8 @@ from creekdb.execution.keys import FIRST_PLACE, LAST_PLACE, Place, place, prefix
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.values import Key
 from creekdb.tpcc import Population, PopulationBase, datatype
-from creekdb.tpcc import base as base_module
-from creekdb.tpcc.domain import Domain, Fence, walk
+from creekdb.tpcc.population import registers as base_module
+from creekdb.tpcc.population.registers import Domain, Fence, walk
 from creekdb.tpcc.schema import CUSTOMERS, DELIVERED, ITEMS, TABLES
 from tests.unit.tpcc.terminal import base, population
 

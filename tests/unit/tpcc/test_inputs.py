@@ -9,8 +9,8 @@ import pytest
 
 from creekdb.errors import BadValue
 from creekdb.tpcc import SHARES, Input, Inputs, Population, datatype
-from creekdb.tpcc.inputs import UNUSED_ITEM, constants
-from creekdb.tpcc.names import LAST_NAME_NUMBERS, run_constants
+from creekdb.tpcc.population.random_values import LAST_NAME_NUMBERS, run_constants
+from creekdb.tpcc.workload import UNUSED_ITEM, constants
 from tests.unit.tpcc.terminal import is_uniform, population
 
 COUNT = 40_000

@@ -2,7 +2,7 @@ from collections import Counter
 
 import pytest
 
-from creekdb.tpcc.names import (
+from creekdb.tpcc.population.random_values import (
     DELTAS,
     LAST_NAME_NUMBERS,
     LAST_NAMES,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from creekdb.execution.sequential import OperationRaised
-from creekdb.tpcc.names import LAST_NAMES
+from creekdb.tpcc.population.random_values import LAST_NAMES
 from creekdb.tpcc.schema import CUSTOMERS
 from tests.unit.tpcc.terminal import Terminal
 

@@ -10,8 +10,7 @@ import pytest
 
 from creekdb.errors import BadValue
 from creekdb.tpcc import Population
-from creekdb.tpcc.draws import mix, mix_halves
-from creekdb.tpcc.names import LAST_NAMES
+from creekdb.tpcc.population.random_values import LAST_NAMES, mix, mix_halves
 from creekdb.tpcc.schema import (
     C_CREDIT,
     C_FIRST,

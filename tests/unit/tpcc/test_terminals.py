@@ -6,7 +6,7 @@ import pytest
 
 from creekdb.errors import BadValue, UnknownName
 from creekdb.tpcc import Terminals, populated, populated_name
-from creekdb.tpcc.terminals import clients_of
+from creekdb.tpcc.workload import clients_of
 
 
 @pytest.mark.parametrize("replicas", [1, 2, 3, 5, 7, 10, 12, 30])

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from creekdb.errors import BadValue, UnknownName
-from creekdb.tpcc import vectors
+from creekdb.tpcc.population import column_arrays
 from creekdb.tpcc.schema import CUSTOMERS, DISTRICTS, ITEMS, TABLES
 from tests.unit.tpcc.terminal import population
 
 
 def rows(table: str, start: int, stop: int) -> list[tuple[Any, ...]]:
-    columns = vectors.columns(population(), table, start, stop)
+    columns = column_arrays.columns(population(), table, start, stop)
     assert list(columns) == [*TABLES[table].key, *TABLES[table].columns]
     return list(zip(*(plain(each) for each in columns.values()), strict=True))
 
@@ -23,7 +23,7 @@ def plain(column: Any) -> list[Any]:
 @pytest.mark.parametrize("table", TABLES)
 def test_columns_and_rows_are_the_same(table: str) -> None:
     keys = len(TABLES[table].key)
-    count = vectors.unit_count(population(), table)
+    count = column_arrays.unit_count(population(), table)
     # The beginning, the end, and what lies around the borders of districts and warehouses.
     starts = {0, count // 2 - 500, count // 4 - 100, 2 * CUSTOMERS + 50, count - 1500}
     for start in sorted(starts):
@@ -49,16 +49,16 @@ def test_columns_and_rows_are_the_same(table: str) -> None:
     ],
 )
 def test_the_cardinality_is_that_of_clause_1_2_1(table: str, count: int) -> None:
-    assert vectors.unit_count(population(), table) == count
+    assert column_arrays.unit_count(population(), table) == count
     keys = TABLES[table].key
-    columns = vectors.columns(population(), table, 0, count)
+    columns = column_arrays.columns(population(), table, 0, count)
     found = set(zip(*(columns[key].tolist() for key in keys), strict=True))
     assert len(found) == count
 
 
 def test_the_lines_of_orders_are_all_there_in_the_order_of_their_keys() -> None:
-    lines = vectors.columns(population(), "order_line", 0, 6000)
-    orders = vectors.columns(population(), "orders", 0, 6000)
+    lines = column_arrays.columns(population(), "order_line", 0, 6000)
+    orders = column_arrays.columns(population(), "orders", 0, 6000)
     keys = [
         (w, d, o, n)
         for w, d, o, count in zip(
@@ -84,6 +84,6 @@ def test_stretches_put_together_are_the_whole() -> None:
 
 def test_what_is_not_there_is_refused() -> None:
     with pytest.raises(BadValue, match="item has no units from 0 to 100001"):
-        vectors.columns(population(), "item", 0, ITEMS + 1)
+        column_arrays.columns(population(), "item", 0, ITEMS + 1)
     with pytest.raises(UnknownName, match="unknown table 'items'"):
-        vectors.unit_count(population(), "items")
+        column_arrays.unit_count(population(), "items")

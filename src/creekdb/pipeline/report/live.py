@@ -18,8 +18,8 @@ from creekdb.pipeline.report.quantities import Unit
 from creekdb.pipeline.report.reading import Row
 from creekdb.pipeline.report.theme import DASHED, SOLID, Palette
 from creekdb.pipeline.schemas import ALL_KINDS
-from creekdb.simulation.fault_text import fault_phrase, fault_text
-from creekdb.simulation.faults import Crash, Fault, Heal, Partition, Restart
+from creekdb.simulation.faults.fault_types import Crash, Fault, Heal, Partition, Restart
+from creekdb.simulation.faults.language import fault_phrase, fault_text
 
 SHOWN_MAX: Final = 3
 US_PER_S: Final = 1_000_000

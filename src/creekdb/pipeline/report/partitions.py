@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from creekdb.errors import CreekError
 from creekdb.pipeline.report.reading import Row, Tables
-from creekdb.simulation.fault_text import fault_text, parse_faults
-from creekdb.simulation.faults import Fault, Heal, Partition
+from creekdb.simulation.faults.fault_types import Fault, Heal, Partition
+from creekdb.simulation.faults.language import fault_text, parse_faults
 
 
 class Moment(NamedTuple):

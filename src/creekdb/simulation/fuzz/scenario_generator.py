@@ -1,0 +1,247 @@
+"""From a seed to a scenario: what the fuzzer tries.
+
+Each aspect of a scenario is drawn from a generator of its own, so a new kind of fault does not
+change the clusters and workloads of old seeds. Every fourth seed is a play (`plays`), where there
+are players enough; all others have a random mix of faults. In every eighth seed, none of which is a
+play, the members change as well, where the scheme lets them; in every fourth of these, who is
+removed does not hear of it for a while. In every eighth disks are lost, and nobody dies. Runs are
+short and small on purpose: rare interleavings come from many seeds with small limits (windows,
+batches, checkpoints every few requests), not from long runs.
+"""
+
+from random import Random
+
+from msgspec.structs import replace
+
+from creekdb import datatypes
+from creekdb.datatypes import DATATYPES
+from creekdb.protocol.guarantees import Terms
+from creekdb.protocol.settings import Settings
+from creekdb.schemes import registry
+from creekdb.simulation.faults.fault_types import Crash, Die, Fault, Heal, LoseDisk, Partition
+from creekdb.simulation.fuzz.fault_generator import fault_mix, member_mix
+from creekdb.simulation.fuzz.fault_sequences import PLAYERS_MIN, play
+from creekdb.simulation.kernel.scenario import ClientModel, Scenario
+from creekdb.simulation.kernel.seeds import derive
+from creekdb.simulation.kernel.simulated_time import DAY_US
+from creekdb.simulation.models.parameters import ClockModel, CpuModel, DiskModel, NetworkModel
+
+_SETTLE_TICKS = 3_000
+"""How long a cluster may take to rest: a leader change with grown timeouts, then a no-op."""
+
+_OPERATIONS_MIN, _OPERATIONS_MAX = 20, 80
+
+PLAY_EVERY = 4
+CHANGE_EVERY, CHANGE_AT = 8, 7
+UNHEARD_EVERY = 4 * CHANGE_EVERY
+LOSE_EVERY, LOSE_AT = 8, 2
+FAR_EVERY, FAR_AT = 64, 33
+FAR_OPERATIONS = 60
+"""At each replica."""
+
+
+def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) -> Scenario:
+    """The scenario of a seed. Without `faults` it is the same one, on a good day."""
+    replicas = derive(seed, "plan", "size").choice((1, 2, 3, 3, 3, 4, 5, 5, 6, 7))
+    network = _network(derive(seed, "plan", "network"))
+    tick_us = max(5_000, network.latency_us_max)
+    # In ticks, so that on a slow network there is time for as many exchanges as on a fast one.
+    load = derive(seed, "plan", "load")
+    duration_us = min(2_000_000, tick_us * load.randint(100, 240))
+    mix = fault_mix(derive(seed, "plan", "faults"), replicas, duration_us)
+    terms = _terms(scheme, replicas)
+    if seed % LOSE_EVERY == LOSE_AT and len(terms.voters) == replicas > 1:
+        mix += _lost_disks(derive(seed, "plan", "lost disks"), replicas, duration_us)
+    else:
+        mix += _deaths(derive(seed, "plan", "deaths"), replicas, duration_us)
+    if seed % CHANGE_EVERY == CHANGE_AT and terms.contexts:
+        unheard = seed % UNHEARD_EVERY == CHANGE_AT
+        mix = member_mix(derive(seed, "plan", "members"), replicas, duration_us, mix, unheard)
+    clients = _clients(load, replicas, duration_us)
+    datatype = derive(seed, "plan", "datatype").choice(sorted(DATATYPES))
+    settings = _settings(derive(seed, "plan", "settings"))
+    settings |= _gossip(derive(seed, "plan", "gossip"))
+    settings |= _execution(derive(seed, "plan", "execution"))
+    settings |= _drafts(derive(seed, "plan", "drafts"))
+    if seed % PLAY_EVERY == 0 and replicas >= PLAYERS_MIN:
+        staged = play(derive(seed, "plan", "play"), replicas, tick_us, duration_us)
+        mix = staged.faults
+        settings |= staged.settings
+        clients = replace(
+            clients,
+            strong_share=staged.strong_share,
+            think_us=clients.think_us // staged.haste,
+            tentative_only_share=1.0,
+        )
+    cpu = _cpu(derive(seed, "plan", "cpu"))
+    if seed % FAR_EVERY == FAR_AT and replicas > 1:
+        mix = _far_behind(derive(seed, "plan", "far behind"), replicas, duration_us)
+        settings |= {"pull_limit": 1}
+        rate = FAR_OPERATIONS * 1_000_000 / duration_us
+        clients = replace(clients, rate_per_second=rate)
+        cpu = replace(cpu, execution_us=0)
+    return Scenario(
+        seed=seed,
+        scheme=scheme,
+        datatype=datatype,
+        replicas=replicas,
+        duration_us=duration_us,
+        settle_us=_SETTLE_TICKS * tick_us,
+        tick_us=tick_us,
+        turn_us=_turn_us(derive(seed, "plan", "turns"), tick_us),
+        clients=clients,
+        cpu=cpu,
+        network=network,
+        disk=_disk(derive(seed, "plan", "disk")),
+        clock=_clock(derive(seed, "plan", "clock"), replicas),
+        record_orders=True,
+        settings=settings,
+        faults=_survivable(mix, terms.voters) if faults else (),
+    )
+
+
+def _network(random: Random) -> NetworkModel:
+    latency_us_min, latency_us_max = random.choice(
+        ((200, 300), (200, 300), (50, 2_000), (5_000, 10_000), (10_000, 40_000))
+    )
+    return NetworkModel(
+        latency_us_min=latency_us_min,
+        latency_us_max=latency_us_max,
+        bandwidth_bps=random.choice((1_000_000_000, 1_000_000_000, 10_000_000)),
+    )
+
+
+def _clients(random: Random, replicas: int, duration_us: int) -> ClientModel:
+    operations = random.randint(_OPERATIONS_MIN, _OPERATIONS_MAX)
+    strong_share = random.choice((0.0, 0.1, 0.3, 0.3, 0.6, 1.0))
+    # Clients that wait for ever show when an answer is lost.
+    patience_us = random.choice((duration_us // 10, duration_us // 2, duration_us * 1_000))
+    if random.random() < 0.2:
+        return ClientModel(
+            rate_per_second=operations * 1_000_000 / duration_us / replicas,
+            strong_share=strong_share,
+            patience_us=patience_us,
+        )
+    sessions = random.randint(1, 3)
+    per_session = max(1, operations // (sessions * replicas))
+    return ClientModel(
+        sessions=sessions,
+        # Half of the time asking goes on for most of the run, else it is a burst at its start.
+        think_us=duration_us // (per_session + 1) // random.choice((1, 1, 4, 20)),
+        operations_per_session=per_session,
+        strong_share=strong_share,
+        tentative_only_share=random.choice((0.0, 0.2, 0.5)),
+        patience_us=patience_us,
+    )
+
+
+def _cpu(random: Random) -> CpuModel:
+    return CpuModel(
+        cores=random.choice((1, 2, 16)), execution_us=random.choice((0, 50, 50, 1_000, 10_000))
+    )
+
+
+def _disk(random: Random) -> DiskModel:
+    fsync_us_min, fsync_us_max = random.choice(
+        ((0, 0), (0, 0), (0, 50), (50, 200), (50, 200), (500, 5_000))
+    )
+    return DiskModel(fsync_us_min=fsync_us_min, fsync_us_max=fsync_us_max)
+
+
+def _clock(random: Random, replicas: int) -> ClockModel:
+    scale_us = random.choice((0, 10, 1_000, 100_000, 10_000_000))
+    skews_us = [random.randint(-scale_us, scale_us) for _ in range(replicas)]
+    if random.random() < 0.15:
+        skews_us[random.randrange(replicas)] += DAY_US
+    drift_ppm = random.choice((0, 50, 10_000))
+    drifts_ppm = [random.randint(-drift_ppm, drift_ppm) for _ in range(replicas)]
+    return ClockModel(skews_us=tuple(skews_us), drifts_ppm=tuple(drifts_ppm))
+
+
+def _settings(random: Random) -> dict[str, int]:
+    """What differs from the defaults: each limit is small in about half of the runs."""
+    small = {
+        "window": random.choice((1, 2, 4, 32)),
+        "batch_limit": random.choice((1, 2, 8)),
+        "pull_limit": random.choice((1, 3, 10)),
+        "catch_up_limit": random.choice((1, 2, 5)),
+        "checkpoint_every": random.randint(5, 20),
+        "noop_ticks": random.choice((5, 10, 20)),
+        "stuck_ticks": random.choice((16, 24)),
+    }
+    return {name: value for name, value in small.items() if random.random() < 0.5}
+
+
+def _deaths(random: Random, replicas: int, duration_us: int) -> tuple[Fault, ...]:
+    """Sometimes a minority never comes back: the others must do without what only it knew."""
+    minority = (replicas - 1) // 2
+    if minority == 0 or random.random() < 0.75:
+        return ()
+    victims = random.sample(range(replicas), random.randint(1, minority))
+    return tuple(Die(random.randrange(duration_us), victim) for victim in victims)
+
+
+def _lost_disks(random: Random, replicas: int, duration_us: int) -> tuple[Fault, ...]:
+    """One after the other, of any replica: who comes back with nothing hears from all others."""
+    return tuple(
+        LoseDisk(
+            random.randrange(duration_us),
+            random.randrange(replicas),
+            int(duration_us * random.random() ** 2 / 2),
+        )
+        for _ in range(random.randint(1, 4))
+    )
+
+
+def _far_behind(random: Random, replicas: int, duration_us: int) -> tuple[Fault, ...]:
+    """One hears nothing while others are busy, and misses more than it can pull at once."""
+    alone = random.randrange(replicas)
+    rest = tuple(each for each in range(replicas) if each != alone)
+    return (
+        Partition(random.randrange(duration_us // 10), ((alone,), rest)),
+        Heal(random.randrange(duration_us // 10 * 8, duration_us // 10 * 9)),
+    )
+
+
+def _terms(scheme: str, replicas: int) -> Terms:
+    settings = Settings(members=tuple(range(replicas)))
+    return registry.named(scheme)(0, settings, datatypes.named("counter")).terms
+
+
+def _survivable(faults: tuple[Fault, ...], voters: tuple[int, ...]) -> tuple[Fault, ...]:
+    """With a majority of the voters dead nothing would ever become stable again. Where these deaths
+    are too many, as that of a primary is, they last only until the end of all faults."""
+    dead = {fault.replica for fault in faults if isinstance(fault, Die)}
+    if len(dead.intersection(voters)) * 2 < len(voters):
+        return faults
+    return tuple(
+        Crash(fault.at_us, fault.replica)
+        if isinstance(fault, Die) and fault.replica in voters
+        else fault
+        for fault in faults
+    )
+
+
+def _execution(random: Random) -> dict[str, int]:
+    """For schemes that keep versions and execute concurrently."""
+    settings = {}
+    if random.random() < 0.5:
+        settings["kept_apart"] = random.choice((4, 8, 20))
+    if random.random() < 0.3:
+        settings["parallelism"] = random.choice((1, 2, 3))
+    return settings
+
+
+def _gossip(random: Random) -> dict[str, int]:
+    """Slow anti-entropy: what only few replicas have stays rare for long enough to be lost."""
+    return {"summary_ticks": random.choice((20, 60))} if random.random() < 0.3 else {}
+
+
+def _turn_us(random: Random, tick_us: int) -> int:
+    """Turns as short as those of a live replica, or so long that much comes together."""
+    return random.choice((0, 0, 0, 50, tick_us // 5))
+
+
+def _drafts(random: Random) -> dict[str, int]:
+    """Images and snapshots that take their time, as those of live replicas do."""
+    return {"drafts": 1} if random.random() < 0.5 else {}

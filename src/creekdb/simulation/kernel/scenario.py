@@ -1,0 +1,177 @@
+"""What clients are told to ask for, and how: models of them, scripts, and sources of operations.
+
+A scenario: everything that determines a run, as one value.
+
+Two runs of equal scenarios are equal, event by event. A scenario encodes to JSON and back, so a
+failing one can be kept. The defaults are the paper's environment (Section 6.1): five replicas with
+16 cores each, 1 Gbps links, 0.2-0.3 ms one way.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any, TypeAlias
+
+import msgspec
+
+from creekdb.errors import BadValue, UnknownName
+from creekdb.protocol.request import Operation
+from creekdb.protocol.settings import Settings
+from creekdb.simulation.faults.fault_types import Add, Crash, Die, Fault, LoseDisk, check
+from creekdb.simulation.models.parameters import ClockModel, CpuModel, DiskModel, NetworkModel
+
+Sample: TypeAlias = Callable[[Random], tuple[str, tuple[Any, ...]]]
+"""Draws the name and the arguments of an operation."""
+
+Source: TypeAlias = Callable[[int, Random], Operation]
+"""The next operation that clients of a replica ask for, drawn where the source wants."""
+
+
+def source_of(sample: Sample) -> Source:
+    """The same for every replica."""
+
+    def draw(replica: int, random: Random) -> Operation:
+        name, arguments = sample(random)
+        return Operation(name, tuple(arguments))
+
+    return draw
+
+
+class ClientModel(msgspec.Struct, frozen=True, kw_only=True):
+    sessions: int = 2
+    """At each replica, in the closed loop."""
+    think_us: int = 10_000
+    """On average, between an answer and the next operation."""
+    operations_per_session: int = 0
+    """How many operations a session asks for in the closed loop; 0 is no limit."""
+    rate_per_second: float = 0.0
+    """Operations per second at each replica; above 0 the loop is open."""
+    strong_share: float = 0.3
+    strong_kinds: tuple[str, ...] = ()
+    """Operations with these names are strong, whatever the share."""
+    tentative_only_share: float = 0.2
+    """Of the strong operations, those whose client goes on after the tentative answer."""
+    patience_us: int = 1_000_000
+    """How long a client waits for an answer; 0 is for ever."""
+
+    def __post_init__(self) -> None:
+        for name in (
+            "sessions",
+            "think_us",
+            "operations_per_session",
+            "rate_per_second",
+            "patience_us",
+        ):
+            if getattr(self, name) < 0:
+                raise BadValue(f"{name} is {getattr(self, name)}: it must not be negative")
+        for name in ("strong_share", "tentative_only_share"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise BadValue(f"{name} is {getattr(self, name)}: it must be between 0 and 1")
+
+
+class Invocation(msgspec.Struct, frozen=True):
+    """A scripted operation. `session` tells apart the scripted sessions at one replica."""
+
+    at_us: int
+    replica: int
+    operation: Operation
+    strong: bool = False
+    session: int = 0
+
+    def __post_init__(self) -> None:
+        if self.at_us < 0:
+            raise BadValue(f"an invocation at {self.at_us} us: a time must not be negative")
+
+
+SAMPLES_MAX = 100_000
+
+
+class Scenario(msgspec.Struct, frozen=True, kw_only=True):
+    seed: int = 0
+    scheme: str = "basic"
+    datatype: str = "counter"
+    replicas: int = 5
+    duration_us: int = 1_000_000
+    """How long clients ask for operations and faults happen."""
+    settle_us: int = 20_000_000
+    """How long, after that and healed, the replicas may take to come to rest."""
+    tick_us: int = 5_000
+    turn_us: int = 0
+    """Inputs of a replica that come within so long of each other have their effects taken together;
+    0: each has its own."""
+    clients: ClientModel = ClientModel()
+    cpu: CpuModel = CpuModel()
+    network: NetworkModel = NetworkModel()
+    disk: DiskModel = DiskModel()
+    clock: ClockModel = ClockModel()
+    settings: dict[str, int] = {}
+    """What differs from the protocol's default settings."""
+    warm_up_us: int = 0
+    """How much of the duration has passed when measuring begins."""
+    record_events: bool = True
+    """Record what replicas did, which checkers need; otherwise only what clients were answered."""
+    record_orders: bool = False
+    """Record which serialization each tentative answer was computed on."""
+    samples: int = 0
+    """How often, evenly spread over the duration, the counters of each replica are noted."""
+    faults: tuple[Fault, ...] = ()
+    script: tuple[Invocation, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.replicas < 1:
+            raise BadValue(f"a cluster of {self.replicas} replicas: it needs at least 1")
+        if self.duration_us < 0 or self.settle_us < 0:
+            raise BadValue("a duration must not be negative")
+        if not 0 <= self.warm_up_us <= self.duration_us:
+            raise BadValue(f"a warm-up of {self.warm_up_us} us does not fit into the duration")
+        if not self.disk.kept and any(
+            isinstance(each, Crash | Die | LoseDisk) for each in self.faults
+        ):
+            raise BadValue("a replica that crashes needs a disk that keeps what is written")
+        if not 0 <= self.samples <= SAMPLES_MAX:
+            raise BadValue(f"samples is {self.samples}: it must be from 0 to {SAMPLES_MAX}")
+        if self.turn_us < 0:
+            raise BadValue(f"turn_us is {self.turn_us}: it must not be negative")
+        if self.tick_us < 1:
+            raise BadValue(f"tick_us is {self.tick_us}: it must be at least 1")
+        known = sorted(set(Settings.__struct_fields__) - {"members", "acceptors", "record_orders"})
+        for name in self.settings:
+            if name not in known:
+                raise UnknownName("setting", name, known)
+        check(self.faults, self.replicas)
+        for invocation in self.script:
+            if not 0 <= invocation.replica < self.replicas:
+                raise BadValue(
+                    f"an invocation at replica {invocation.replica}, which does not exist: "
+                    f"replicas are 0 to {self.replicas - 1}"
+                )
+            if invocation.at_us >= self.duration_us:
+                raise BadValue(
+                    f"an invocation at {invocation.at_us} us, but clients ask for "
+                    f"{self.duration_us} us only: give the scenario a longer duration_us"
+                )
+
+    @property
+    def nodes(self) -> int:
+        """How many replicas there ever are."""
+        return self.replicas + sum(isinstance(fault, Add) for fault in self.faults)
+
+    def protocol_settings(self) -> Settings:
+        loses_disks = any(isinstance(fault, LoseDisk) for fault in self.faults)
+        return Settings(
+            members=tuple(range(self.replicas)),
+            record_orders=int(self.record_orders),
+            **({"begin_anew": 1} if loses_disks else {}) | self.settings,
+        )
+
+    def config(self) -> dict[str, Any]:
+        """The scenario in plain values: what a history keeps of it."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        return plain
+
+
+def scenario_from_config(config: dict[str, Any]) -> Scenario:
+    """The inverse of `Scenario.config`, also after a journey through JSON."""
+    try:
+        return msgspec.convert(config, Scenario)
+    except msgspec.ValidationError as error:
+        raise BadValue(f"not a scenario: {error}") from error

@@ -1,0 +1,316 @@
+"""What a bad network does to single messages: loses, repeats, delays or forges them.
+
+Forgeries come beside real messages, never in their place. By default they are such that a correct
+receiver can tell: random bytes, a truncated message, a real message that claims to come from a
+stranger. Flipped bits are off by default: a flip may well yield a valid message that says something
+else, and the protocol does not promise to survive liars.
+
+All draws come from one generator of its own, so that noise does not shift latencies.
+
+The network between replicas: latency, bandwidth, and who can reach whom.
+
+Rules it keeps:
+
+- A message is encoded once, counts by its size, and is decoded by each receiver: no object is
+  shared between replicas, and the codec is part of every run. (`wire=False` skips the decoding and
+  shares objects, for speed.)
+- A sender has one network card: its messages leave one after the other at the link's bandwidth.
+- What travels between a pair of replicas arrives in the order sent, unless `noise` says otherwise.
+- A blocked direction loses what is sent and what is under way. When a sender crashes, part of what
+  it has under way is lost with it, so that a broadcast may end half-way.
+
+It knows nothing of what messages mean. What makes a network bad is in
+`creekdb.simulation.models.network`.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple, TypeAlias
+
+from creekdb.protocol.messages import Message, Promise, encode
+from creekdb.simulation.kernel.seeds import derive
+from creekdb.simulation.kernel.simulated_time import EventHeap
+from creekdb.simulation.models.parameters import NetworkModel
+from creekdb.simulation.observation.counters import NetworkStatistics
+
+DUPLICATE_US_MAX = 20_000
+"""How much later a repeated message may arrive."""
+
+
+class Forgery(NamedTuple):
+    sender: int
+    data: bytes
+
+
+class Fate(NamedTuple):
+    """What happens to one message. `extra_us` and `copy_us` are 0 when they do not apply."""
+
+    lost: bool = False
+    extra_us: int = 0
+    copy_us: int = 0
+    forgery: Forgery | None = None
+
+
+class Noise:
+    __slots__ = (
+        "_random",
+        "_replicas",
+        "duplicated",
+        "duplication",
+        "flips",
+        "forged",
+        "garbage",
+        "loss",
+        "reordered",
+        "reordering",
+        "reordering_us",
+    )
+
+    def __init__(self, seed: int, replicas: int) -> None:
+        self._random = derive(seed, "noise")
+        self._replicas = replicas
+        self.loss = 0.0
+        self.duplication = 0.0
+        self.reordering = 0.0
+        self.reordering_us = 0
+        """How much longer than the others a reordered message takes, at most."""
+        self.garbage = 0.0
+        self.flips = False
+        self.duplicated = 0
+        self.reordered = 0
+        self.forged = 0
+
+    @property
+    def active(self) -> bool:
+        return bool(self.loss or self.duplication or self.reordering or self.garbage)
+
+    def quiet(self) -> None:
+        self.loss = self.duplication = self.reordering = self.garbage = 0.0
+
+    def draw(self) -> float:
+        return self._random.random()
+
+    def fate(self, sender: int, data: bytes) -> Fate:
+        random = self._random
+        lost = random.random() < self.loss
+        extra_us = copy_us = 0
+        if random.random() < self.reordering:
+            extra_us = random.randint(1, max(1, self.reordering_us))
+            self.reordered += 1
+        if random.random() < self.duplication:
+            copy_us = random.randint(1, DUPLICATE_US_MAX)
+            self.duplicated += 1
+        forgery = None
+        if random.random() < self.garbage:
+            forgery = self._forge(sender, data)
+            self.forged += 1
+        return Fate(lost, extra_us, copy_us, forgery)
+
+    def _forge(self, sender: int, data: bytes) -> Forgery:
+        random = self._random
+        way = random.randrange(4 if self.flips else 3)
+        if way == 0:
+            return Forgery(sender, random.randbytes(random.randint(0, 40)))
+        if way == 1:
+            return Forgery(sender, data[: random.randrange(len(data))])
+        if way == 2:
+            return Forgery(self._replicas + random.randrange(3), data)
+        at = random.randrange(len(data))
+        flipped = data[at] ^ (1 << random.randrange(8))
+        return Forgery(sender, data[:at] + bytes((flipped,)) + data[at + 1 :])
+
+
+Deliver: TypeAlias = Callable[[int, int, bytes, Message | None], None]
+"""(receiver, sender, encoded message, the message itself when objects are shared)."""
+
+
+_LOSS: Final = 2**32
+"""More than a replica crashes."""
+
+
+class Network:
+    __slots__ = (
+        "_cuts",
+        "_deliver",
+        "_epochs",
+        "_groups",
+        "_heap",
+        "_last_arrival_us",
+        "_latency",
+        "_leaves_ns",
+        "_losses",
+        "_lost_at",
+        "_model",
+        "_replicas",
+        "_sent",
+        "_severed",
+        "_spread_us",
+        "blocked",
+        "last_words",
+        "lost",
+        "noise",
+        "sent_bytes",
+        "spike_factor",
+    )
+
+    def __init__(
+        self, heap: EventHeap, model: NetworkModel, replicas: int, seed: int, deliver: Deliver
+    ) -> None:
+        self._heap = heap
+        self._model = model
+        self._replicas = replicas
+        self._deliver = deliver
+        self._latency = derive(seed, "latency")
+        self._spread_us = model.latency_us_max - model.latency_us_min + 1
+        self._leaves_ns = [0] * replicas
+        self._last_arrival_us = [0] * (replicas * replicas)
+        self._epochs = [0] * replicas
+        self._groups: tuple[tuple[int, ...], ...] = ()
+        self._cuts: list[tuple[int, int]] = []
+        self._severed: list[tuple[int, int]] = []
+        self._sent: dict[type, list[int]] = {}
+        self._losses = 0
+        """Disks that were lost."""
+        self._lost_at = [0] * replicas
+        """By replica: of these, the last that was its own."""
+        self.blocked = [False] * (replicas * replicas)
+        """For each pair, at `sender * replicas + receiver`."""
+        self.noise = Noise(seed, replicas)
+        self.spike_factor = 1.0
+        self.last_words: dict[int, Callable[[], None]] = {}
+        """What is to happen, once, when the replica has sent its next promise."""
+        self.lost = 0
+        self.sent_bytes = [0] * replicas
+        """By sender."""
+
+    # --- sending -------------------------------------------------------------------------------
+
+    def send(self, sender: int, receivers: tuple[int, ...], message: Message) -> None:
+        heap, model, replicas = self._heap, self._model, self._replicas
+        if receivers and receivers[-1] >= replicas:
+            return  # the answer to a forgery
+        data = encode(message)
+        size = len(data) + model.overhead_bytes
+        counts = self._sent.get(type(message))
+        if counts is None:
+            counts = self._sent[type(message)] = [0, 0]
+        counts[0] += len(receivers)
+        counts[1] += size * len(receivers)
+        self.sent_bytes[sender] += size * len(receivers)
+        shared = None if model.wire else message
+        transfer_ns = size * 8_000_000_000 // model.bandwidth_bps
+        leaves_ns = max(self._leaves_ns[sender], heap.now * 1000)
+        noisy, epoch = self.noise.active, self._epoch_of(sender)
+        for receiver in receivers:
+            leaves_ns += transfer_ns
+            pair = sender * replicas + receiver
+            if self.blocked[pair]:
+                self.lost += 1
+                continue
+            arrival_us = max(leaves_ns // 1000 + self._delay_us(), self._last_arrival_us[pair])
+            if noisy:
+                self._send_noisily(arrival_us, pair, data, shared)
+                continue
+            self._last_arrival_us[pair] = arrival_us
+            heap.at(arrival_us, self._arrive, pair, data, shared, epoch)
+        self._leaves_ns[sender] = leaves_ns
+        if sender in self.last_words and type(message) is Promise:
+            heap.after(0, self.last_words.pop(sender))
+
+    def _delay_us(self) -> int:
+        extra_us = int(self._latency.random() * self._spread_us)
+        return int((self._model.latency_us_min + extra_us) * self.spike_factor)
+
+    def _send_noisily(
+        self, arrival_us: int, pair: int, data: bytes, shared: Message | None
+    ) -> None:
+        sender = pair // self._replicas
+        epoch = self._epoch_of(sender)
+        fate = self.noise.fate(sender, data)
+        if fate.lost:
+            self.lost += 1
+        elif fate.extra_us:
+            self._heap.at(arrival_us + fate.extra_us, self._arrive, pair, data, shared, epoch)
+        else:
+            self._last_arrival_us[pair] = arrival_us
+            self._heap.at(arrival_us, self._arrive, pair, data, shared, epoch)
+        if fate.copy_us:
+            self._heap.at(arrival_us + fate.copy_us, self._arrive, pair, data, shared, epoch)
+        if fate.forgery is not None:
+            self._heap.at(arrival_us, self._arrive_forged, pair, fate.forgery)
+
+    # --- arriving ------------------------------------------------------------------------------
+
+    def _arrive(self, pair: int, data: bytes, shared: Message | None, epoch: int) -> None:
+        sender, receiver = divmod(pair, self._replicas)
+        if self.blocked[pair] or (
+            epoch != self._epoch_of(sender)
+            and (
+                epoch // _LOSS < max(self._lost_at[sender], self._lost_at[receiver])
+                or (
+                    epoch % _LOSS != self._epochs[sender]
+                    and self.noise.draw() < self._model.crash_loss
+                )
+            )
+        ):
+            self.lost += 1
+            return
+        self._deliver(receiver, sender, data, shared)
+
+    def _arrive_forged(self, pair: int, forgery: Forgery) -> None:
+        self._deliver(pair % self._replicas, forgery.sender, forgery.data, None)
+
+    # --- who can reach whom ----------------------------------------------------------------------
+
+    def partition(self, groups: Iterable[tuple[int, ...]]) -> None:
+        """Only replicas of one group reach each other; those not named form one more group."""
+        self._groups = tuple(groups)
+        self._recompute_blocked()
+
+    def cut(self, sender: int, receiver: int) -> None:
+        """Nothing gets from `sender` to `receiver`; the way back is not touched."""
+        self._cuts.append((sender, receiver))
+        self._recompute_blocked()
+
+    def sever(self, sender: int, receiver: int) -> None:
+        """As `cut`, and never healed."""
+        self._severed.append((sender, receiver))
+        self._recompute_blocked()
+
+    def heal(self) -> None:
+        """Everyone reaches everyone, but for links that were severed."""
+        self._groups = ()
+        self._cuts.clear()
+        self._recompute_blocked()
+
+    def sender_crashed(self, sender: int) -> None:
+        self._epochs[sender] += 1
+        self._leaves_ns[sender] = 0
+
+    def disk_lost(self, replica: int) -> None:
+        """Nothing arrives any more that was sent before, by it or to it: its connections are gone,
+        and who comes back with nothing must not hear what its past has said or asked."""
+        self._losses += 1
+        self._lost_at[replica] = self._losses
+
+    def _epoch_of(self, sender: int) -> int:
+        return self._losses * _LOSS + self._epochs[sender]
+
+    def statistics(self) -> NetworkStatistics:
+        named = sorted((kind.__name__, counts) for kind, counts in self._sent.items())
+        return NetworkStatistics(
+            messages={name: counts[0] for name, counts in named},
+            bytes={name: counts[1] for name, counts in named},
+            lost=self.lost,
+            duplicated=self.noise.duplicated,
+            reordered=self.noise.reordered,
+            forged=self.noise.forged,
+        )
+
+    def _recompute_blocked(self) -> None:
+        group_of = [-1] * self._replicas
+        for number, group in enumerate(self._groups):
+            for replica in group:
+                group_of[replica] = number
+        self.blocked = [mine != theirs for mine in group_of for theirs in group_of]
+        for sender, receiver in (*self._cuts, *self._severed):
+            self.blocked[sender * self._replicas + receiver] = True

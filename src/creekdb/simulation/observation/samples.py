@@ -1,0 +1,104 @@
+"""What the counters of each replica say from time to time: how a run went, not only how it ended.
+
+Sampling only looks. A sample is an event of the heap that touches nothing, so it changes neither a
+run nor its trace.
+
+The measuring window: what the models had counted when it began, and when it ended.
+
+It ends when clients stop to ask. What came before it, the warm-up, and what comes after it, until
+everything is at rest, is not what a system under load looks like.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from creekdb.simulation.kernel.node import Node
+from creekdb.simulation.models.cpu import Cpu
+from creekdb.simulation.models.network import Network
+
+
+class ReplicaSample(msgspec.Struct, frozen=True):
+    """One replica at one moment. A replica that is down is not sampled."""
+
+    replica: int
+    at_us: int
+    committed: int
+    tentative: int
+    executions: int
+    """Since the beginning of the run, over all incarnations; so are those below."""
+    busy_us: int
+    bytes: int
+    """Sent."""
+
+
+def sample(now_us: int, nodes: Iterable[Node], network: Network) -> list[ReplicaSample]:
+    return [
+        ReplicaSample(
+            replica=node.index,
+            at_us=now_us,
+            committed=node.replica.committed_length(),
+            tentative=len(node.replica.tentative_ids()),
+            executions=node.cpu.executions,
+            busy_us=node.cpu.busy_us,
+            bytes=network.sent_bytes[node.index],
+        )
+        for node in nodes
+        if node.replica is not None
+    ]
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """Over all replicas, since the beginning of the run."""
+
+    at_us: int = 0
+    busy_us: int = 0
+    """An execution counts as a whole when it begins."""
+    executions: int = 0
+    rollbacks: int = 0
+    messages: dict[str, int] = {}
+    bytes: dict[str, int] = {}
+
+
+class Window(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened from `begin_us` to `end_us`."""
+
+    begin_us: int
+    end_us: int
+    busy_us: int
+    executions: int
+    rollbacks: int
+    messages: dict[str, int]
+    bytes: dict[str, int]
+
+    @property
+    def length_us(self) -> int:
+        return self.end_us - self.begin_us
+
+
+def count(now_us: int, cpus: Sequence[Cpu], network: Network) -> Counts:
+    sent = network.statistics()
+    return Counts(
+        at_us=now_us,
+        busy_us=sum(cpu.busy_us for cpu in cpus),
+        executions=sum(cpu.executions for cpu in cpus),
+        rollbacks=sum(cpu.rollbacks for cpu in cpus),
+        messages=sent.messages,
+        bytes=sent.bytes,
+    )
+
+
+def between(begin: Counts, end: Counts) -> Window:
+    return Window(
+        begin_us=begin.at_us,
+        end_us=end.at_us,
+        busy_us=end.busy_us - begin.busy_us,
+        executions=end.executions - begin.executions,
+        rollbacks=end.rollbacks - begin.rollbacks,
+        messages=_difference(begin.messages, end.messages),
+        bytes=_difference(begin.bytes, end.bytes),
+    )
+
+
+def _difference(begin: dict[str, int], end: dict[str, int]) -> dict[str, int]:
+    return {kind: total - begin.get(kind, 0) for kind, total in end.items()}

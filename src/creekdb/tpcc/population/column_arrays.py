@@ -1,0 +1,182 @@
+"""The initial data, many rows at a time: columns of a table as arrays. Needs numpy.
+
+The rows are those of `creekdb.tpcc.population.rows`, for they come from the same formulas. A
+stretch of a table is a range of *units*, numbered from 0 in the order of the keys: a unit is a row,
+but for ORDER_LINE, where it is an order with all its lines.
+
+Numbers are int64, texts are bytes of a fixed width, and a column in which something can be None is
+a masked array.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy
+from numpy.lib.stride_tricks import sliding_window_view
+
+from creekdb.errors import BadValue, UnknownName
+from creekdb.tpcc.population.random_values import MARK, POOL_LENGTH, Pools
+from creekdb.tpcc.population.rows import Formulas, Population
+from creekdb.tpcc.schema import CUSTOMERS, DELIVERED, DISTRICTS, ITEMS, TABLES
+
+Array: TypeAlias = numpy.ndarray[Any, Any]
+
+_NEW_ORDERS = CUSTOMERS - DELIVERED
+
+
+def unit_count(population: Population, table: str) -> int:
+    """How many units the table has in the beginning."""
+    per_warehouse = {
+        "warehouse": 1,
+        "district": DISTRICTS,
+        "customer": DISTRICTS * CUSTOMERS,
+        "history": DISTRICTS * CUSTOMERS,
+        "new_order": DISTRICTS * _NEW_ORDERS,
+        "orders": DISTRICTS * CUSTOMERS,
+        "order_line": DISTRICTS * CUSTOMERS,
+        "stock": ITEMS,
+    }
+    if table == "item":
+        return ITEMS
+    if table not in per_warehouse:
+        raise UnknownName("table", table, list(TABLES))
+    return population.warehouses * per_warehouse[table]
+
+
+def columns(population: Population, table: str, start: int, stop: int) -> dict[str, Array]:
+    """The columns of the units in [start, stop), those of the key first, in the schema's order."""
+    if not 0 <= start <= stop <= unit_count(population, table):
+        raise BadValue(f"{table} has no units from {start} to {stop}")
+    formulas = Formulas(population.seed, Vectors(population.pools))
+    key = _keys(formulas, table, start, stop)
+    length = len(key[0])
+    if table == "orders":
+        w, d, o = key
+        row = formulas.orders(w, d, o, _orderers(formulas, start, stop))
+    else:
+        evaluate: Callable[..., tuple[Any, ...]] = getattr(formulas, table)
+        row = evaluate(*key)
+    schema = TABLES[table]
+    names = (*schema.key, *schema.columns)
+    return {name: _column(each, length) for name, each in zip(names, (*key, *row), strict=True)}
+
+
+class Vectors:
+    """Implements `creekdb.tpcc.population.random_values.Draws` on arrays of uint64."""
+
+    def __init__(self, pools: Pools) -> None:
+        self._alphanumeric = _characters(pools.alphanumeric)
+        self._letters = _characters(pools.letters)
+        self._digits = _characters(pools.digits)
+
+    def text(self, word: Array, low: int, high: int) -> Array:
+        cut = _cut(self._alphanumeric, word, high)
+        if low < high:
+            lengths = low + (word >> 32) % (high - low + 1)
+            cut[numpy.arange(high, dtype=numpy.uint64) >= lengths[:, None]] = 0
+        return _as_texts(cut)
+
+    def letters(self, word: Array, length: int) -> Array:
+        return _as_texts(_cut(self._letters, word, length))
+
+    def digits(self, word: Array, length: int) -> Array:
+        return _as_texts(_cut(self._digits, word, length))
+
+    def marked(self, text: Array, where: Array, word: Array) -> Array:
+        marked = text.copy()
+        rows = numpy.flatnonzero(where)
+        lengths = numpy.char.str_len(text[rows]).astype(numpy.uint64)
+        starts = (word[rows] % (lengths - len(MARK) + 1)).astype(numpy.int64)
+        characters = marked.view(numpy.uint8).reshape(len(text), text.itemsize)
+        for offset, character in enumerate(MARK.encode()):
+            characters[rows, starts + offset] = character
+        return marked
+
+    def followed(self, text: Array, ending: str) -> Array:
+        added: Array = numpy.char.add(text, ending.encode())
+        return added
+
+    def either(self, condition: Array, yes: Any, no: Any) -> Array:
+        chosen: Array = numpy.where(condition, yes, no)
+        return chosen
+
+    def unless(self, condition: Array, value: Any) -> Array:
+        values = numpy.broadcast_to(numpy.asarray(value, dtype=numpy.int64), condition.shape)
+        masked: Array = numpy.ma.masked_array(values, mask=condition)
+        return masked
+
+    def pick(self, texts: Sequence[str], index: Array) -> Array:
+        return numpy.array([each.encode() for each in texts])[index.astype(numpy.int64)]
+
+
+def _keys(formulas: Formulas, table: str, start: int, stop: int) -> tuple[Array, ...]:
+    unit = numpy.arange(start, stop, dtype=numpy.uint64)
+    match table:
+        case "warehouse":
+            return (unit + 1,)
+        case "district":
+            return unit // DISTRICTS + 1, unit % DISTRICTS + 1
+        case "item":
+            return (unit + 1,)
+        case "stock":
+            return unit // ITEMS + 1, unit % ITEMS + 1
+        case "new_order":
+            w, d, number = _in_district(unit, _NEW_ORDERS)
+            return w, d, number + DELIVERED
+        case "history":
+            return (*_in_district(unit, CUSTOMERS), numpy.ones_like(unit))
+        case "order_line":
+            return _lines(formulas, *_in_district(unit, CUSTOMERS))
+        case _:
+            return _in_district(unit, CUSTOMERS)
+
+
+def _in_district(unit: Array, each: int) -> tuple[Array, Array, Array]:
+    district = unit // each
+    return district // DISTRICTS + 1, district % DISTRICTS + 1, unit % each + 1
+
+
+def _lines(formulas: Formulas, w: Array, d: Array, o: Array) -> tuple[Array, ...]:
+    counts = formulas.line_count(w, d, o).astype(numpy.int64)
+    firsts = numpy.cumsum(counts) - counts
+    numbers = numpy.arange(counts.sum()) - numpy.repeat(firsts, counts) + 1
+    repeated = [numpy.repeat(each, counts) for each in (w, d, o)]
+    return (*repeated, numbers.astype(numpy.uint64))
+
+
+def _orderers(formulas: Formulas, start: int, stop: int) -> Array:
+    """Who placed the orders in [start, stop): found a district at a time."""
+    if start == stop:
+        return numpy.empty(0, dtype=numpy.uint64)
+    first, last = start // CUSTOMERS, (stop - 1) // CUSTOMERS
+    found = []
+    for district in range(first, last + 1):
+        unit = numpy.arange(CUSTOMERS, dtype=numpy.uint64) + district * CUSTOMERS
+        words = formulas.customer_word(*_in_district(unit, CUSTOMERS))
+        found.append(numpy.argsort(words, kind="stable") + 1)
+    return numpy.concatenate(found)[start - first * CUSTOMERS : stop - first * CUSTOMERS]
+
+
+def _column(value: Any, length: int) -> Array:
+    if isinstance(value, str):
+        return numpy.full(length, value.encode())
+    if isinstance(value, int):
+        return numpy.full(length, value, dtype=numpy.int64)
+    array: Array = value
+    return array.astype(numpy.int64) if array.dtype.kind == "u" else array
+
+
+def _characters(pool: str) -> Array:
+    return numpy.frombuffer(pool.encode(), dtype=numpy.uint8)
+
+
+def _cut(pool: Array, word: Array, width: int) -> Array:
+    """A piece of the pool for each word, one below the other."""
+    starts = (word % POOL_LENGTH).astype(numpy.int64)
+    pieces: Array = sliding_window_view(pool, width)[starts]
+    return pieces
+
+
+def _as_texts(characters: Array) -> Array:
+    width = characters.shape[1]
+    return numpy.ascontiguousarray(characters).view(f"S{width}").reshape(len(characters))

@@ -1,0 +1,292 @@
+"""What the tables hold in the beginning (clause 4.3.3.1): a row as a function of seed and key.
+
+Written once for both ways to evaluate it: the parts of a key are integers or arrays of integers,
+and so are the numbers in the rows that come out. A column without chance in it is given as one
+value.
+
+Where the specification wants 10 % of the rows, selected at random, it is one row of every ten
+consecutive ones: at random, and exactly 10 %.
+
+The initial data, a row at a time: a pure function of (seed, table, key), for any number of
+warehouses.
+
+Nothing is computed before it is asked for. Two facts about a district take all of its customers to
+find out, and are kept: who ordered what (a permutation), and who is called what. They are small
+arrays, and only so many districts' are kept; everything else is as cheap to compute as to look up.
+"""
+
+from array import array
+from bisect import bisect_left
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from creekdb.errors import BadValue
+from creekdb.tpcc.population.random_values import (
+    A_LAST_NAME,
+    LAST_NAME_NUMBERS,
+    LAST_NAMES,
+    MASK,
+    STEP,
+    Draws,
+    Pools,
+    Scalars,
+    between,
+    mix,
+    nurand,
+)
+from creekdb.tpcc.schema import (
+    CUSTOMERS,
+    DELIVERED,
+    DISTRICT_TEXT,
+    DISTRICTS,
+    INITIAL_D_YTD,
+    INITIAL_PAYMENT,
+    INITIAL_W_YTD,
+    ITEMS,
+    LINES_MAX,
+    LINES_MIN,
+    POPULATED_AT,
+)
+
+Row: TypeAlias = tuple[Any, ...]
+
+STEPS: Final = tuple(number * STEP & MASK for number in range(11))
+"""From a row's word to the words of its columns."""
+CREDITS: Final = ("GC", "BC")
+CREDIT_LIMIT: Final = 50_000_00
+
+
+class Streams(NamedTuple):
+    """Where each table's words begin, and the constant of the population's last names."""
+
+    warehouse: int
+    district: int
+    customer: int
+    history: int
+    orders: int
+    order_line: int
+    item: int
+    stock: int
+    tens: int
+    permutation: int
+    last_name_constant: int
+
+
+def streams(seed: int) -> Streams:
+    start = mix(seed)
+    words = [mix(start + number * STEP) for number in range(len(Streams._fields))]
+    return Streams._make((*words[:-1], words[-1] % (A_LAST_NAME + 1)))
+
+
+class Formulas:
+    def __init__(self, seed: int, draws: Draws) -> None:
+        self._draws = draws
+        self._streams = streams(seed)
+
+    def warehouse(self, w: Any) -> Row:
+        word = mix(self._streams.warehouse + w * STEP)
+        return (*self._place(word), between(mix(word + STEPS[7]), 0, 2000), INITIAL_W_YTD)
+
+    def district(self, w: Any, d: Any) -> Row:
+        word = mix(self._streams.district + district_number(w, d) * STEP)
+        tax = between(mix(word + STEPS[7]), 0, 2000)
+        return (*self._place(word), tax, CUSTOMERS + 1, INITIAL_D_YTD)
+
+    def customer(self, w: Any, d: Any, c: Any) -> Row:
+        draws = self._draws
+        number = customer_number(w, d, c)
+        word = mix(self._streams.customer + number * STEP)
+        return (
+            self._first_name(word),
+            "OE",
+            draws.pick(LAST_NAMES, self._last_name_number(word, c)),
+            draws.text(mix(word + STEPS[3]), 10, 20),
+            draws.text(mix(word + STEPS[4]), 10, 20),
+            draws.text(mix(word + STEPS[5]), 10, 20),
+            draws.letters(mix(word + STEPS[6]), 2),
+            draws.followed(draws.digits(mix(word + STEPS[7]), 4), "11111"),
+            draws.digits(mix(word + STEPS[8]), 16),
+            POPULATED_AT,
+            draws.pick(CREDITS, self._one_of_ten(self._streams.customer, number) * 1),
+            CREDIT_LIMIT,
+            between(mix(word + STEPS[9]), 0, 5000),
+            draws.text(mix(word + STEPS[10]), 300, 500),
+            -INITIAL_PAYMENT,
+            INITIAL_PAYMENT,
+            1,
+            0,
+        )
+
+    def first_name(self, w: Any, d: Any, c: Any) -> Any:
+        return self._first_name(mix(self._streams.customer + customer_number(w, d, c) * STEP))
+
+    def last_name_number(self, w: Any, d: Any, c: Any) -> Any:
+        """The first thousand customers have all the names there are, in order."""
+        word = mix(self._streams.customer + customer_number(w, d, c) * STEP)
+        return self._last_name_number(word, c)
+
+    def _first_name(self, customer_word: Any) -> Any:
+        return self._draws.text(mix(customer_word + STEPS[1]), 8, 16)
+
+    def _last_name_number(self, customer_word: Any, c: Any) -> Any:
+        word = mix(customer_word + STEPS[2])
+        coarse, fine = word % (A_LAST_NAME + 1), (word >> 32) % 1000
+        drawn = nurand(coarse, fine, self._streams.last_name_constant, 0, 999)
+        return self._draws.either(c <= 1000, c - 1, drawn)
+
+    def history(self, w: Any, d: Any, c: Any, number: Any) -> Row:
+        word = mix(self._streams.history + customer_number(w, d, c) * STEP)
+        return w, d, POPULATED_AT, INITIAL_PAYMENT, self._draws.text(mix(word + STEPS[1]), 12, 24)
+
+    def new_order(self, w: Any, d: Any, o: Any) -> Row:
+        return ()
+
+    def orders(self, w: Any, d: Any, o: Any, customer: Any) -> Row:
+        word = mix(self._streams.orders + customer_number(w, d, o) * STEP)
+        carrier = self._draws.unless(o > DELIVERED, between(mix(word + STEPS[1]), 1, 10))
+        return customer, POPULATED_AT, between(word, LINES_MIN, LINES_MAX), 1, carrier
+
+    def line_count(self, w: Any, d: Any, o: Any) -> Any:
+        word = mix(self._streams.orders + customer_number(w, d, o) * STEP)
+        return between(word, LINES_MIN, LINES_MAX)
+
+    def customer_word(self, w: Any, d: Any, c: Any) -> Any:
+        """A district's customers, sorted by this word, are those of its orders from 1 on."""
+        return mix(self._streams.permutation + customer_number(w, d, c) * STEP)
+
+    def order_line(self, w: Any, d: Any, o: Any, n: Any) -> Row:
+        draws = self._draws
+        number = customer_number(w, d, o) * (LINES_MAX + 1) + n
+        word = mix(self._streams.order_line + number * STEP)
+        return (
+            between(word, 1, ITEMS),
+            w,
+            5,
+            draws.either(o > DELIVERED, between(mix(word + STEPS[1]), 1, 9999_99), 0),
+            draws.text(mix(word + STEPS[2]), DISTRICT_TEXT, DISTRICT_TEXT),
+            draws.unless(o > DELIVERED, POPULATED_AT),
+        )
+
+    def item(self, i: Any) -> Row:
+        draws = self._draws
+        word = mix(self._streams.item + i * STEP)
+        return (
+            between(word, 1, 10_000),
+            draws.text(mix(word + STEPS[1]), 14, 24),
+            between(mix(word + STEPS[2]), 1_00, 100_00),
+            self._data(word, self._streams.item, i - 1),
+        )
+
+    def stock(self, w: Any, i: Any) -> Row:
+        number = (w - 1) * ITEMS + i - 1
+        word = mix(self._streams.stock + number * STEP)
+        texts = self._draws.text(word, DISTRICTS * DISTRICT_TEXT, DISTRICTS * DISTRICT_TEXT)
+        data = self._data(word, self._streams.stock, number)
+        return texts, data, between(word, 10, 100), 0, 0, 0
+
+    def _place(self, word: Any) -> Row:
+        """A name and an address."""
+        draws = self._draws
+        return (
+            draws.text(mix(word + STEPS[1]), 6, 10),
+            draws.text(mix(word + STEPS[2]), 10, 20),
+            draws.text(mix(word + STEPS[3]), 10, 20),
+            draws.text(mix(word + STEPS[4]), 10, 20),
+            draws.letters(mix(word + STEPS[5]), 2),
+            draws.followed(draws.digits(mix(word + STEPS[6]), 4), "11111"),
+        )
+
+    def _data(self, word: Any, stream: int, number: Any) -> Any:
+        """I_DATA or S_DATA."""
+        drawn = mix(word + STEPS[3])
+        text = self._draws.text(drawn, 26, 50)
+        return self._draws.marked(text, self._one_of_ten(stream, number), drawn >> 17)
+
+    def _one_of_ten(self, stream: int, number: Any) -> Any:
+        tens = mix((self._streams.tens ^ stream) + number // 10 * STEP)
+        return tens % 10 == number % 10
+
+
+def district_number(w: Any, d: Any) -> Any:
+    return (w - 1) * DISTRICTS + d - 1
+
+
+def customer_number(w: Any, d: Any, c: Any) -> Any:
+    """Numbers customers, and orders, through all districts, without a gap, from 0."""
+    return district_number(w, d) * CUSTOMERS + c - 1
+
+
+WAREHOUSES_MAX: Final = 100_000
+SEED_MAX: Final = 2**63 - 1
+DISTRICTS_KEPT: Final = 4_096
+"""About 30 kB each."""
+
+
+def check(seed: Any, warehouses: Any) -> None:
+    """Is there such a population? Otherwise `BadValue`."""
+    if type(warehouses) is not int or not 1 <= warehouses <= WAREHOUSES_MAX:
+        raise BadValue(f"there are from 1 to {WAREHOUSES_MAX} warehouses, not {warehouses!r}")
+    if type(seed) is not int or not 0 <= seed <= SEED_MAX:
+        raise BadValue(f"a seed is an int from 0 to {SEED_MAX}, not {seed!r}")
+
+
+class Population:
+    def __init__(self, seed: Any, warehouses: Any) -> None:
+        check(seed, warehouses)
+        self.seed: int = seed
+        self.warehouses: int = warehouses
+        self.pools = Pools(seed)
+        self._formulas = Formulas(seed, Scalars(self.pools))
+        self.warehouse = self._formulas.warehouse
+        self.district = self._formulas.district
+        self.customer = self._formulas.customer
+        self.history = self._formulas.history
+        self.new_order = self._formulas.new_order
+        self.order_line = self._formulas.order_line
+        self.item = self._formulas.item
+        self.stock = self._formulas.stock
+        self.line_count = self._formulas.line_count
+        self._orderers = lru_cache(DISTRICTS_KEPT)(self._sort_customers)
+        self._namesakes = lru_cache(DISTRICTS_KEPT)(self._sort_names)
+
+    @property
+    def last_name_constant(self) -> int:
+        """C of NURand for last names, as the population used it (C-Load of clause 2.1.6.1)."""
+        return streams(self.seed).last_name_constant
+
+    @property
+    def districts_sorted(self) -> int:
+        """How often all customers of a district were gone through."""
+        return self._orderers.cache_info().misses + self._namesakes.cache_info().misses
+
+    def orders(self, w: int, d: int, o: int) -> Row:
+        customers, _ = self._orderers(w, d)
+        return self._formulas.orders(w, d, o, customers[o - 1])
+
+    def last_order(self, w: int, d: int, c: int) -> int:
+        """The number of the customer's order: in the beginning everybody has one."""
+        _, orders = self._orderers(w, d)
+        return orders[c - 1]
+
+    def customers_named(self, w: int, d: int, last_name: str) -> tuple[int, ...]:
+        """The customers of that name in the order of their first names (clause 2.5.2.2)."""
+        number = LAST_NAME_NUMBERS[last_name]
+        numbers, customers = self._namesakes(w, d)
+        start, stop = bisect_left(numbers, number), bisect_left(numbers, number + 1)
+        first_name = self._formulas.first_name
+        return tuple(sorted(customers[start:stop], key=lambda c: (first_name(w, d, c), c)))
+
+    def _sort_customers(self, w: int, d: int) -> tuple["array[int]", "array[int]"]:
+        """The customers of the orders from 1 on, and the orders of the customers from 1 on."""
+        word = self._formulas.customer_word
+        customers = sorted(range(1, CUSTOMERS + 1), key=lambda c: (word(w, d, c), c))
+        orders = array("H", bytes(2 * CUSTOMERS))
+        for o, c in enumerate(customers, 1):
+            orders[c - 1] = o
+        return array("H", customers), orders
+
+    def _sort_names(self, w: int, d: int) -> tuple["array[int]", "array[int]"]:
+        """The numbers of the last names in order, and whose they are."""
+        number = self._formulas.last_name_number
+        pairs = sorted((number(w, d, c), c) for c in range(1, CUSTOMERS + 1))
+        return array("H", [name for name, _ in pairs]), array("H", [c for _, c in pairs])

@@ -1,0 +1,149 @@
+"""New-Order (clause 2.4): a customer orders five to fifteen items of one or more warehouses.
+
+Conflicts come from D_NEXT_O_ID, which numbers the orders of a district, and from the stock of items
+that are ordered often.
+
+Delivery (clause 2.7): the oldest new order of each district of a warehouse is delivered.
+
+One transaction for all ten districts, as clause 2.7.4.2 permits. A district without a new order is
+skipped. Deliveries of one warehouse conflict with each other, and with hardly anything else.
+"""
+
+from typing import Any
+
+from creekdb.execution.transaction import Transaction
+from creekdb.tpcc.layout import LAST_ORDER, OLDEST_NEW_ORDER, Tables
+from creekdb.tpcc.population.random_values import MARK
+from creekdb.tpcc.schema import (
+    C_BALANCE,
+    C_CREDIT,
+    C_DELIVERY_CNT,
+    C_DISCOUNT,
+    C_LAST,
+    D_NEXT_O_ID,
+    D_TAX,
+    DISTRICT_TEXT,
+    DISTRICTS,
+    I_DATA,
+    I_NAME,
+    I_PRICE,
+    O_C_ID,
+    O_CARRIER_ID,
+    O_OL_CNT,
+    OL_AMOUNT,
+    OL_DELIVERY_D,
+    S_DATA,
+    S_DIST,
+    S_ORDER_CNT,
+    S_QUANTITY,
+    S_REMOTE_CNT,
+    S_YTD,
+    W_TAX,
+)
+
+REORDER_MARGIN = 10
+REORDER_AMOUNT = 91
+WHOLE = 10_000
+"""A tax or a discount of 100 %."""
+
+
+class UnusedItem(Exception):
+    """An order for an item that does not exist: it is rolled back (clause 2.4.2.3)."""
+
+
+def new_order(
+    tables: Tables, tx: Transaction, w: int, d: int, c: int, lines: tuple[tuple[int, int, int], ...]
+) -> tuple[Any, ...]:
+    """Order `lines` of (item, supplying warehouse, quantity).
+
+    Answers (order, date, last name, credit, discount, tax of the warehouse, tax of the district,
+    total) and, for each line, (name, stock left, brand or generic, price, amount).
+    """
+    now = tx.timestamp
+    (w_tax,) = tables.warehouse.pick(tx, (w,), W_TAX)
+    district = tables.district.row(tx, w, d)
+    d_tax = district.fixed[D_TAX]
+    order = district.get(D_NEXT_O_ID)
+    district.set(D_NEXT_O_ID, order + 1)
+    district.save()
+    last, credit, discount = tables.customer.pick(tx, (w, d, c), C_LAST, C_CREDIT, C_DISCOUNT)
+    all_local = 1
+    for _, supplier, _ in lines:
+        if supplier != w:
+            all_local = 0
+    tables.orders.insert(tx, (w, d, order), (c, now, len(lines), all_local, None))
+    tables.new_order.insert(tx, (w, d, order), ())
+    tx.put((LAST_ORDER, w, d, c), order)
+
+    total = 0
+    answers: list[tuple[Any, ...]] = []
+    for number, (i, supplier, quantity) in enumerate(lines, 1):
+        item = tables.item.find(tx, i)
+        if item is None:
+            raise UnusedItem("Item number is not valid")
+        stock, left = _take(tables, tx, supplier, i, quantity, supplier != w)
+        price = item[I_PRICE]
+        amount = quantity * price
+        total += amount
+        info = stock[S_DIST][(d - 1) * DISTRICT_TEXT : d * DISTRICT_TEXT]
+        tables.order_line.insert(
+            tx, (w, d, order, number), (i, supplier, quantity, amount, info, None)
+        )
+        brand = "B" if MARK in item[I_DATA] and MARK in stock[S_DATA] else "G"
+        answers.append((item[I_NAME], left, brand, price, amount))
+
+    owed = total * (WHOLE - discount) * (WHOLE + w_tax + d_tax)
+    rounded = (owed + WHOLE * WHOLE // 2) // (WHOLE * WHOLE)
+    head = (order, now, last, credit, discount, w_tax, d_tax, rounded)
+    return (*head, *answers)
+
+
+def _take(
+    tables: Tables, tx: Transaction, w: int, i: int, quantity: int, is_remote: bool
+) -> tuple[tuple[Any, ...], int]:
+    """Take items out of stock, which is filled up when it gets low; answers what is left, too."""
+    stock = tables.stock.row(tx, w, i)
+    fixed = stock.fixed
+    left: int = stock.get(S_QUANTITY) - quantity
+    if left < REORDER_MARGIN:
+        left += REORDER_AMOUNT
+    stock.set(S_QUANTITY, left)
+    stock.add(S_YTD, quantity)
+    stock.add(S_ORDER_CNT, 1)
+    if is_remote:
+        stock.add(S_REMOTE_CNT, 1)
+    stock.save()
+    return fixed, left
+
+
+def delivery(tables: Tables, tx: Transaction, w: int, carrier: int) -> tuple[int | None, ...]:
+    """Answers the number of the delivered order, or None, for each district."""
+    return tuple([_deliver(tables, tx, w, d, carrier) for d in range(1, DISTRICTS + 1)])
+
+
+def _deliver(tables: Tables, tx: Transaction, w: int, d: int, carrier: int) -> int | None:
+    number: int | None = tx.get((OLDEST_NEW_ORDER, w, d))
+    if number is None:
+        raise LookupError(f"there is no district {w}, {d}")
+    if tables.new_order.find(tx, w, d, number) is None:
+        return None
+    tables.new_order.delete(tx, w, d, number)
+    tx.put((OLDEST_NEW_ORDER, w, d), number + 1)
+
+    order = tables.orders.row(tx, w, d, number)
+    fixed = order.fixed
+    order.set(O_CARRIER_ID, carrier)
+    order.save()
+    now = tx.timestamp
+    amount = 0
+    for index in range(1, fixed[O_OL_CNT] + 1):
+        line = tables.order_line.row(tx, w, d, number, index)
+        amount += line.fixed[OL_AMOUNT]
+        line.set(OL_DELIVERY_D, now)
+        line.save()
+
+    customer = tables.customer.row(tx, w, d, fixed[O_C_ID])
+    customer.add(C_BALANCE, amount)
+    customer.add(C_DELIVERY_CNT, 1)
+    customer.save()
+    return number

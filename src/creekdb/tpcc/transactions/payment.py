@@ -1,0 +1,85 @@
+"""Payment (clause 2.5): a customer pays; the warehouse and the district of the terminal count it.
+
+The customer may belong to another warehouse than the one where the payment is made. In the layout
+`rows` all payments at a warehouse conflict, and each with the New-Orders of its district.
+"""
+
+from typing import Any
+
+from creekdb.execution.transaction import Transaction
+from creekdb.tpcc.layout import Tables, find_customer
+from creekdb.tpcc.schema import (
+    C_BALANCE,
+    C_CREDIT,
+    C_DATA,
+    C_DISCOUNT,
+    C_PAYMENT_CNT,
+    C_YTD_PAYMENT,
+    D_NAME,
+    D_STREET_1,
+    D_YTD,
+    D_ZIP,
+    W_NAME,
+    W_STREET_1,
+    W_YTD,
+    W_ZIP,
+)
+
+BAD_CREDIT = "BC"
+DATA_MAX = 500
+DATA_SHOWN = 200
+
+
+def payment(
+    tables: Tables,
+    tx: Transaction,
+    w: int,
+    d: int,
+    c_w: int,
+    c_d: int,
+    customer: int | str,
+    amount: int,
+) -> tuple[Any, ...]:
+    """Take `amount` from the customer with this number, or the middle one of this last name.
+
+    Answers the customer's number, the date, both addresses from the street to the zip code, the
+    customer's columns from C_FIRST to C_DISCOUNT, the new balance, and the beginning of C_DATA if
+    the credit is bad, else None.
+    """
+    now = tx.timestamp
+    warehouse = tables.warehouse.row(tx, w)
+    w_fixed = warehouse.fixed
+    warehouse.add(W_YTD, amount)
+    warehouse.save()
+    district = tables.district.row(tx, w, d)
+    d_fixed = district.fixed
+    district.add(D_YTD, amount)
+    district.save()
+
+    c = find_customer(tx, c_w, c_d, customer)
+    row = tables.customer.row(tx, c_w, c_d, c)
+    fixed = row.fixed
+    row.add(C_BALANCE, -amount)
+    row.add(C_YTD_PAYMENT, amount)
+    row.add(C_PAYMENT_CNT, 1)
+    shown = None
+    if fixed[C_CREDIT] == BAD_CREDIT:
+        told = f"{c} {c_d} {c_w} {d} {w} {amount // 100}.{amount % 100:02} "
+        data = (told + row.get(C_DATA))[:DATA_MAX]
+        row.set(C_DATA, data)
+        shown = data[:DATA_SHOWN]
+    balance = row.get(C_BALANCE)
+    number = row.get(C_PAYMENT_CNT)
+    row.save()
+
+    data = f"{w_fixed[W_NAME]}    {d_fixed[D_NAME]}"
+    tables.history.insert(tx, (c_w, c_d, c, number), (w, d, now, amount, data))
+    return (
+        c,
+        now,
+        *w_fixed[W_STREET_1 : W_ZIP + 1],
+        *d_fixed[D_STREET_1 : D_ZIP + 1],
+        *fixed[: C_DISCOUNT + 1],
+        balance,
+        shown,
+    )

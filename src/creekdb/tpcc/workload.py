@@ -1,0 +1,190 @@
+"""What clients ask for: a seeded stream of transactions (clauses 2.4.1 to 2.8.1 and 5.2.3).
+
+A client sits at a terminal of its home warehouse. The kinds come at random in the paper's shares
+(Section 6.1), customers and items as NURand has it, with constants that all clients of a run share.
+Payment is what the paper runs as a strong operation; who wants it otherwise decides by `kind`.
+
+The terminals of a cluster: ten for each warehouse, spread evenly over the replicas.
+
+A terminal stands in a district, and each replica serves the same districts of every warehouse: so
+every warehouse is in use at every replica. (Were whole warehouses given to replicas, transactions
+of different replicas would hardly ever meet.) More than ten replicas get a district each, some of
+them the same, with a terminal of its own.
+"""
+
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any, Final, NamedTuple
+
+from creekdb.errors import BadValue
+from creekdb.execution.datatype import DataType
+from creekdb.protocol.request import Operation
+from creekdb.tpcc.population.random_values import (
+    A_CUSTOMER,
+    A_ITEM,
+    A_LAST_NAME,
+    LAST_NAMES,
+    nurand,
+    run_constants,
+)
+from creekdb.tpcc.population.rows import Population
+from creekdb.tpcc.schema import CUSTOMERS, DISTRICTS, ITEMS, LINES_MAX, LINES_MIN
+
+SHARES: Final = {
+    "new_order": 45,
+    "payment": 43,
+    "delivery": 4,
+    "order_status": 4,
+    "stock_level": 4,
+}
+"""The mix, in percent."""
+STRONG_KINDS: Final = frozenset({"payment"})
+UNUSED_ITEM: Final = ITEMS + 1
+
+
+class Input(NamedTuple):
+    kind: str
+    operation: Operation
+    strong: bool
+    """Is it strong in the paper's experiments?"""
+
+
+class Constants(NamedTuple):
+    """C of NURand, by what is drawn (clause 2.1.6.1)."""
+
+    last_name: int
+    customer: int
+    item: int
+
+
+def constants(seed: int, population: Population) -> Constants:
+    """The constants of the run with that seed."""
+    random = Random(f"tpcc constants {seed}")
+    return Constants(
+        random.choice(run_constants(population.last_name_constant)),
+        random.randint(0, A_CUSTOMER),
+        random.randint(0, A_ITEM),
+    )
+
+
+class Inputs:
+    """The stream of one client: an iterator of `Input` without end."""
+
+    def __init__(self, datatype: DataType, population: Population, seed: int, client: Any) -> None:
+        if type(client) is not int or client < 0:
+            raise BadValue(f"a client is a number from 0, not {client!r}")
+        self._datatype = datatype
+        self._warehouses = population.warehouses
+        self._constants = constants(seed, population)
+        generator = Random(f"tpcc inputs {seed} {client}")
+        self._random = generator.random
+        self.warehouse: int = client % population.warehouses + 1
+        self.district: int = client // population.warehouses % DISTRICTS + 1
+        """Where the terminal stands: only Stock-Level cares."""
+        self._deal: dict[str, Callable[[], tuple[Any, ...]]] = {
+            "new_order": self.new_order,
+            "payment": self.payment,
+            "delivery": self.delivery,
+            "order_status": self.order_status,
+            "stock_level": self.stock_level,
+        }
+        self._cards = tuple(kind for kind, share in SHARES.items() for _ in range(share))
+
+    def __iter__(self) -> Iterator[Input]:
+        return self
+
+    def __next__(self) -> Input:
+        kind = self._cards[int(self._random() * len(self._cards))]
+        operation = self._datatype.call(kind, *self._deal[kind]())
+        return Input(kind, operation, kind in STRONG_KINDS)
+
+    def new_order(self) -> tuple[Any, ...]:
+        """Clause 2.4.1. One in a hundred orders an item that does not exist, as its last."""
+        home = self.warehouse
+        random = self._random
+        district, customer = self._between(1, DISTRICTS), self._customer()
+        count = self._between(LINES_MIN, LINES_MAX)
+        lines: list[tuple[int, int, int]] = []
+        for _ in range(count):
+            coarse, fine = int(random() * (A_ITEM + 1)), 1 + int(random() * ITEMS)
+            item = nurand(coarse, fine, self._constants.item, 1, ITEMS)
+            supplier = self._other_warehouse() if random() < 0.01 else home
+            lines.append((item, supplier, 1 + int(random() * 10)))
+        if random() < 0.01:
+            _, supplier, quantity = lines[-1]
+            lines[-1] = UNUSED_ITEM, supplier, quantity
+        return home, district, customer, tuple(lines)
+
+    def payment(self) -> tuple[Any, ...]:
+        """Clause 2.5.1. 15 % of the customers are of another warehouse."""
+        district = self._between(1, DISTRICTS)
+        if self._random() < 0.15:
+            c_w, c_d = self._other_warehouse(), self._between(1, DISTRICTS)
+        else:
+            c_w, c_d = self.warehouse, district
+        customer = self._name_or_customer()
+        return self.warehouse, district, c_w, c_d, customer, self._between(1_00, 5000_00)
+
+    def order_status(self) -> tuple[Any, ...]:
+        """Clause 2.6.1."""
+        return self.warehouse, self._between(1, DISTRICTS), self._name_or_customer()
+
+    def delivery(self) -> tuple[Any, ...]:
+        """Clause 2.7.1."""
+        return self.warehouse, self._between(1, 10)
+
+    def stock_level(self) -> tuple[Any, ...]:
+        """Clause 2.8.1."""
+        return self.warehouse, self.district, self._between(10, 20)
+
+    def _between(self, low: int, high: int) -> int:
+        return low + int(self._random() * (high - low + 1))
+
+    def _customer(self) -> int:
+        coarse, fine = self._between(0, A_CUSTOMER), self._between(1, CUSTOMERS)
+        drawn: int = nurand(coarse, fine, self._constants.customer, 1, CUSTOMERS)
+        return drawn
+
+    def _name_or_customer(self) -> int | str:
+        """60 % are asked for by last name."""
+        if self._random() < 0.6:
+            coarse, fine = self._between(0, A_LAST_NAME), self._between(0, 999)
+            name: int = nurand(coarse, fine, self._constants.last_name, 0, 999)
+            return LAST_NAMES[name]
+        return self._customer()
+
+    def _other_warehouse(self) -> int:
+        """Any but the home warehouse, if there is another."""
+        if self._warehouses == 1:
+            return self.warehouse
+        drawn = self._between(1, self._warehouses - 1)
+        return drawn + (drawn >= self.warehouse)
+
+
+def clients_of(replica: int, replicas: int, warehouses: int) -> list[int]:
+    """The numbers of its clients; `Inputs` says where a client with a number sits."""
+    return [
+        district * warehouses + warehouse
+        for district in range(max(DISTRICTS, replicas))
+        if district % replicas == replica
+        for warehouse in range(warehouses)
+    ]
+
+
+class Terminals:
+    """What is asked for at each replica: whoever comes next sits down at any of its terminals."""
+
+    def __init__(
+        self, datatype: DataType, population: Population, seed: int, replicas: int
+    ) -> None:
+        self._terminals = [
+            [
+                Inputs(datatype, population, seed, client)
+                for client in clients_of(replica, replicas, population.warehouses)
+            ]
+            for replica in range(replicas)
+        ]
+
+    def __call__(self, replica: int, random: Random) -> Operation:
+        terminals = self._terminals[replica]
+        return next(terminals[int(random.random() * len(terminals))]).operation

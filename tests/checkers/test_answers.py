@@ -1,7 +1,7 @@
 import pytest
 from msgspec.structs import replace
 
-from creekdb.checkers.answers import check
+from creekdb.checkers.responses import check
 from creekdb.history import Dot, Kind, OperationRecord, Outcome, Terms
 from tests.checkers.story import (
     STABLE_ONLY,

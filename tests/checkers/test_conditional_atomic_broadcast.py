@@ -1,6 +1,6 @@
 from msgspec.structs import replace
 
-from creekdb.checkers.conditional_atomic_broadcast import check
+from creekdb.checkers.broadcast.conditional_atomic_broadcast import check
 from creekdb.history import (
     CabDelivered,
     Cast,

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from creekdb.checkers import Run, Unknown
-from creekdb.checkers.fluctuating import check
+from creekdb.checkers.fluctuating_consistency import check
 from creekdb.history import (
     Answer,
     Committed,

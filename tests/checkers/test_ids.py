@@ -3,7 +3,7 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creekdb.checkers._ids import Ids
+from creekdb.checkers.run_index import Ids
 from creekdb.history import Dot
 
 dots = st.lists(st.builds(Dot, st.integers(0, 2), st.integers(1, 12)))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from creekdb.checkers.no_loss import check
+from creekdb.checkers.broadcast.no_loss import check
 from creekdb.history import Dot, Voted
 from tests.checkers.story import BALLOT, PRIMARY, Story, accepts, everyday, random_story, refuses
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from creekdb.checkers import Run, Unknown
-from creekdb.checkers.promises import check
+from creekdb.checkers.broadcast.paxos_safety import check
 from creekdb.history import (
     ROUNDS,
     AcceptedValue,

@@ -1,7 +1,7 @@
 import pytest
 from msgspec.structs import replace
 
-from creekdb.checkers.reliable_broadcast import check
+from creekdb.checkers.broadcast.reliable_broadcast import check
 from creekdb.history import (
     Ballot,
     Cast,

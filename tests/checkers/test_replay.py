@@ -2,8 +2,7 @@ import pytest
 from msgspec.structs import replace
 
 from creekdb.checkers import Run, Unknown
-from creekdb.checkers._same import same
-from creekdb.checkers.replay import check
+from creekdb.checkers.replay import check, same
 from creekdb.history import Committed, Dot, FinalState, Installed, Kind, OperationRecord, Outcome
 from creekdb.protocol.ids.version_vector import DotSet
 from tests.checkers.story import (

@@ -11,7 +11,7 @@ from creekdb.checkers import CHECKERS, Illegal, check_all
 from creekdb.errors import StorageFault, UsageError
 from creekdb.evaluation import Experiment, datatype_of, simulation_of
 from creekdb.history import History, load, save
-from creekdb.history.folder import CONFIG, HISTORY, SCHEMA_VERSION
+from creekdb.history.run_directory import CONFIG, HISTORY, SCHEMA_VERSION
 from creekdb.pipeline import relations, tables, verify
 from creekdb.pipeline.stages import Verified, verify_runs
 from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed

@@ -8,7 +8,7 @@ not tell.
 """
 
 from creekdb.checkers.registry import CHECKERS, Checker, check_all
-from creekdb.checkers.run import Run
+from creekdb.checkers.run_index import Run
 from creekdb.checkers.verdict import Illegal, Ok, Unknown, Verdict, Witness, rows
 
 __all__ = [

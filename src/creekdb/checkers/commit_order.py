@@ -8,8 +8,7 @@ in which CAB delivered them. No other checker minds if all replicas agree on ano
 
 from itertools import pairwise
 
-from creekdb.checkers._ids import Ids
-from creekdb.checkers.run import CastAt, Run
+from creekdb.checkers.run_index import CastAt, Ids, Run
 from creekdb.checkers.verdict import Illegal, Ok, Unknown, Verdict, saw_event
 from creekdb.history import Dot
 

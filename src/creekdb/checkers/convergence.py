@@ -5,8 +5,8 @@ by clients ceases". Section 4.3: committed is the "ever growing single serializa
 serializations observed [...] gravitate". A run that does not come to rest fails.
 """
 
-from creekdb.checkers._same import different_key, same
-from creekdb.checkers.run import Run
+from creekdb.checkers.replay import different_key, same
+from creekdb.checkers.run_index import Run
 from creekdb.checkers.verdict import (
     Illegal,
     Ok,

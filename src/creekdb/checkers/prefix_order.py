@@ -6,8 +6,7 @@ across all incarnations too: one that recovers may have fewer places than it had
 ones. A checkpoint stands for exactly the requests whose places it takes.
 """
 
-from creekdb.checkers._ids import Ids
-from creekdb.checkers.run import Run
+from creekdb.checkers.run_index import Ids, Run
 from creekdb.checkers.verdict import Illegal, Ok, Unknown, Verdict, Witness, saw_event, saw_final
 from creekdb.history import Committed, Dot, Dots, Installed, LoggedEvent, ReplicaLog
 

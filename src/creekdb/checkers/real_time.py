@@ -1,12 +1,47 @@
-"""Strong operations respect real time.
+"""Who is committed before somebody whose stable answer was there before it was invoked.
+
+Strong operations respect real time.
 
 Section 4.3: "when a strong operation op returns a stable response before another strong operations
 op' starts, then op will be serialized before op'". Where all answers are stable, all are as strong.
 """
 
-from creekdb.checkers._overtaken import overtaken
-from creekdb.checkers.run import Run
-from creekdb.checkers.verdict import Illegal, Ok, Verdict, saw_answer
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from creekdb.checkers.run_index import Run
+from creekdb.checkers.verdict import Illegal, Ok, Verdict, Witness, saw_answer, saw_invoked
+from creekdb.history import OperationRecord
+
+
+class Overtaken(NamedTuple):
+    answered: OperationRecord
+    answered_place: int
+    invoked: OperationRecord
+    """Later, and yet before it on committed."""
+    invoked_place: int
+    seen: tuple[Witness, ...]
+
+
+def overtaken(run: Run, records: Iterable[OperationRecord]) -> Overtaken | None:
+    """Invocations in the order of time, beside the furthest place answered until then."""
+    placed = [(place, each) for each in records if (place := run.index_of(each)) is not None]
+    answered = sorted(
+        ((each.stable.at_us, place, each) for place, each in placed if each.stable is not None),
+        key=lambda entry: entry[:2],
+    )
+    furthest, furthest_place, at = None, -1, 0
+    for place, record in sorted(placed, key=lambda entry: entry[1].invoked_us):
+        while at < len(answered) and answered[at][0] < record.invoked_us:
+            if answered[at][1] > furthest_place:
+                _, furthest_place, furthest = answered[at]
+            at += 1
+        if furthest is not None and furthest.stable is not None and furthest_place > place:
+            answer = saw_answer(furthest, furthest.stable)
+            seen = (saw_invoked(furthest), answer, saw_invoked(record))
+            return Overtaken(furthest, furthest_place, record, place, seen)
+    return None
+
 
 NAME = "real_time"
 

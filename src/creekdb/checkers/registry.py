@@ -5,20 +5,22 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from creekdb.checkers import (
-    answers,
     commit_order,
-    conditional_atomic_broadcast,
     convergence,
-    fluctuating,
-    no_loss,
+    fluctuating_consistency,
     prefix_order,
-    promises,
     real_time,
-    reliable_broadcast,
     replay,
+    responses,
     session_order,
 )
-from creekdb.checkers.run import Run
+from creekdb.checkers.broadcast import (
+    conditional_atomic_broadcast,
+    no_loss,
+    paxos_safety,
+    reliable_broadcast,
+)
+from creekdb.checkers.run_index import Run
 from creekdb.checkers.verdict import Verdict
 from creekdb.datatypes import DataType
 from creekdb.history import History
@@ -34,15 +36,15 @@ CHECKERS: tuple[Checker, ...] = tuple(
     for module in (
         prefix_order,
         reliable_broadcast,
-        promises,
+        paxos_safety,
         no_loss,
         conditional_atomic_broadcast,
         commit_order,
         replay,
         real_time,
         session_order,
-        answers,
-        fluctuating,
+        responses,
+        fluctuating_consistency,
         convergence,
     )
 )

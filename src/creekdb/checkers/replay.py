@@ -1,4 +1,6 @@
-"""Replaying the committed order sequentially gives exactly the last answers, and the state.
+"""Exact equality of values: 1, 1.0 and True are three answers, and NaN is the same as itself.
+
+Replaying the committed order sequentially gives exactly the last answers, and the state.
 
 Section 4.3: "the stable return values produced by Creek are such that they can be obtained by a
 sequential execution of all operations in some total order S"; "S corresponds to the order of
@@ -6,8 +8,11 @@ operations on the committed list". The same goes for the final answer to a weak 
 says too whether it differs from what the client was told at first.
 """
 
-from creekdb.checkers._same import different_key, same
-from creekdb.checkers.run import Run
+from typing import Any
+
+import msgspec
+
+from creekdb.checkers.run_index import Run
 from creekdb.checkers.verdict import (
     Illegal,
     Ok,
@@ -20,6 +25,40 @@ from creekdb.checkers.verdict import (
     short,
 )
 from creekdb.history import Answer, Dot, FinalState, Key, Kind, OperationRecord, Outcome
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def same(left: Any, right: Any) -> bool:
+    if type(left) is not type(right):
+        return False
+    if type(left) is tuple:
+        return len(left) == len(right) and (_same_bytes(left, right) or all(map(same, left, right)))
+    if type(left) is dict:
+        return left.keys() == right.keys() and same(
+            tuple(left.values()), tuple([right[key] for key in left])
+        )
+    if type(left) is float:
+        return repr(left) == repr(right)
+    return bool(left == right)
+
+
+def _same_bytes(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
+    """What is encoded alike is the same; but dicts that are the same may have different orders."""
+    try:
+        return _encode(left) == _encode(right)
+    except (OverflowError, TypeError, ValueError):
+        return False  # a number too large, say
+
+
+def different_key(left: dict[Any, Any], right: dict[Any, Any]) -> Any:
+    """A key under which two states differ, the first in their order; only if they do differ."""
+    absent = object()
+    for key in [*left, *right]:
+        if not same(left.get(key, absent), right.get(key, absent)):
+            return key
+    raise ValueError("the states are the same")
+
 
 NAME = "replay"
 

@@ -9,8 +9,8 @@ its session invokes. Where the terms of a run exclude tentative answers, a weak 
 
 from itertools import groupby
 
-from creekdb.checkers._overtaken import overtaken
-from creekdb.checkers.run import Run
+from creekdb.checkers.real_time import overtaken
+from creekdb.checkers.run_index import Run
 from creekdb.checkers.verdict import Illegal, Ok, Verdict, saw_event, saw_invoked
 from creekdb.history import OperationRecord
 

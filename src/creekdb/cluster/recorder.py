@@ -33,7 +33,7 @@ from creekdb.history.recording import (
     Started,
     recording_name,
 )
-from creekdb.history.stored import stored
+from creekdb.history.records import stored
 from creekdb.protocol.effects import Event, Response
 from creekdb.protocol.guarantees import Terms
 from creekdb.protocol.ids.version_vector import Dot

@@ -3,8 +3,7 @@
 Everything that reads a run takes these names from here and needs nothing else of a replica.
 """
 
-from creekdb.history.folder import SCHEMA_VERSION, load, load_config, save, save_verdicts
-from creekdb.history.gathering import LIVE, gather
+from creekdb.history.recording_merge import LIVE, gather
 from creekdb.history.records import (
     MEMBERS,
     NOOP,
@@ -38,6 +37,7 @@ from creekdb.history.records import (
     Terms,
     Voted,
 )
+from creekdb.history.run_directory import SCHEMA_VERSION, load, load_config, save, save_verdicts
 
 __all__ = [
     "LIVE",

@@ -24,8 +24,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from creekdb.errors import StorageFault, UsageError
-from creekdb.history.records import Dot, Key, Kind, Observed, Operation, Outcome, Terms
-from creekdb.history.stored import Stored
+from creekdb.history.records import Dot, Key, Kind, Observed, Operation, Outcome, Stored, Terms
 
 RECORDING_VERSION: Final = 3
 READABLE: Final = (2, RECORDING_VERSION)

@@ -6,8 +6,8 @@
     replicas/samples.parquet     SAMPLES, by time and replica
 
 They hold what measuring and relational checks need; the history beside them, which is not ours
-(`creekdb.history.folder`), holds all that was seen. A simulation that just ended gives both. A
-history alone, of a live run for instance, gives them too (`of_history`), but for what only the
+(`creekdb.history.run_directory`), holds all that was seen. A simulation that just ended gives both.
+A history alone, of a live run for instance, gives them too (`of_history`), but for what only the
 counters of a simulator know: there it has nulls.
 """
 

@@ -13,8 +13,7 @@ is a violation, unless the first was lost in a crash before anybody but its own 
 
 from itertools import pairwise
 
-from creekdb.checkers._ids import Ids
-from creekdb.checkers.run import CastAt, Run, learn
+from creekdb.checkers.run_index import CastAt, Ids, Run, learn
 from creekdb.checkers.verdict import Illegal, Ok, Verdict, Witness, saw_answer, saw_event, saw_final
 from creekdb.history import (
     Cast,

@@ -41,8 +41,8 @@ from creekdb.history.records import (
     Operation,
     OperationRecord,
     ReplicaLog,
+    logged,
 )
-from creekdb.history.stored import logged
 from creekdb.protocol.values import frozen, same
 
 LIVE: Final = "live"

@@ -13,8 +13,7 @@ What counts is what others could learn of: by then it is on disk, and outlives a
 
 from collections.abc import Iterable
 
-from creekdb.checkers._ids import Ids
-from creekdb.checkers.run import Run
+from creekdb.checkers.run_index import Ids, Run
 from creekdb.checkers.verdict import Illegal, Ok, Verdict, Witness, saw_event
 from creekdb.history import (
     Batch,

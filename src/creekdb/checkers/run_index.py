@@ -1,4 +1,9 @@
-"""A history, indexed once for all checkers.
+"""Sets of identifiers, as ranges of event numbers per replica.
+
+The protocol has its own (`creekdb.protocol.ids.version_vector`). The checkers do not use it on
+purpose: a fault in it must not blind those who look for faults.
+
+A history, indexed once for all checkers.
 
 Nothing is judged here. Where the logs contradict each other the first one read wins, and the
 checker whose property that breaks finds out by comparing each log with what was merged. Times are
@@ -9,13 +14,12 @@ saw it, its replica numbers a later request alike (`reliable_broadcast` checks t
 it). The last one cast is then the one that everybody means.
 """
 
-from bisect import bisect_left
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import takewhile
 from typing import NamedTuple
 
-from creekdb.checkers._ids import Ids
 from creekdb.datatypes import DATATYPES, DataType
 from creekdb.errors import BadValue
 from creekdb.history import (
@@ -25,6 +29,7 @@ from creekdb.history import (
     Committed,
     Configuration,
     Dot,
+    Dots,
     Event,
     History,
     Installed,
@@ -34,6 +39,61 @@ from creekdb.history import (
     ReplicaLog,
     Request,
 )
+
+
+class Ids:
+    __slots__ = ("ranges",)
+
+    def __init__(self, dots: Dots | None = None) -> None:
+        self.ranges: dict[int, list[int]] = {}
+        """Per replica, `start, end, start, end, …`: ascending, half open, never touching."""
+        if dots is not None:
+            self.update(dots)
+
+    def __contains__(self, dot: Dot) -> bool:
+        return bisect_right(self.ranges.get(dot.replica, ()), dot.event) % 2 == 1
+
+    def __iter__(self) -> Iterator[Dot]:
+        for replica, start, end in _ranges(self):
+            for event in range(start, end):
+                yield Dot(replica, event)
+
+    def add(self, dot: Dot) -> None:
+        self._add(dot.replica, dot.event, dot.event + 1)
+
+    def update(self, other: "Dots | Ids") -> None:
+        for replica, start, end in _ranges(other):
+            self._add(replica, start, end)
+
+    def copy(self) -> "Ids":
+        same = Ids()
+        same.ranges = {replica: list(flat) for replica, flat in self.ranges.items()}
+        return same
+
+    def missing(self, other: "Dots | Ids") -> Iterator[Dot]:
+        """What is in `other` but not here."""
+        for replica, start, end in _ranges(other):
+            mine = self.ranges.get(replica, [])
+            while start < end:
+                at = bisect_right(mine, start)
+                stop = min(end, mine[at]) if at < len(mine) else end
+                if at % 2 == 0:
+                    yield from (Dot(replica, event) for event in range(start, stop))
+                start = stop
+
+    def first_missing(self, other: "Dots | Ids") -> Dot | None:
+        return next(self.missing(other), None)
+
+    def _add(self, replica: int, start: int, end: int) -> None:
+        mine = self.ranges.setdefault(replica, [])
+        first, last = bisect_left(mine, start), bisect_right(mine, end)
+        mine[first:last] = [start] * (first % 2 == 0) + [end] * (last % 2 == 0)
+
+
+def _ranges(ids: Dots | Ids) -> Iterable[tuple[int, int, int]]:
+    for replica, flat in ids.ranges.items():
+        for at in range(0, len(flat), 2):
+            yield replica, flat[at], flat[at + 1]
 
 
 class CastAt(NamedTuple):

@@ -17,8 +17,7 @@ could know to be delivered is delivered for ever: a replica that restarts finds 
 from bisect import bisect_left, bisect_right, insort
 from itertools import pairwise
 
-from creekdb.checkers._ids import Ids
-from creekdb.checkers.run import Run
+from creekdb.checkers.run_index import Ids, Run
 from creekdb.checkers.verdict import Illegal, Ok, Verdict, Witness, saw_event, saw_final
 from creekdb.history import (
     CabDelivered,

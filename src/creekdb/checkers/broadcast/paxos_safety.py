@@ -31,7 +31,7 @@ vain may have reached the disk all the same, and be found there to decide, or be
 
 from typing import NamedTuple
 
-from creekdb.checkers.run import Run, length_after
+from creekdb.checkers.run_index import Run, length_after
 from creekdb.checkers.verdict import Illegal, Ok, Unknown, Verdict, Witness, saw_event
 from creekdb.history import (
     ROUNDS,

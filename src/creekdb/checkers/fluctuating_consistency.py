@@ -25,9 +25,8 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from creekdb.checkers._ids import Ids
-from creekdb.checkers._same import same
-from creekdb.checkers.run import Run, learn, length_after
+from creekdb.checkers.replay import same
+from creekdb.checkers.run_index import Ids, Run, learn, length_after
 from creekdb.checkers.verdict import (
     Illegal,
     Ok,

@@ -29,9 +29,11 @@ from creekdb.history.records import (
     Key,
     OperationRecord,
     ReplicaLog,
+    Stored,
     Terms,
+    logged,
+    stored,
 )
-from creekdb.history.stored import Stored, logged, stored
 from creekdb.protocol.values import frozen
 
 SCHEMA_VERSION = 3

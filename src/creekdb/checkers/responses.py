@@ -11,7 +11,7 @@ weak and strong operations alike get one answer, and it is stable.
 
 from itertools import pairwise
 
-from creekdb.checkers.run import Run
+from creekdb.checkers.run_index import Run
 from creekdb.checkers.verdict import Illegal, Ok, Verdict, Witness, saw_answer, saw_invoked
 from creekdb.history import Committed, Dot, Installed, Kind, OperationRecord
 

@@ -22,25 +22,6 @@ import click
 from benchmarks.measuring import without_collector
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
-from creekdb.cluster.bounds import Undecided
-from creekdb.cluster.calling import Once
-from creekdb.cluster.clients import Connection
-from creekdb.cluster.config import Security
-from creekdb.cluster.copies import Copies
-from creekdb.cluster.desk import Desk
-from creekdb.cluster.digests import DIGEST_EVERY, Digests
-from creekdb.cluster.driver import Driver
-from creekdb.cluster.execution import Inline
-from creekdb.cluster.groups import Room
-from creekdb.cluster.logs import EventLog
-from creekdb.cluster.loop import new_loop
-from creekdb.cluster.once import CALLS_KEPT
-from creekdb.cluster.settings import HANDED_OUT_MAX, NOOP_TICKS, WINDOW
-from creekdb.cluster.timing import Latencies
-from creekdb.cluster.tokens import Tokens
-from creekdb.cluster.traffic import Traffic
-from creekdb.cluster.watchdog import Watchdog
-from creekdb.cluster.wire import WIRE_VERSION, Call, Hello, Told, frame_of, from_peer
 from creekdb.datatypes.kv import KV
 from creekdb.errors import StorageFault
 from creekdb.execution.python_runtime import how_it_runs
@@ -48,6 +29,24 @@ from creekdb.protocol.effects import Event
 from creekdb.protocol.messages import Message, Record
 from creekdb.protocol.settings import Settings
 from creekdb.schemes.creek import CreekReplica
+from creekdb.server.backup.sessions import Copies
+from creekdb.server.calls.admission_control import Undecided
+from creekdb.server.calls.capabilities import Once
+from creekdb.server.calls.dispatcher import Desk
+from creekdb.server.calls.relay import Traffic
+from creekdb.server.observability.divergence import DIGEST_EVERY, Digests
+from creekdb.server.observability.latency import Latencies
+from creekdb.server.runtime.config import Security
+from creekdb.server.runtime.driver import Driver
+from creekdb.server.runtime.executors import Inline, Watchdog
+from creekdb.server.runtime.startup import HANDED_OUT_MAX, NOOP_TICKS, WINDOW
+from creekdb.server.security.authentication import Tokens
+from creekdb.server.storage.segment_writer import Room
+from creekdb.server.transport.client_connection import Connection
+from creekdb.wire.deduplication import CALLS_KEPT
+from creekdb.wire.event_log import EventLog
+from creekdb.wire.event_loop import new_loop
+from creekdb.wire.messages import WIRE_VERSION, Call, Hello, Told, frame_of, from_peer
 
 MEMBERS: Final = (0, 1, 2)
 LINES: Final = 8

@@ -11,15 +11,15 @@ from functools import partial
 from benchmarks.measuring import Timed, cheapest
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
-from creekdb.cluster.calling import Once
-from creekdb.cluster.once import call_once
-from creekdb.cluster.timing import Latencies
 from creekdb.datatypes.kv import KV
 from creekdb.protocol.effects import Kind, Response, Task
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Outcome
 from creekdb.protocol.settings import Settings
 from creekdb.schemes.creek import CreekReplica
+from creekdb.server.calls.capabilities import Once
+from creekdb.server.observability.latency import Latencies
+from creekdb.wire.deduplication import call_once
 
 BAR = 0.05
 

@@ -30,8 +30,8 @@ from benchmarks.curve_figures import NAMES, Figures, FloorFigures, Point, climb,
 from benchmarks.floor import Floor
 from benchmarks.rivals import etcd
 from benchmarks.scale import FULL, QUICK, Scale
-from creekdb.cluster.loop import run
 from creekdb.execution.python_runtime import how_it_runs
+from creekdb.wire.event_loop import run
 
 FIRST: Final = 100.0
 STEP: Final = sqrt(2)

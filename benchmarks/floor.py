@@ -17,9 +17,9 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Final, TypeAlias
 
-from creekdb.cluster.timed_calls import TimedCalls
-from creekdb.cluster.timing import Histogram
 from creekdb.load.meter import Latency, latency
+from creekdb.server.observability.latency import Histogram
+from creekdb.server.storage.direct_io import TimedCalls
 
 PATIENCE_S: Final = 20.0
 ROOM_WRITES: Final = 1_000

@@ -20,11 +20,11 @@ import msgspec
 from benchmarks.measuring import Timed, cheapest
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
-from creekdb.cluster.calls import Calls
-from creekdb.cluster.journal import Journal
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Received, Record, encode
 from creekdb.protocol.request import Operation, Request
+from creekdb.server.storage.file_ops import Calls
+from creekdb.server.storage.journal import Journal
 
 GROUPS = (1, 16, 128)
 GROUP_READ = 16

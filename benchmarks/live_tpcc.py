@@ -14,7 +14,6 @@ from benchmarks.floor import paced
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from creekdb import tpcc
-from creekdb.cluster.loop import new_loop
 from creekdb.execution.sequential import OperationRaised
 from creekdb.load.cpu import CpuClock
 from creekdb.load.line import dial
@@ -22,6 +21,7 @@ from creekdb.load.local import LocalCluster
 from creekdb.load.loops import Plan, drive
 from creekdb.load.meter import STRONG_STABLE, WEAK_TENTATIVE, Meter
 from creekdb.load.streams import tpcc_stream
+from creekdb.wire.event_loop import new_loop
 
 DATATYPE = "tpcc-rows-5-0"
 CLIENTS = 48

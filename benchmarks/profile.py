@@ -24,13 +24,13 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.live_tpcc import DATATYPE
-from creekdb.cluster.loop import run
 from creekdb.execution.python_runtime import how_it_runs
 from creekdb.load.cpu import CpuClock
 from creekdb.load.local import LocalCluster
 from creekdb.load.loops import Plan, drive
 from creekdb.load.meter import Meter
 from creekdb.load.streams import Stream, kv_stream, tpcc_stream
+from creekdb.wire.event_loop import run
 
 RATE = 400
 """Looks in a second."""

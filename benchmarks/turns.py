@@ -19,15 +19,15 @@ from typing import Final
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from creekdb.client import connect
-from creekdb.cluster.config import ServerConfig
-from creekdb.cluster.journal import Journal
-from creekdb.cluster.loop import new_loop
-from creekdb.cluster.server import Server
 from creekdb.execution.python_runtime import seldom_collecting
 from creekdb.load.ports import free_port
 from creekdb.protocol.ids.version_vector import Dots
 from creekdb.protocol.messages import Ballot, Checkpoint, Image
 from creekdb.schemes.core.ordering import OrderingReplica
+from creekdb.server.runtime.config import ServerConfig
+from creekdb.server.runtime.server import Server
+from creekdb.server.storage.journal import Journal
+from creekdb.wire.event_loop import new_loop
 
 REGISTERS: Final = 200_000
 AHEAD: Final = 5

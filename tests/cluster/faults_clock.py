@@ -3,7 +3,7 @@
 import sys
 
 from creekdb.cli import main
-from creekdb.cluster import driver
+from creekdb.server.runtime import driver
 
 
 def run(ahead_us: int, arguments: list[str]) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from creekdb.cluster.segments import SEGMENT_HEADER_BYTES, SUFFIX, group_bytes_of, read_chain
+from creekdb.server.storage.segments import SEGMENT_HEADER_BYTES, SUFFIX, group_bytes_of, read_chain
 
 PIECE = 64 * 1024
 

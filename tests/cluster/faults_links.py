@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from itertools import permutations
 
-from creekdb.cluster.wire import address_of, framed, peer_hello
+from creekdb.wire.messages import address_of, framed, peer_hello
 
 PIECE = 64 * 1024
 LENGTH = 4

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from creekdb.cluster.ticket import read_ticket, write_ticket
+from creekdb.server.membership.join_ticket import read_ticket, write_ticket
 from tests.cluster.faults_story import BOUND_S, Cluster
 from tests.cluster.house import is_settled
 from tests.cluster.processes import CREEK, Place

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from creekdb.client import Database, connect
-from creekdb.cluster.config import ServerConfig
-from creekdb.cluster.server import Server
 from creekdb.load.ports import free_port
+from creekdb.server.runtime.config import ServerConfig
+from creekdb.server.runtime.server import Server
 
 PATIENCE_S = 60.0
 """Much more than anything takes: machines may be slow."""

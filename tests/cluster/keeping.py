@@ -4,14 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from creekdb.client.copying import copy
-from creekdb.cluster.backup import (
-    Head,
-    kept_as,
-    read_head,
-    registers_of,
-)
-from creekdb.cluster.restore import restore
 from creekdb.execution.keys import CLIENTS
+from creekdb.server.backup.format import Head, kept_as, read_head, registers_of
+from creekdb.server.backup.restore import restore
 from tests.cluster.house import House
 
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from creekdb.cluster import wire
+from creekdb.wire import messages as wire
 from tests.cluster.house import House
 
 

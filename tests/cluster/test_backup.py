@@ -11,16 +11,6 @@ import pytest
 from creekdb.cli.app import main
 from creekdb.client import NotDone, connect, copying
 from creekdb.client.line import dial
-from creekdb.cluster import clients, copies, taking, wire
-from creekdb.cluster.backup import (
-    kept_as,
-    read_head,
-    requests_of,
-)
-from creekdb.cluster.config import Security, read_config
-from creekdb.cluster.driver import Driver
-from creekdb.cluster.membership import ADD, REMOVE
-from creekdb.cluster.server import Server
 from creekdb.datatypes.kv import KV
 from creekdb.errors import StorageFault, UsageError
 from creekdb.history import gather
@@ -28,6 +18,14 @@ from creekdb.load.ports import free_port
 from creekdb.protocol.checkpoint.stream import Draft
 from creekdb.protocol.effects import Committed
 from creekdb.protocol.request import Request
+from creekdb.server.backup import capture, sessions
+from creekdb.server.backup.format import kept_as, read_head, requests_of
+from creekdb.server.membership.changes import ADD, REMOVE
+from creekdb.server.runtime.config import Security, read_config
+from creekdb.server.runtime.driver import Driver
+from creekdb.server.runtime.server import Server
+from creekdb.server.transport import client_connection
+from creekdb.wire import messages
 from tests.cluster.house import PATIENCE_S, House, house, run
 from tests.cluster.keeping import back_up, own_state
 
@@ -112,7 +110,7 @@ def test_operations_come_from_the_last_checkpoint_on(tmp_path: Path) -> None:
 def test_what_is_larger_than_a_frame_comes_in_pieces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(copies, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(sessions, "PIECE_BYTES", 1000)
 
     async def story() -> None:
         async with house(tmp_path / "data", replicas=1) as cluster:
@@ -135,15 +133,15 @@ def test_what_is_larger_than_a_frame_comes_in_pieces(
 def test_one_copy_at_a_time_and_none_for_who_is_gone(tmp_path: Path) -> None:
     async def story() -> None:
         async with house(tmp_path / "data", replicas=1) as cluster:
-            heard: asyncio.Queue[wire.ToClient] = asyncio.Queue()
+            heard: asyncio.Queue[messages.ToClient] = asyncio.Queue()
             (address,) = cluster.addresses(0)
-            hello = wire.Hello(wire.WIRE_VERSION, "somebody")
+            hello = messages.Hello(messages.WIRE_VERSION, "somebody")
             line, _ = await dial(
-                wire.address_of(address), hello, heard.put_nowait, None, PATIENCE_S
+                messages.address_of(address), hello, heard.put_nowait, None, PATIENCE_S
             )
-            line.write(wire.frame_of(wire.CopyRequest(1)))
+            line.write(messages.frame_of(messages.CopyRequest(1)))
             async with asyncio.timeout(PATIENCE_S):
-                assert isinstance(await heard.get(), wire.CopyBegun)
+                assert isinstance(await heard.get(), messages.CopyBegun)
             path = tmp_path / "second.backup"
             with pytest.raises(NotDone, match="already"):
                 await back_up(cluster, path)
@@ -182,11 +180,11 @@ def test_a_copy_that_is_never_begun_holds_on_to_nothing(
                 return made
 
             monkeypatch.setattr(driver, "draft", draft)
-            monkeypatch.setattr(taking, "_told", unreadable)
+            monkeypatch.setattr(capture, "_told", unreadable)
             with pytest.raises(NotDone, match="no journal"):
                 await back_up(cluster, tmp_path / "first.backup", operations=True)
 
-            monkeypatch.setattr(taking, "_told", slow)
+            monkeypatch.setattr(capture, "_told", slow)
             asking = asyncio.ensure_future(
                 back_up(cluster, tmp_path / "second.backup", operations=True)
             )
@@ -206,17 +204,17 @@ def test_a_copy_that_is_never_begun_holds_on_to_nothing(
 def test_who_asks_for_more_than_it_reads_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clients, "UNREAD_MAX", 1_000_000)
+    monkeypatch.setattr(client_connection, "UNREAD_MAX", 1_000_000)
     made: list[object] = []
-    more = copies.Copies.more
+    more = sessions.Copies.more
 
     def counted(
-        self: copies.Copies, holder: object, asked: wire.MoreRequest
-    ) -> wire.Copied | wire.Refused:
+        self: sessions.Copies, holder: object, asked: messages.MoreRequest
+    ) -> messages.Copied | messages.Refused:
         made.append(asked)
         return more(self, holder, asked)
 
-    monkeypatch.setattr(copies.Copies, "more", counted)
+    monkeypatch.setattr(sessions.Copies, "more", counted)
 
     async def story() -> None:
         async with house(tmp_path / "data", replicas=1) as cluster:
@@ -224,17 +222,17 @@ def test_who_asks_for_more_than_it_reads_is_left_alone(
                 for number in range(100):
                     await db.weak.put(f"key {number}", "x" * 200_000)
                 await db.strong.put("last", 0)
-            host, port = wire.address_of(cluster.addresses(0)[0])
+            host, port = messages.address_of(cluster.addresses(0)[0])
             reader, writer = await asyncio.open_connection(host, port)
-            hello = wire.Hello(wire.WIRE_VERSION, "greedy")
-            writer.write(wire.frame_of(hello) + wire.frame_of(wire.CopyRequest(1)))
-            frames = wire.Frames(wire.CLIENT_FRAME_MAX)
+            hello = messages.Hello(messages.WIRE_VERSION, "greedy")
+            writer.write(messages.frame_of(hello) + messages.frame_of(messages.CopyRequest(1)))
+            frames = messages.Frames(messages.CLIENT_FRAME_MAX)
             begun = False
             async with asyncio.timeout(PATIENCE_S):
                 while not begun:
-                    told = map(wire.to_client, frames.feed(await reader.read(1000)))
-                    begun = any(isinstance(each, wire.CopyBegun) for each in told)
-                writer.write(wire.frame_of(wire.MoreRequest(1)) * 1000)
+                    told = map(messages.to_client, frames.feed(await reader.read(1000)))
+                    begun = any(isinstance(each, messages.CopyBegun) for each in told)
+                writer.write(messages.frame_of(messages.MoreRequest(1)) * 1000)
                 while cluster.servers[0].desk.connections:
                     await asyncio.sleep(0.01)
             assert cluster.servers[0].refused["slow client"] == 1

@@ -7,13 +7,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from creekdb.cluster import clients, silence, waiting, wire
-from creekdb.cluster.config import read_config
-from creekdb.cluster.frames import NO_HTTP
-from creekdb.cluster.server import Server
 from creekdb.errors import UsageError
 from creekdb.load.ports import free_port
 from creekdb.protocol.ids.version_vector import Dot
+from creekdb.server.calls import dispatcher
+from creekdb.server.runtime.config import read_config
+from creekdb.server.runtime.server import Server
+from creekdb.server.transport import client_connection, keepalive
+from creekdb.wire import messages
+from creekdb.wire.framing import NO_HTTP
 from tests.cluster.house import house, run
 from tests.cluster.talking import dialled
 
@@ -21,16 +23,20 @@ from tests.cluster.talking import dialled
 @pytest.mark.parametrize(
     ("call", "reason", "says"),
     [
-        (wire.Call(1, "putt", ("a", 1)), "unknown_operation", "did you mean 'put'?"),
-        (wire.Call(1, "creek.forget", (9**9,)), "unknown_operation", "creek.forget"),
-        (wire.Call(1, "put", ("a",)), "bad_arguments", "cannot take 1 argument"),
-        (wire.Call(1, "put", ("a", float("nan"))), "bad_arguments", "cannot be sent"),
-        (wire.Call(1, "put", ("a", 1), after=(Dot(0, 9),) * 65), "bad_arguments", "at most 64"),
-        (wire.Call(1, "put", ("a", 1), after=(Dot(0, 9),), wait_ms=1), "deadline", "request 0.9"),
+        (messages.Call(1, "putt", ("a", 1)), "unknown_operation", "did you mean 'put'?"),
+        (messages.Call(1, "creek.forget", (9**9,)), "unknown_operation", "creek.forget"),
+        (messages.Call(1, "put", ("a",)), "bad_arguments", "cannot take 1 argument"),
+        (messages.Call(1, "put", ("a", float("nan"))), "bad_arguments", "cannot be sent"),
+        (messages.Call(1, "put", ("a", 1), after=(Dot(0, 9),) * 65), "bad_arguments", "at most 64"),
+        (
+            messages.Call(1, "put", ("a", 1), after=(Dot(0, 9),), wait_ms=1),
+            "deadline",
+            "request 0.9",
+        ),
     ],
 )
 def test_a_call_that_cannot_be_is_refused_for_its_own_reason(
-    call: wire.Call, reason: str, says: str, tmp_path: Path
+    call: messages.Call, reason: str, says: str, tmp_path: Path
 ) -> None:
     async def story() -> None:
         async with house(tmp_path, replicas=1) as cluster, dialled(cluster) as line:
@@ -41,8 +47,8 @@ def test_a_call_that_cannot_be_is_refused_for_its_own_reason(
             status = cluster.servers[0].status()
             assert status["refused"] == {reason: 1}
             assert (status["committed"], status["tentative"], status["under_way"]) == (0, 0, 0)
-            line.say(wire.Call(2, "get", ("a",)))  # the connection is as good as before
-            assert isinstance(await line.hear(), wire.Issued)
+            line.say(messages.Call(2, "get", ("a",)))  # the connection is as good as before
+            assert isinstance(await line.hear(), messages.Issued)
 
     run(story())
 
@@ -50,18 +56,18 @@ def test_a_call_that_cannot_be_is_refused_for_its_own_reason(
 def test_calls_that_wait_for_others_are_bounded_in_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "WAITING_MAX", 3)
+    monkeypatch.setattr(dispatcher, "WAITING_MAX", 3)
 
     async def story() -> None:
         async with house(tmp_path, replicas=1) as cluster, dialled(cluster) as line:
             for number in range(1, 5):
-                line.say(wire.Call(number, "put", ("a", 1), after=(Dot(0, 9),)))
+                line.say(messages.Call(number, "put", ("a", 1), after=(Dot(0, 9),)))
             refused = await line.refusal()
             assert (refused.number, refused.reason) == (4, "busy")
             desk = cluster.servers[0].desk
             assert (len(desk.waiting), desk.under_way) == (3, 3)
-            line.say(wire.Enough(2))
-            line.say(wire.StatusRequest(9))
+            line.say(messages.Enough(2))
+            line.say(messages.StatusRequest(9))
             await line.hear()
             assert (len(desk.waiting), desk.under_way) == (2, 2)
 
@@ -71,14 +77,14 @@ def test_calls_that_wait_for_others_are_bounded_in_number(
 def test_a_client_that_does_not_read_is_left_alone_after_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clients, "UNREAD_MAX", 1_000_000)
+    monkeypatch.setattr(client_connection, "UNREAD_MAX", 1_000_000)
 
     async def story() -> None:
         async with house(tmp_path, replicas=1) as cluster, cluster.client() as db:
             await db.weak.put("a", b"x" * 3_000_000)
             server = cluster.servers[0]
             async with dialled(cluster) as line:
-                line.say(*(wire.Call(number, "get", ("a",)) for number in range(1, 30)))
+                line.say(*(messages.Call(number, "get", ("a",)) for number in range(1, 30)))
                 async with asyncio.timeout(20):
                     while not server.refused["slow client"]:
                         await asyncio.sleep(0.01)
@@ -96,13 +102,13 @@ def test_a_client_that_reads_slowly_is_waited_for(
         async with house(tmp_path, replicas=1) as cluster, cluster.client() as db:
             await db.weak.put("a", b"x" * 300_000)
             async with dialled(cluster) as line:
-                line.say(*(wire.Call(number, "get", ("a",)) for number in range(1, 30)))
+                line.say(*(messages.Call(number, "get", ("a",)) for number in range(1, 30)))
                 await db.strong.noop()
-                line.say(wire.Call(30, "get", ("b",)))  # heard when the rest was read
+                line.say(messages.Call(30, "get", ("b",)))  # heard when the rest was read
                 numbers: set[int] = set()
                 while len(numbers) < 30:
                     message = await line.hear()
-                    if isinstance(message, wire.Answer):
+                    if isinstance(message, messages.Answer):
                         numbers.add(message.number)
             assert not cluster.servers[0].refused
 
@@ -112,16 +118,16 @@ def test_a_client_that_reads_slowly_is_waited_for(
 def test_who_connects_and_says_nothing_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(silence, "HELLO_S", 0.05)
+    monkeypatch.setattr(keepalive, "HELLO_S", 0.05)
 
     async def story() -> None:
         async with house(tmp_path, replicas=1) as cluster:
             host, _, port = cluster.addresses(0)[0].partition(":")
             reader, writer = await asyncio.open_connection(host, int(port))
             heard = await asyncio.wait_for(reader.read(), 20)
-            (payload,) = wire.Frames(wire.CLIENT_FRAME_MAX).feed(heard)
-            denied = wire.to_client(payload)
-            assert isinstance(denied, wire.Denied)
+            (payload,) = messages.Frames(messages.CLIENT_FRAME_MAX).feed(heard)
+            denied = messages.to_client(payload)
+            assert isinstance(denied, messages.Denied)
             assert "nothing was said" in denied.message
             assert cluster.servers[0].refused["malformed"] == 1
             writer.close()
@@ -132,14 +138,30 @@ def test_who_connects_and_says_nothing_is_not_waited_for(
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        (wire.frame_of(wire.PeerHello(99, "creek", 1, (0, 1), "kv")), "version"),
-        (wire.frame_of(wire.PeerHello(wire.WIRE_VERSION, "another", 1, (0, 1), "kv")), "cluster"),
-        (wire.frame_of(wire.PeerHello(wire.WIRE_VERSION, "creek", 1, (0, 1), "bank")), "datatype"),
-        (wire.frame_of(wire.PeerHello(wire.WIRE_VERSION, "creek", 7, (0, 7), "kv")), "members"),
-        (wire.frame_of(wire.PeerHello(wire.WIRE_VERSION, "creek", 0, (0, 1), "kv")), "members"),
-        (wire.frame_of(wire.Hello(wire.WIRE_VERSION, "me")), "malformed"),
+        (messages.frame_of(messages.PeerHello(99, "creek", 1, (0, 1), "kv")), "version"),
+        (
+            messages.frame_of(
+                messages.PeerHello(messages.WIRE_VERSION, "another", 1, (0, 1), "kv")
+            ),
+            "cluster",
+        ),
+        (
+            messages.frame_of(
+                messages.PeerHello(messages.WIRE_VERSION, "creek", 1, (0, 1), "bank")
+            ),
+            "datatype",
+        ),
+        (
+            messages.frame_of(messages.PeerHello(messages.WIRE_VERSION, "creek", 7, (0, 7), "kv")),
+            "members",
+        ),
+        (
+            messages.frame_of(messages.PeerHello(messages.WIRE_VERSION, "creek", 0, (0, 1), "kv")),
+            "members",
+        ),
+        (messages.frame_of(messages.Hello(messages.WIRE_VERSION, "me")), "malformed"),
         (b"GET / HTTP/1.1\r\n\r\n", NO_HTTP),
-        (wire.framed(b"\xc1"), "malformed"),
+        (messages.framed(b"\xc1"), "malformed"),
     ],
 )
 def test_a_peer_that_is_none_is_left_alone(said: bytes, reason: str, tmp_path: Path) -> None:
@@ -149,12 +171,12 @@ def test_a_peer_that_is_none_is_left_alone(said: bytes, reason: str, tmp_path: P
             before = server.refused[reason]
             host, _, port = cluster._members[0].partition(":")
             reader, writer = await asyncio.open_connection(host, int(port))
-            follow_up = wire.framed(b"\xc1")  # is not even looked at
+            follow_up = messages.framed(b"\xc1")  # is not even looked at
             writer.write(said + follow_up)
             heard = await asyncio.wait_for(reader.read(), 20)
             writer.close()
-            (payload,) = wire.Frames(wire.PEER_FRAME_MAX).feed(heard)
-            assert wire.peer_hello(payload).replica == 0  # so it knows what is wrong itself
+            (payload,) = messages.Frames(messages.PEER_FRAME_MAX).feed(heard)
+            assert messages.peer_hello(payload).replica == 0  # so it knows what is wrong itself
             assert server.refused[reason] == before + 1
             assert server.status()["committed"] == 0
             assert server.peers.connected() == [1]
@@ -196,7 +218,7 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
             taken = cluster.addresses()[0]
             config = msgspec.structs.replace(
                 cluster.servers[0].config,
-                clients=taken,
+                client_connection=taken,
                 members={0: f"127.0.0.1:{free_port()}"},
                 data=str(tmp_path / "other"),
             )

@@ -7,11 +7,6 @@ from typing import Any, cast
 import pytest
 
 from creekdb.client import NotDone
-from creekdb.cluster.acceptance import BEAT_MAX_S
-from creekdb.cluster.calling import Once
-from creekdb.cluster.forgetting import NOBODY, PARTS
-from creekdb.cluster.once import LOOKED_AT_ONCE, call_once, forget_calls
-from creekdb.cluster.server import Server
 from creekdb.datatypes.kv import KV
 from creekdb.errors import BadValue
 from creekdb.execution.keys import CLIENTS
@@ -20,6 +15,11 @@ from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.values import Key
 from creekdb.schemes.core.replica import Replica
+from creekdb.server.calls.admission_control import BEAT_MAX_S
+from creekdb.server.calls.capabilities import Once
+from creekdb.server.calls.expiry import NOBODY, PARTS
+from creekdb.server.runtime.server import Server
+from creekdb.wire.deduplication import LOOKED_AT_ONCE, call_once, forget_calls
 from tests.cluster.house import PATIENCE_S, House, house
 
 

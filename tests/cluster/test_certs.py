@@ -17,21 +17,20 @@ import creekdb
 from creekdb import UsageError
 from creekdb.cli import main
 from creekdb.client.finding import trusting
-from creekdb.cluster import server as serving
-from creekdb.cluster import silence
-from creekdb.cluster.certificates import Pair, issue, new_authority, read_pair
-from creekdb.cluster.config import Security, read_config
-from creekdb.cluster.exposition import families
-from creekdb.cluster.frames import NO_TLS
-from creekdb.cluster.link import ENCRYPTS, IN_PLAIN
-from creekdb.cluster.metrics import text_of
-from creekdb.cluster.security import PLAIN, answering, valid_until
-from creekdb.cluster.server import Server
 from creekdb.load.line import dial
 from creekdb.load.loops import Plan, drive
 from creekdb.load.meter import Meter
 from creekdb.load.ports import free_port
 from creekdb.load.streams import kv_stream
+from creekdb.server.observability.metrics import families, text_of
+from creekdb.server.runtime import server as serving
+from creekdb.server.runtime.config import Security, read_config
+from creekdb.server.runtime.server import Server
+from creekdb.server.security.authentication import PLAIN, answering, valid_until
+from creekdb.server.security.certificates import Pair, issue, new_authority, read_pair
+from creekdb.server.transport import keepalive
+from creekdb.server.transport.peer_link import ENCRYPTS, IN_PLAIN
+from creekdb.wire.framing import NO_TLS
 from tests.cluster.house import PATIENCE_S, House, house, run
 
 HERE = ("127.0.0.1",)
@@ -271,7 +270,7 @@ def test_a_client_without_tls_and_a_replica_with_it_and_the_reverse(
 def test_a_handshake_that_failed_is_counted_once(
     papers: Papers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(silence, "HELLO_S", 0.05)
+    monkeypatch.setattr(keepalive, "HELLO_S", 0.05)
 
     async def story() -> None:
         async with house(tmp_path, replicas=1, security=papers.good()) as cluster:

@@ -13,10 +13,10 @@ import pytest
 from creekdb import NotDone, Unknown
 from creekdb.client.connection import UNWANTED_S, Database
 from creekdb.client.exchange import UNDER_WAY_MAX
-from creekdb.cluster import wire
-from creekdb.cluster.config import Security
-from creekdb.cluster.once import CALLS_KEPT
 from creekdb.protocol.ids.version_vector import Dot
+from creekdb.server.runtime.config import Security
+from creekdb.wire import messages
+from creekdb.wire.deduplication import CALLS_KEPT
 from tests.cluster.house import PATIENCE_S, House, house, run
 
 
@@ -85,10 +85,12 @@ def test_a_session_does_not_go_on_where_its_writes_are_not(tmp_path: Path) -> No
 class Stub:
     """A replica that says what a test wants."""
 
-    def __init__(self, say: Callable[["Stub", wire.FromClient], None], replica: int = 0) -> None:
+    def __init__(
+        self, say: Callable[["Stub", messages.FromClient], None], replica: int = 0
+    ) -> None:
         self._say = say
         self._replica = replica
-        self.heard: list[wire.Call] = []
+        self.heard: list[messages.Call] = []
         self.names: list[str] = []
         self._server: asyncio.Server | None = None
         self._serving: set[asyncio.Task[None]] = set()
@@ -110,9 +112,9 @@ class Stub:
         assert self._server is not None
         return f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
-    def say(self, message: wire.ToClient) -> None:
+    def say(self, message: messages.ToClient) -> None:
         assert self._writer is not None
-        self._writer.write(wire.frame_of(message))
+        self._writer.write(messages.frame_of(message))
 
     def hang_up(self) -> None:
         assert self._writer is not None
@@ -129,58 +131,58 @@ class Stub:
             await self._serve(reader)
 
     async def _serve(self, reader: asyncio.StreamReader) -> None:
-        frames = wire.Frames(wire.CLIENT_FRAME_MAX)
+        frames = messages.Frames(messages.CLIENT_FRAME_MAX)
         while data := await reader.read(65536):
             for payload in frames.feed(data):
-                message = wire.from_client(payload)
-                if isinstance(message, wire.Hello):
+                message = messages.from_client(payload)
+                if isinstance(message, messages.Hello):
                     self.names.append(message.client)
-                    self.say(wire.Welcome(1, "creek", self._replica, "kv", (("put", False),)))
+                    self.say(messages.Welcome(1, "creek", self._replica, "kv", (("put", False),)))
                 else:
-                    if isinstance(message, wire.Call):
+                    if isinstance(message, messages.Call):
                         self.heard.append(message)
                     self._say(self, message)
 
 
-def hang_up(stub: Stub, message: wire.FromClient) -> None:
+def hang_up(stub: Stub, message: messages.FromClient) -> None:
     stub.hang_up()
 
 
-def busy(stub: Stub, message: wire.FromClient) -> None:
-    assert isinstance(message, wire.Call)
-    stub.say(wire.Refused(message.number, "busy", "try later"))
+def busy(stub: Stub, message: messages.FromClient) -> None:
+    assert isinstance(message, messages.Call)
+    stub.say(messages.Refused(message.number, "busy", "try later"))
 
 
-def stopping(stub: Stub, message: wire.FromClient) -> None:
-    assert isinstance(message, wire.Call)
-    stub.say(wire.Refused(message.number, "stopping", "being stopped"))
+def stopping(stub: Stub, message: messages.FromClient) -> None:
+    assert isinstance(message, messages.Call)
+    stub.say(messages.Refused(message.number, "stopping", "being stopped"))
     stub.hang_up()
 
 
-def disk(stub: Stub, message: wire.FromClient) -> None:
-    assert isinstance(message, wire.Call)
-    stub.say(wire.Refused(message.number, "disk", "no space left"))
+def disk(stub: Stub, message: messages.FromClient) -> None:
+    assert isinstance(message, messages.Call)
+    stub.say(messages.Refused(message.number, "disk", "no space left"))
 
 
-def alone(stub: Stub, message: wire.FromClient) -> None:
-    assert isinstance(message, wire.Call)
-    stub.say(wire.Refused(message.number, "no_majority", "reaches 0 of 2 others"))
+def alone(stub: Stub, message: messages.FromClient) -> None:
+    assert isinstance(message, messages.Call)
+    stub.say(messages.Refused(message.number, "no_majority", "reaches 0 of 2 others"))
 
 
-def issuing(stub: Stub, message: wire.FromClient) -> None:
+def issuing(stub: Stub, message: messages.FromClient) -> None:
     """And not answering: it may not be on disk."""
-    assert isinstance(message, wire.Call)
-    stub.say(wire.Issued(message.number, Dot(0, 7)))
+    assert isinstance(message, messages.Call)
+    stub.say(messages.Issued(message.number, Dot(0, 7)))
     stub.hang_up()
 
 
-def silent(stub: Stub, message: wire.FromClient) -> None:
+def silent(stub: Stub, message: messages.FromClient) -> None:
     pass
 
 
-def answering(stub: Stub, message: wire.FromClient) -> None:
-    assert isinstance(message, wire.Call)
-    stub.say(wire.Answer(message.number, "tentative", "done"))
+def answering(stub: Stub, message: messages.FromClient) -> None:
+    assert isinstance(message, messages.Call)
+    stub.say(messages.Answer(message.number, "tentative", "done"))
 
 
 def asked(first: Any, second: Any) -> tuple[Any, Stub, Stub]:
@@ -220,9 +222,9 @@ def test_what_is_refused_by_the_only_replica_that_heard_it_was_not_done() -> Non
 
 @pytest.mark.parametrize("reason", ["busy", "bad_arguments", "unknown_operation"])
 def test_what_is_refused_by_a_second_replica_may_have_been_done_by_the_first(reason: str) -> None:
-    def refusing(stub: Stub, message: wire.FromClient) -> None:
-        assert isinstance(message, wire.Call)
-        stub.say(wire.Refused(message.number, reason, "not like this"))
+    def refusing(stub: Stub, message: messages.FromClient) -> None:
+        assert isinstance(message, messages.Call)
+        stub.say(messages.Refused(message.number, reason, "not like this"))
 
     came, _, _ = asked(hang_up, refusing)
     assert isinstance(came, Unknown)  # members change by it, and replicas may be of two releases
@@ -285,7 +287,7 @@ def test_a_replica_that_falls_silent_is_left() -> None:
     assert len(one.heard) == len(other.heard) == 1
 
 
-@pytest.mark.parametrize("said", [wire.framed(b"\xc1"), b"\xff\xff\xff\xff", b"220 mail"])
+@pytest.mark.parametrize("said", [messages.framed(b"\xc1"), b"\xff\xff\xff\xff", b"220 mail"])
 def test_a_server_that_speaks_another_language_is_named(said: bytes) -> None:
     from creekdb import connect  # noqa: PLC0415
 
@@ -362,7 +364,7 @@ def test_no_call_takes_the_place_of_one_that_was_asked_for_again() -> None:
 
     together = 600  # more than are sent at once
 
-    def first_silent(stub: Stub, message: wire.FromClient) -> None:
+    def first_silent(stub: Stub, message: messages.FromClient) -> None:
         if len(stub.heard) == UNDER_WAY_MAX:
             stub.hang_up()
 
@@ -393,18 +395,18 @@ def test_where_too_many_were_asked_for_again_later_calls_have_another_name() -> 
     together = 2 * UNDER_WAY_MAX
     taken: list[tuple[str, int]] = []
 
-    def dying(stub: Stub, message: wire.FromClient) -> None:
+    def dying(stub: Stub, message: messages.FromClient) -> None:
         if len(stub.heard) == UNDER_WAY_MAX:
             stub.hang_up()
 
-    def answering_half(stub: Stub, message: wire.FromClient) -> None:
+    def answering_half(stub: Stub, message: messages.FromClient) -> None:
         if len(stub.heard) <= UNDER_WAY_MAX:
             answering(stub, message)
         elif len(stub.heard) == 2 * UNDER_WAY_MAX:
             stub.hang_up()
 
-    def noting(stub: Stub, message: wire.FromClient) -> None:
-        assert isinstance(message, wire.Call)
+    def noting(stub: Stub, message: messages.FromClient) -> None:
+        assert isinstance(message, messages.Call)
         taken.append((stub.names[-1], message.number))
         answering(stub, message)
 
@@ -430,7 +432,7 @@ def test_where_too_many_were_asked_for_again_later_calls_have_another_name() -> 
 def test_a_client_that_owes_nothing_takes_another_name_when_it_moves_on() -> None:
     from creekdb import connect  # noqa: PLC0415
 
-    def answering_once(stub: Stub, message: wire.FromClient) -> None:
+    def answering_once(stub: Stub, message: messages.FromClient) -> None:
         answering(stub, message)
         stub.hang_up()
 
@@ -450,9 +452,9 @@ def test_a_client_that_owes_nothing_takes_another_name_when_it_moves_on() -> Non
 def test_who_asks_how_it_is_while_no_replica_is_at_hand_waits_for_the_next_one() -> None:
     from creekdb import connect  # noqa: PLC0415
 
-    def telling(stub: Stub, message: wire.FromClient) -> None:
-        assert isinstance(message, wire.StatusRequest)
-        stub.say(wire.Status(message.number, {"replica": 1}))
+    def telling(stub: Stub, message: messages.FromClient) -> None:
+        assert isinstance(message, messages.StatusRequest)
+        stub.say(messages.Status(message.number, {"replica": 1}))
 
     async def story() -> None:
         async with (

@@ -9,7 +9,7 @@ import pytest
 from creekdb import OperationFailed, Unknown
 from creekdb.client import Database
 from creekdb.client.calls import Final
-from creekdb.cluster import clients
+from creekdb.server.transport import client_connection
 from tests.cluster.house import PATIENCE_S, House, house, run
 
 
@@ -79,7 +79,7 @@ def test_what_no_replica_knows_any_more_stays_unknown(tmp_path: Path) -> None:
 def test_who_has_too_many_calls_that_are_to_be_told_asks_for_those_it_wants(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clients, "TOLD_MAX", 3)
+    monkeypatch.setattr(client_connection, "TOLD_MAX", 3)
 
     async def story() -> None:
         async with house(tmp_path, 1) as cluster, cluster.client() as db:

@@ -11,7 +11,7 @@ import pytest
 
 import creekdb
 from creekdb import BadValue, NotDone, UsageError
-from creekdb.cluster import wire
+from creekdb.wire import messages
 from tests.cluster.house import house, run
 
 
@@ -132,14 +132,14 @@ def test_who_leaves_a_silent_replica_hears_nothing_of_it_afterwards() -> None:
         asked, gone = asyncio.Event(), asyncio.Event()
 
         async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            frames = wire.Frames(wire.CLIENT_FRAME_MAX)
-            welcome = wire.Welcome(wire.WIRE_VERSION, "creek", 0, "kv", (("put", False),))
+            frames = messages.Frames(messages.CLIENT_FRAME_MAX)
+            welcome = messages.Welcome(messages.WIRE_VERSION, "creek", 0, "kv", (("put", False),))
             async with closing(writer):
                 while data := await reader.read(65_536):
-                    for message in map(wire.from_client, frames.feed(data)):
-                        if isinstance(message, wire.Hello):
-                            writer.write(wire.frame_of(welcome))
-                        elif isinstance(message, wire.StatusRequest):
+                    for message in map(messages.from_client, frames.feed(data)):
+                        if isinstance(message, messages.Hello):
+                            writer.write(messages.frame_of(welcome))
+                        elif isinstance(message, messages.StatusRequest):
                             asked.set()
             gone.set()
 

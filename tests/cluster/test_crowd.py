@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from creekdb.client import NotDone, connect
-from creekdb.cluster.clients import CROWDED
-from creekdb.cluster.wire import address_of
+from creekdb.server.transport.client_connection import CROWDED
+from creekdb.wire.messages import address_of
 from tests.cluster.house import PATIENCE_S, house, run
 from tests.cluster.processes import Processes
 

@@ -3,8 +3,8 @@
 import asyncio
 from pathlib import Path
 
-from creekdb.cluster.server import Server
-from creekdb.cluster.trial import Trial
+from creekdb.server.runtime.server import Server
+from creekdb.wire.dev_control import Trial
 from tests.cluster.house import PATIENCE_S, House, house, run
 
 

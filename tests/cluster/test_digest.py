@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from creekdb.client import NotDone, Unknown
-from creekdb.cluster.server import Server
 from creekdb.errors import NotDeterministic
+from creekdb.server.runtime.server import Server
 from tests.cluster.house import PATIENCE_S, House, house
 from tests.cluster.processes import Processes
 

@@ -9,10 +9,10 @@ import pytest
 
 from creekdb.client import NotDone, Unknown
 from creekdb.client.calls import Call
-from creekdb.cluster import acceptance
-from creekdb.cluster.groups import Done
-from creekdb.cluster.server import Server
 from creekdb.errors import DiskFull, StorageFault
+from creekdb.server.calls import admission_control
+from creekdb.server.runtime.server import Server
+from creekdb.server.storage.segment_writer import Done
 from tests.cluster.house import PATIENCE_S, House, house
 from tests.unit.cluster.faulty import FaultyCalls, SlowCalls
 
@@ -224,7 +224,7 @@ def test_a_new_replica_that_cannot_write_lets_nobody_wait(tmp_path: Path) -> Non
 def test_a_disk_that_hangs_does_not_fill_the_memory(
     bound: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(acceptance, bound, 20_000 if bound == "UNWRITTEN_MAX" else 50)
+    monkeypatch.setattr(admission_control, bound, 20_000 if bound == "UNWRITTEN_MAX" else 50)
 
     async def story() -> None:
         async with house(tmp_path) as cluster, cluster.client(1, 2) as db:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import creekdb
-from creekdb.cluster.gate import Gate, GuardedView
 from creekdb.execution.keys import FIRST_PLACE, LAST_PLACE
 from creekdb.execution.mvcc.version_store import VersionStore
+from creekdb.server.runtime.replica_lock import Gate, GuardedView
 from tests.cluster import slow
 from tests.cluster.house import PATIENCE_S, House, house
 from tests.unit.execution.shelf import arrived

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from creekdb.cli.exits import USAGE
-from creekdb.cluster.certificates import Pair, issue, new_authority
+from creekdb.server.security.certificates import Pair, issue, new_authority
 from tests.cluster.faults_story import Cluster, tell
 
 OTHERS = [(1, 2), (2, 1)]

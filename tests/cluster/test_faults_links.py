@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from creekdb.cluster import link
+from creekdb.server.transport import peer_link
 from tests.cluster.house import House, run
 
 
 def test_a_peer_that_comes_back_is_dialled_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link, "PAUSE_MIN_S", 3600.0)
-    monkeypatch.setattr(link, "PAUSE_MAX_S", 3600.0)
+    monkeypatch.setattr(peer_link, "PAUSE_MIN_S", 3600.0)
+    monkeypatch.setattr(peer_link, "PAUSE_MAX_S", 3600.0)
 
     async def story() -> None:
         cluster = House(tmp_path, replicas=2)

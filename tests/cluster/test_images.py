@@ -3,9 +3,9 @@
 import asyncio
 from pathlib import Path
 
-from creekdb.cluster.journal import Journal
 from creekdb.protocol.messages import Image
 from creekdb.protocol.probes import Probe
+from creekdb.server.storage.journal import Journal
 from tests.cluster.house import PATIENCE_S, House, house, run
 
 

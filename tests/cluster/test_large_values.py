@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from creekdb.cluster import listener, messages
-from creekdb.cluster.wire import Frames, frame_of, from_peer
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Cast, Progress, Pulled
 from creekdb.protocol.request import Operation, Request
+from creekdb.server.transport import peers
+from creekdb.wire import protocol_frames
+from creekdb.wire.messages import Frames, frame_of, from_peer
 from tests.cluster.house import house, run
 
 VALUE = "x" * 5000
@@ -18,13 +19,13 @@ VALUE = "x" * 5000
 def test_requests_are_sent_in_as_many_messages_as_it_takes(
     kind: type[Cast | Pulled], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(messages, "MESSAGE_BYTES", 12_000)
+    monkeypatch.setattr(protocol_frames, "MESSAGE_BYTES", 12_000)
     sizes = (1, 5000, 5000, 5000, 30_000, 2, 3)
     requests = tuple(
         Request(each, Dot(0, each), Operation("put", ("k", "x" * size)), False)
         for each, size in enumerate(sizes, 1)
     )
-    frames = messages.frames_of_message(kind(requests))
+    frames = protocol_frames.frames_of_message(kind(requests))
 
     told = [from_peer(payload) for payload in Frames(2**20).feed(b"".join(frames))]
     assert [len(each.requests) for each in told if isinstance(each, kind)] == [3, 1, 1, 2]
@@ -34,15 +35,15 @@ def test_requests_are_sent_in_as_many_messages_as_it_takes(
 
 
 def test_other_messages_are_left_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(messages, "MESSAGE_BYTES", 1)
-    assert messages.frames_of_message(Progress(1, 1)) == [frame_of(Progress(1, 1))]
+    monkeypatch.setattr(protocol_frames, "MESSAGE_BYTES", 1)
+    assert protocol_frames.frames_of_message(Progress(1, 1)) == [frame_of(Progress(1, 1))]
 
 
 def test_who_was_away_catches_up_with_more_than_a_frame_can_hold(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(messages, "MESSAGE_BYTES", 12_000)
-    monkeypatch.setattr(listener, "PEER_FRAME_MAX", 20_000)
+    monkeypatch.setattr(protocol_frames, "MESSAGE_BYTES", 12_000)
+    monkeypatch.setattr(peers, "PEER_FRAME_MAX", 20_000)
 
     async def story() -> None:
         async with house(tmp_path) as cluster, cluster.client(0) as db:

@@ -11,10 +11,10 @@ from urllib.request import urlopen
 import pytest
 
 from creekdb.client import NotDone, OperationFailed, Unknown, connect
-from creekdb.cluster import wire
-from creekdb.cluster.frames import NO_HTTP, NO_TLS
 from creekdb.errors import UsageError
 from creekdb.load.ports import free_port
+from creekdb.wire import messages
+from creekdb.wire.framing import NO_HTTP, NO_TLS
 from tests.cluster.house import PATIENCE_S, House, house
 
 
@@ -147,7 +147,7 @@ def test_calls_that_cannot_be_are_refused_and_nothing_is_done(tmp_path: Path) ->
 
 def test_tokens_versions_and_data_types_are_asked_for(tmp_path: Path) -> None:
     async def story() -> None:
-        from creekdb.cluster.config import Security  # noqa: PLC0415
+        from creekdb.server.runtime.config import Security  # noqa: PLC0415
 
         security = Security(tokens={"ann": "secret"})
         async with house(tmp_path, replicas=1, security=security) as cluster:
@@ -172,12 +172,12 @@ def test_tokens_versions_and_data_types_are_asked_for(tmp_path: Path) -> None:
     [
         (b"\xff" * 100, "too_large"),
         (b"\x16\x03\x01\x02\x00\x01\x00", NO_TLS),
-        (wire.framed(b"\xc1garbage"), "malformed"),
-        (wire.framed(b""), "malformed"),
-        (wire.frame_of(wire.StatusRequest(1)), "malformed"),
-        (wire.frame_of(wire.Hello(99, "me")), "version"),
-        (wire.frame_of(wire.Hello(wire.WIRE_VERSION, "")), "malformed"),
-        (wire.frame_of(wire.Hello(wire.WIRE_VERSION, "x" * 99)), "malformed"),
+        (messages.framed(b"\xc1garbage"), "malformed"),
+        (messages.framed(b""), "malformed"),
+        (messages.frame_of(messages.StatusRequest(1)), "malformed"),
+        (messages.frame_of(messages.Hello(99, "me")), "version"),
+        (messages.frame_of(messages.Hello(messages.WIRE_VERSION, "")), "malformed"),
+        (messages.frame_of(messages.Hello(messages.WIRE_VERSION, "x" * 99)), "malformed"),
     ],
 )
 def test_garbage_on_the_port_is_answered_counted_and_changes_nothing(
@@ -190,9 +190,9 @@ def test_garbage_on_the_port_is_answered_counted_and_changes_nothing(
             writer.write(said)
             heard = await asyncio.wait_for(reader.read(), PATIENCE_S)
             writer.close()
-            (payload,) = wire.Frames(wire.CLIENT_FRAME_MAX).feed(heard)
-            denied = wire.to_client(payload)
-            assert isinstance(denied, wire.Denied)
+            (payload,) = messages.Frames(messages.CLIENT_FRAME_MAX).feed(heard)
+            denied = messages.to_client(payload)
+            assert isinstance(denied, messages.Denied)
             assert denied.reason == reason
             assert cluster.servers[0].refused[reason] == 1
             async with cluster.client() as db:
@@ -250,8 +250,8 @@ def test_a_peer_of_another_cluster_is_left_alone(tmp_path: Path) -> None:
         async with house(tmp_path, replicas=2) as cluster:
             host, _, port = cluster._members[0].partition(":")
             reader, writer = await asyncio.open_connection(host, int(port))
-            stranger = wire.PeerHello(wire.WIRE_VERSION, "another", 1, (0, 1), "kv")
-            writer.write(wire.frame_of(stranger))
+            stranger = messages.PeerHello(messages.WIRE_VERSION, "another", 1, (0, 1), "kv")
+            writer.write(messages.frame_of(stranger))
             await asyncio.wait_for(reader.read(), PATIENCE_S)
             writer.close()
             assert cluster.servers[0].refused["cluster"] == 1

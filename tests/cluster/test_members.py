@@ -11,13 +11,14 @@ import pytest
 from creekdb.cli import member
 from creekdb.cli.app import main
 from creekdb.client import CallFailed, Database, NotDone
-from creekdb.cluster import beginning, link
-from creekdb.cluster.membership import ADD, REMOVE, change_asked
-from creekdb.cluster.server import Server
-from creekdb.cluster.ticket import make_folder, read_ticket, ticket_of, write_ticket
 from creekdb.errors import BadValue, StorageFault
 from creekdb.load.ports import free_port
 from creekdb.protocol.membership.configuration import Configuration
+from creekdb.server.membership.changes import ADD, REMOVE, change_asked
+from creekdb.server.membership.join_ticket import make_folder, read_ticket, ticket_of, write_ticket
+from creekdb.server.runtime import startup
+from creekdb.server.runtime.server import Server
+from creekdb.server.transport import peer_link
 from tests.cluster.faults_story import Cluster, tell
 from tests.cluster.house import PATIENCE_S, house, run
 from tests.cluster.processes import Processes
@@ -146,7 +147,7 @@ def test_one_that_was_removed_is_heard_by_those_who_came_after_it(tmp_path: Path
 def test_one_that_was_removed_is_dialled_while_it_talks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link, "PAUSE_MAX_S", 0.05)
+    monkeypatch.setattr(peer_link, "PAUSE_MAX_S", 0.05)
 
     async def story() -> None:
         async with house(tmp_path) as cluster, cluster.client(0) as db:
@@ -297,7 +298,7 @@ def test_a_replica_that_could_not_start_does_not_become_a_member(
 def test_who_lost_its_folder_after_members_changed_is_told_to_be_replaced_and_can_be(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(beginning, "TELL_S", 0.2)
+    monkeypatch.setattr(startup, "TELL_S", 0.2)
 
     def told() -> list[str]:
         return [
@@ -331,7 +332,7 @@ def test_who_was_added_and_lost_its_journal_has_no_vote_any_more(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its ticket and its signature are still there, and what it promised is not."""
-    monkeypatch.setattr(beginning, "TELL_S", 0.2)
+    monkeypatch.setattr(startup, "TELL_S", 0.2)
 
     async def story() -> None:
         async with house(tmp_path, 3) as cluster, cluster.client(0) as db:

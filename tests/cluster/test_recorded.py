@@ -7,11 +7,11 @@ import msgspec
 import pytest
 
 from creekdb.cli.app import main
-from creekdb.cluster.membership import REMOVE
 from creekdb.errors import UsageError
 from creekdb.history import History, gather
 from creekdb.history.recording import LENGTH, READABLE, RECORDING_VERSION, SUFFIX, Started
 from creekdb.pipeline import tables
+from creekdb.server.membership.changes import REMOVE
 from tests.cluster.faults_story import judge
 from tests.cluster.house import PATIENCE_S, house
 

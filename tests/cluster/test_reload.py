@@ -9,12 +9,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from creekdb.cluster import server
-from creekdb.cluster.certificates import Pair, issue, new_authority
-from creekdb.cluster.config import Security
-from creekdb.cluster.server import Server
-from creekdb.cluster.wire import address_of
 from creekdb.errors import CreekError, UsageError
+from creekdb.server.runtime import server
+from creekdb.server.runtime.config import Security
+from creekdb.server.runtime.server import Server
+from creekdb.server.security.certificates import Pair, issue, new_authority
+from creekdb.wire.messages import address_of
 from tests.cluster.house import PATIENCE_S, house, run
 from tests.cluster.processes import Processes
 

@@ -9,12 +9,12 @@ import pytest
 
 from creekdb.cli.app import main
 from creekdb.client.line import dial
-from creekdb.cluster import wire
-from creekdb.cluster.backup import SCHEMA_VERSION, Deleted, contents, read_head, requests_of
-from creekdb.cluster.journal import Journal
-from creekdb.cluster.restore import restore
 from creekdb.errors import CreekError, DiskFull, StorageFault, UsageError
 from creekdb.protocol import validation
+from creekdb.server.backup.format import SCHEMA_VERSION, Deleted, contents, read_head, requests_of
+from creekdb.server.backup.restore import restore
+from creekdb.server.storage.journal import Journal
+from creekdb.wire import messages
 from tests.cluster.house import PATIENCE_S, house, run
 from tests.cluster.keeping import back_up, own_state, restored
 
@@ -35,19 +35,19 @@ class Asking:
         self._address = address
         self._client = client
 
-    async def ask(self, number: int, operation: str, *arguments: Any) -> wire.Answer:
+    async def ask(self, number: int, operation: str, *arguments: Any) -> messages.Answer:
         """Strongly; the stable answer."""
-        heard: asyncio.Queue[wire.ToClient] = asyncio.Queue()
-        hello = wire.Hello(wire.WIRE_VERSION, self._client)
+        heard: asyncio.Queue[messages.ToClient] = asyncio.Queue()
+        hello = messages.Hello(messages.WIRE_VERSION, self._client)
         line, _ = await dial(
-            wire.address_of(self._address), hello, heard.put_nowait, None, PATIENCE_S
+            messages.address_of(self._address), hello, heard.put_nowait, None, PATIENCE_S
         )
         try:
-            line.write(wire.frame_of(wire.Call(number, operation, arguments, strong=True)))
+            line.write(messages.frame_of(messages.Call(number, operation, arguments, strong=True)))
             async with asyncio.timeout(PATIENCE_S):
                 while True:
                     said = await heard.get()
-                    if isinstance(said, wire.Answer) and said.kind == "stable":
+                    if isinstance(said, messages.Answer) and said.kind == "stable":
                         return said
         finally:
             line.close()

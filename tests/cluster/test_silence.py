@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from creekdb.cluster import clients, link, listener, silence, talker
-from creekdb.cluster.wire import framed
+from creekdb.server.transport import client_connection, keepalive, peer_link, peers
+from creekdb.wire.messages import framed
 from tests.cluster.house import PATIENCE_S, House, house, run
 
 
 def test_a_peer_that_says_no_hello_is_hung_up_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link, "DIAL_S", 0.05)
+    monkeypatch.setattr(peer_link, "DIAL_S", 0.05)
     open_now, dialled = 0, 0
 
     async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -43,16 +43,16 @@ def test_a_peer_that_says_no_hello_is_hung_up_on(
     run(story())
 
 
-def talkers() -> list[talker.Talker]:
-    return [each for each in gc.get_objects() if isinstance(each, talker.Talker)]
+def talkers() -> list[peer_link.Talker]:
+    return [each for each in gc.get_objects() if isinstance(each, peer_link.Talker)]
 
 
 def test_a_peer_that_hangs_up_at_once_leaves_nothing_for_the_garbage_collector(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A live replica hardly ever looks for garbage (`creekdb.execution.python_runtime`)."""
-    monkeypatch.setattr(link, "PAUSE_MAX_S", 0.01)
-    monkeypatch.setattr(link, "PAUSE_MIN_S", 0.01)
+    monkeypatch.setattr(peer_link, "PAUSE_MAX_S", 0.01)
+    monkeypatch.setattr(peer_link, "PAUSE_MIN_S", 0.01)
     dialled = 0
 
     async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -87,7 +87,7 @@ def test_a_peer_that_hangs_up_at_once_leaves_nothing_for_the_garbage_collector(
 def test_who_dials_and_says_no_hello_or_a_long_one_is_hung_up_on(
     door: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(silence, "HELLO_S", 0.05)
+    monkeypatch.setattr(keepalive, "HELLO_S", 0.05)
 
     async def story() -> None:
         async with house(tmp_path, 1) as cluster:
@@ -110,7 +110,7 @@ def test_the_system_looks_whether_the_other_end_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked_after: list[tuple[int, int]] = []
-    notice = silence.notice_silence
+    notice = keepalive.notice_silence
 
     def noticed(transport: Any) -> None:
         notice(transport)
@@ -122,9 +122,9 @@ def test_the_system_looks_whether_the_other_end_is_there(
             )
         )
 
-    monkeypatch.setattr(listener, "notice_silence", noticed)
-    monkeypatch.setattr(talker, "notice_silence", noticed)
-    monkeypatch.setattr(clients, "notice_silence", noticed)
+    monkeypatch.setattr(peers, "notice_silence", noticed)
+    monkeypatch.setattr(peer_link, "notice_silence", noticed)
+    monkeypatch.setattr(client_connection, "notice_silence", noticed)
 
     async def story() -> None:
         async with house(tmp_path, 2) as cluster, cluster.client(0):
@@ -132,4 +132,4 @@ def test_the_system_looks_whether_the_other_end_is_there(
 
     run(story())
     assert len(looked_after) >= 5, "two that were dialled, with both ends, and one of a client"
-    assert set(looked_after) == {(1, silence.UNTAKEN_MS)}
+    assert set(looked_after) == {(1, keepalive.UNTAKEN_MS)}

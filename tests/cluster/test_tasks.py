@@ -8,15 +8,16 @@ from typing import Any, NoReturn
 import pytest
 
 from creekdb.cli.serve import _serve
-from creekdb.cluster import company, link
-from creekdb.cluster.digests import Digests
-from creekdb.cluster.driver import Driver
-from creekdb.cluster.tasks import Tasks, is_ours
-from creekdb.cluster.watch import Watch
-from creekdb.cluster.wire import address_of
 from creekdb.gateway import Gateway
 from creekdb.gateway.page.feed import Feed
 from creekdb.schemes.creek import CreekReplica
+from creekdb.server.membership import changes
+from creekdb.server.observability.divergence import Digests
+from creekdb.server.observability.status import Watch
+from creekdb.server.runtime.driver import Driver
+from creekdb.server.runtime.task_supervisor import Tasks, is_ours
+from creekdb.server.transport import peer_link
+from creekdb.wire.messages import address_of
 from tests.cluster.house import PATIENCE_S, House, house, run
 
 
@@ -33,10 +34,10 @@ def breaks(*_: object) -> NoReturn:
     [
         (Driver, "tick"),
         (Driver, "_let_go"),  # in a turn of the loop that is no task
-        (link.Link, "_dial"),
+        (peer_link.Link, "_dial"),
         (Digests, "take_told"),
         (Watch, "look"),
-        (company, "wait_for_others"),
+        (changes, "wait_for_others"),
     ],
 )
 def test_a_replica_stops_when_one_of_its_tasks_breaks(

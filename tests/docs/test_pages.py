@@ -12,8 +12,8 @@ import click
 import pytest
 
 from creekdb.cli.app import command as creek_command
-from creekdb.cluster.config import read_config
 from creekdb.load.ports import free_port
+from creekdb.server.runtime.config import read_config
 from tests.cluster.ports import free_ports
 from tests.docs.pages import DOCS, Block, blocks, commands, files
 from tests.docs.reader import Reader

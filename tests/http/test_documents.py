@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from creekdb.cluster import logs
 from creekdb.gateway.problems import KINDS
+from creekdb.wire import event_log
 from tests.http.served import run, served
 
 ROOT = Path(__file__).parents[2]
@@ -73,6 +73,6 @@ def test_all_events_are_listed() -> None:
     sources = [source for room in rooms for source in room.glob("*.py")]
     event = re.compile(r"(?:events|_log)\.(?:info|warning|error)\(\s*(?:\"([a-z.]+)\"|([A-Z_]+))")
     found = [pair for source in sources for pair in event.findall(source.read_text("utf-8"))]
-    named = {name or getattr(logs, constant) for name, constant in found}
+    named = {name or getattr(event_log, constant) for name, constant in found}
     table = METRICS.partition("| event |")[2]
     assert named == set(re.findall(r"`([a-z]+\.[a-z]+)`", table))

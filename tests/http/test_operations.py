@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from creekdb.cluster import taking
-from creekdb.cluster.wire import Answer
 from creekdb.gateway import calls
+from creekdb.server.backup import capture
+from creekdb.wire.messages import Answer
 from tests.cluster.house import PATIENCE_S
 from tests.cluster.test_other_modules import NEW, OLD
 from tests.http.served import Event, Served, run, served
@@ -194,7 +194,7 @@ def test_a_call_is_named_when_it_is_on_disk(durability: str, tmp_path: Path) -> 
 def test_a_call_that_does_not_get_to_the_disk_is_told_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(taking, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(capture, "PATIENCE_S", 0.05)
 
     async def story() -> None:
         async with served(tmp_path, datatype="kv") as http:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from creekdb.cluster.config import Security
-from creekdb.cluster.tokens import Tokens
-from creekdb.cluster.trial import Trial
 from creekdb.gateway.limits import Limits
 from creekdb.gateway.page import feed
+from creekdb.server.runtime.config import Security
+from creekdb.server.security.authentication import Tokens
+from creekdb.wire.dev_control import Trial
 from tests.cluster.house import PATIENCE_S
 from tests.http.served import Event, Served, run, served
 

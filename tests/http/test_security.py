@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from creekdb.cluster.certificates import issue, new_authority
-from creekdb.cluster.config import Security, ServerConfig
 from creekdb.errors import BadValue
+from creekdb.server.runtime.config import Security, ServerConfig
+from creekdb.server.security.certificates import issue, new_authority
 from tests.http.served import run, served
 
 KNOWN = {"Authorization": "Bearer s3cret"}

@@ -10,7 +10,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from creekdb.cli.app import main
-from creekdb.cluster.backup import Head, encoded
 from creekdb.errors import UsageError
 from creekdb.execution.keys import CLIENTS
 from creekdb.gateway.values import from_json
@@ -21,6 +20,7 @@ from creekdb.protocol.checkpoint.stream import Collected
 from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import Checkpoint
 from creekdb.protocol.request import Operation, Request
+from creekdb.server.backup.format import Head, encoded
 from tests.cluster.house import house
 
 STATE: dict[Any, Any] = {

@@ -79,7 +79,7 @@ def test_the_rooms_keep_their_contracts(house: Path) -> None:
         ("tpcc", "numpy", "Creek works without numpy, but for columns and the pipeline"),
         ("evaluation", "pyspark", "Creek works without Spark and its company"),
         ("cli", "pyarrow", "Creek works without Spark and its company"),
-        ("simulation", "creekdb.cluster", "Rooms import downwards only"),
+        ("simulation", "creekdb.server", "Rooms import downwards only"),
         ("cluster", "creekdb.simulation", "Rooms import downwards only"),
         ("datatypes", "creekdb.schemes", "Rooms import downwards only"),
         *(

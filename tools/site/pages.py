@@ -8,10 +8,10 @@ import creekdb
 from creekdb import client, datatypes, errors
 from creekdb.client import blocking, callers
 from creekdb.client import errors as call_errors
-from creekdb.cluster import config
-from creekdb.cluster.wire import Answer
 from creekdb.execution.random import RequestRandom
 from creekdb.protocol.request import NOOP
+from creekdb.server.runtime import config
+from creekdb.wire.messages import Answer
 from tools.site.commands import commands
 from tools.site.names import Shown, section
 from tools.site.settings import table

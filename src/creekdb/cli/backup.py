@@ -12,7 +12,7 @@ from creekdb.cli.output import program
 from creekdb.cli.words import counted
 from creekdb.client import NotDone
 from creekdb.client.copying import copy
-from creekdb.cluster.backup import Head, kept_as, read_head
+from creekdb.server.backup.format import Head, kept_as, read_head
 
 
 @click.command(short_help="Keep what a live cluster has committed in a file.")

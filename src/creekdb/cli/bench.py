@@ -23,7 +23,6 @@ from creekdb.cli.output import complaints, program, results, show_json
 from creekdb.cli.scripts import MEASURED_US_MIN, Duration
 from creekdb.cli.words import counted
 from creekdb.client.finding import trusting
-from creekdb.cluster.loop import run
 from creekdb.errors import UsageError
 from creekdb.execution.python_runtime import how_it_runs
 from creekdb.history import gather, save
@@ -34,6 +33,7 @@ from creekdb.load.loops import Plan, drive
 from creekdb.load.meter import STRONG_STABLE, WEAK_TENTATIVE, Meter
 from creekdb.load.result import Result, result_of
 from creekdb.load.streams import Stream, kv_stream, tpcc_stream
+from creekdb.wire.event_loop import run
 
 CLIENTS = 64
 COMPILE = ": it takes less when compiled ('make compiled')"

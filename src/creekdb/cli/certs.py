@@ -13,8 +13,8 @@ from creekdb.cli.exits import FINE
 from creekdb.cli.options import is_given
 from creekdb.cli.output import program
 from creekdb.cli.words import counted
-from creekdb.cluster.config import Security
 from creekdb.errors import UsageError
+from creekdb.server.runtime.config import Security
 
 HOST_FORM: Final = r"[A-Za-z0-9._:-]+"
 NAME_FORM: Final = r"[A-Za-z0-9_-]+"
@@ -121,7 +121,10 @@ def _words(text: str, form: str, option: str) -> list[str]:
 
 
 def _certify(base: Path, cluster: str, hosts: list[str], days: int) -> None:
-    from creekdb.cluster.certificates import issue, new_authority  # noqa: PLC0415 - if it is there
+    from creekdb.server.security.certificates import (  # noqa: PLC0415 - if it is there
+        issue,
+        new_authority,
+    )
 
     authority = new_authority(f"{cluster}, for a trial", max(days, AUTHORITY_DAYS))
     (base / "authority.pem").write_bytes(authority.certificate_pem())

@@ -15,10 +15,10 @@ import click
 from creekdb.cli.member import added
 from creekdb.client import Database, connect
 from creekdb.client.errors import CallFailed
-from creekdb.cluster.config import ServerConfig, load_datatype, read_config
-from creekdb.cluster.security import valid_until
-from creekdb.cluster.ticket import make_folder, read_ticket
 from creekdb.errors import UsageError
+from creekdb.server.membership.join_ticket import make_folder, read_ticket
+from creekdb.server.runtime.config import ServerConfig, load_datatype, read_config
+from creekdb.server.security.authentication import valid_until
 
 JOIN_S: Final = 30.0
 

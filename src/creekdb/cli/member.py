@@ -15,9 +15,9 @@ from creekdb.cli.output import program, show_json, show_table
 from creekdb.cli.words import counted
 from creekdb.client import Database, NotDone, OperationFailed, Unknown, connect
 from creekdb.client.errors import CallFailed
-from creekdb.cluster.membership import ADD, REMOVE
-from creekdb.cluster.ticket import make_folder, ticket_of, write_ticket
 from creekdb.errors import CreekError
+from creekdb.server.membership.changes import ADD, REMOVE
+from creekdb.server.membership.join_ticket import make_folder, ticket_of, write_ticket
 
 TIMEOUT_S = 30.0
 ASK_S = 5.0

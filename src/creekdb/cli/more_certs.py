@@ -11,9 +11,9 @@ from creekdb.cli.certs import keep, private, security_text
 from creekdb.cli.config_text import config_text, peer_address
 from creekdb.cli.output import program
 from creekdb.cli.words import counted
-from creekdb.cluster.certificates import Pair, issue, issue_again, read_pair
-from creekdb.cluster.config import ServerConfig, read_config
 from creekdb.errors import UsageError
+from creekdb.server.runtime.config import ServerConfig, read_config
+from creekdb.server.security.certificates import Pair, issue, issue_again, read_pair
 
 _CERTIFICATE: Final = re.compile(r"replica-(\d+)\.pem")
 

@@ -12,10 +12,10 @@ from creekdb.cli.exits import FINE
 from creekdb.cli.options import import_from_here, refuse_here
 from creekdb.cli.output import program
 from creekdb.cli.words import counted
-from creekdb.cluster.backup import Head, read_head
-from creekdb.cluster.config import ServerConfig, load_datatype, read_config
-from creekdb.cluster.restore import restore as make
 from creekdb.errors import UsageError
+from creekdb.server.backup.format import Head, read_head
+from creekdb.server.backup.restore import restore as make
+from creekdb.server.runtime.config import ServerConfig, load_datatype, read_config
 
 HOST = "127.0.0.1"
 

@@ -12,15 +12,15 @@ import msgspec
 from creekdb.cli.exits import FINE
 from creekdb.cli.joining import join as become_member
 from creekdb.cli.options import import_from_here
-from creekdb.cluster import logs
-from creekdb.cluster import loop as event_loop
-from creekdb.cluster.config import ServerConfig, read_config
-from creekdb.cluster.crowd import allow_more_files
-from creekdb.cluster.server import Server
-from creekdb.cluster.trial import Parent, end_with
-from creekdb.cluster.wire import address_of, address_text
 from creekdb.errors import UsageError
 from creekdb.execution.python_runtime import Samples, seldom_collecting
+from creekdb.server.runtime.config import ServerConfig, read_config
+from creekdb.server.runtime.server import Server
+from creekdb.server.transport.listeners import allow_more_files
+from creekdb.wire import event_log
+from creekdb.wire import event_loop as event_loop
+from creekdb.wire.dev_control import Parent, end_with
+from creekdb.wire.messages import address_of, address_text
 
 if TYPE_CHECKING:
     from creekdb.gateway import Gateway
@@ -163,7 +163,7 @@ def serve(
     if join:
         become_member(join, listen, path, given)
     config = read_config(path, given)
-    logs.set_up(config.log, config.log_level)
+    event_log.set_up(config.log, config.log_level)
     allow_more_files()
     with seldom_collecting():
         event_loop.run(_serve(config, with_parent, lambda: read_config(path, given)))

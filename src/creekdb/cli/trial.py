@@ -4,9 +4,9 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 
-from creekdb.cluster.trial import Trial, line_of
 from creekdb.errors import UsageError
 from creekdb.load.local import LocalCluster
+from creekdb.wire.dev_control import Trial, line_of
 
 
 class Breaking:

@@ -23,12 +23,12 @@ from creekdb.cli.replicas import STARTING, Row, replicas_table, state_of
 from creekdb.cli.trial import Breaking
 from creekdb.cli.words import counted
 from creekdb.client import NotDone, connect
-from creekdb.cluster.config import load_datatype
-from creekdb.cluster.logs import OPERATION_LONG, REPLICA_REMOVED
-from creekdb.cluster.trial import STOP_S
 from creekdb.errors import UsageError
 from creekdb.execution.datatype import DataType
 from creekdb.load.local import HTTP_AFTER, PEERS_AFTER, LocalCluster
+from creekdb.server.runtime.config import load_datatype
+from creekdb.wire.dev_control import STOP_S
+from creekdb.wire.event_log import OPERATION_LONG, REPLICA_REMOVED
 
 LOOK_S: Final = 0.5
 EVENTS_SHOWN: Final = 6

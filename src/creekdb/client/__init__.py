@@ -25,4 +25,4 @@ from creekdb.client.errors import CallFailed as CallFailed
 from creekdb.client.errors import NotDone as NotDone
 from creekdb.client.errors import OperationFailed as OperationFailed
 from creekdb.client.errors import Unknown as Unknown
-from creekdb.cluster.wire import Answer as Answer
+from creekdb.wire.messages import Answer as Answer

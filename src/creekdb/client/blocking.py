@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from creekdb.client.callers import Caller, Chooses, How
 from creekdb.client.calls import Call, Final
 from creekdb.client.errors import not_connected
-from creekdb.cluster.loop import new_loop
-from creekdb.cluster.wire import Answer
 from creekdb.protocol.ids.version_vector import Dot
+from creekdb.wire.event_loop import new_loop
+from creekdb.wire.messages import Answer
 
 if TYPE_CHECKING:
     from creekdb.client.connection import Database

@@ -6,12 +6,12 @@ from math import inf
 from typing import Any, NamedTuple
 
 from creekdb.client.errors import CallFailed, NotDone, OperationFailed, Unknown
-from creekdb.cluster.once import described
-from creekdb.cluster.wire import Answer
-from creekdb.cluster.wire import Call as CallMessage
 from creekdb.errors import UsageError
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Outcome
+from creekdb.wire.deduplication import described
+from creekdb.wire.messages import Answer
+from creekdb.wire.messages import Call as CallMessage
 
 TENTATIVE, STABLE, FINAL = "tentative", "stable", "final"
 

@@ -21,11 +21,11 @@ from creekdb.client.finding import PAUSE_S, Finder, trusting
 from creekdb.client.given import by_name, issued, listed, seconds
 from creekdb.client.line import Line
 from creekdb.client.silence import Silence
-from creekdb.cluster import wire
-from creekdb.cluster.once import ENDED
 from creekdb.errors import BadValue, UnknownName, UsageError
 from creekdb.execution.datatype import DataType
 from creekdb.execution.serializable import is_row, refuse_uncarriable
+from creekdb.wire import messages
+from creekdb.wire.deduplication import ENDED
 
 TIMEOUT_S: Final = 60.0
 PATIENCE_S: Final = 10.0
@@ -52,7 +52,7 @@ class Database(Chooses):
         self._finder = Finder(addresses, secured, patience)
         self._datatype = datatype if isinstance(datatype, DataType) else None
         name = datatype.name if isinstance(datatype, DataType) else datatype
-        self._hello = wire.Hello(wire.WIRE_VERSION, uuid.uuid4().hex, token, name)
+        self._hello = messages.Hello(messages.WIRE_VERSION, uuid.uuid4().hex, token, name)
         self._timeout = timeout
         self._patience = patience
         self._refused = refused
@@ -61,7 +61,7 @@ class Database(Chooses):
         self._keeper: asyncio.Task[None] | None = None
         self._blocking: Blocking | None = None
         self._is_open = False
-        self.welcome: wire.Welcome | None = None
+        self.welcome: messages.Welcome | None = None
         self._operations: dict[str, bool] = {}
         self._weak = Caller(self.ask, How(strong=False), self.known_operations)
         self._strong = Caller(self.ask, How(strong=True), self.known_operations)
@@ -148,7 +148,7 @@ class Database(Chooses):
         if not self._is_open:
             raise not_connected()  # also to those who would not wait for it
         strong, session, after, timeout = how
-        message = wire.Call(
+        message = messages.Call(
             self._exchange.next_number(),
             name,
             arguments,
@@ -170,7 +170,7 @@ class Database(Chooses):
         how = How(True, self.new_session(), (call.id,), call.timeout)
         return partial(self.ask, how, ENDED, self._hello.client, call.message.number)
 
-    def _failure_of(self, message: wire.Call) -> NotDone | None:
+    def _failure_of(self, message: messages.Call) -> NotDone | None:
         """Why it cannot work, as far as that can be told from here."""
         try:
             if message.operation.startswith(INTERNAL):
@@ -185,7 +185,7 @@ class Database(Chooses):
             return NotDone("bad_arguments", str(error))
         return None
 
-    def _check(self, message: wire.Call) -> None:
+    def _check(self, message: messages.Call) -> None:
         """By what the replica has told."""
         assert self.welcome is not None
         if message.operation not in self._operations:
@@ -273,7 +273,7 @@ def connect(
     if not texts:
         raise BadValue("no address was given: name at least one replica as HOST:PORT")
     return Database(
-        [wire.address_of(text) for text in texts],
+        [messages.address_of(text) for text in texts],
         datatype=datatype,
         token=token,
         secured=trusting(authority),

@@ -8,7 +8,7 @@ from typing import Final
 from creekdb.client.errors import NotDone
 from creekdb.client.finding import Finder, trusting
 from creekdb.client.line import Line
-from creekdb.cluster import wire
+from creekdb.wire import messages
 
 AHEAD: Final = 4
 """Pieces that are asked for before they are here: the way there and back takes its time."""
@@ -30,29 +30,29 @@ async def copy(
     """Hand the bytes of a backup to `write`, as they come. Raises `NotDone` if that is impossible,
     also in the middle: then what was written is worth nothing. `progress` is told how many of how
     many registers are there; `refused` is as in `connect`."""
-    heard: asyncio.Queue[wire.ToClient] = asyncio.Queue()
-    finder = Finder(map(wire.address_of, addresses), trusting(authority), PATIENCE_S)
-    hello = wire.Hello(wire.WIRE_VERSION, uuid.uuid4().hex, token)
+    heard: asyncio.Queue[messages.ToClient] = asyncio.Queue()
+    finder = Finder(map(messages.address_of, addresses), trusting(authority), PATIENCE_S)
+    hello = messages.Hello(messages.WIRE_VERSION, uuid.uuid4().hex, token)
     line, _ = await finder.find(hello, heard.put_nowait, refused)
     try:
-        line.write(wire.frame_of(wire.CopyRequest(1, operations)))
+        line.write(messages.frame_of(messages.CopyRequest(1, operations)))
         begun = await _next(line, heard)
-        assert isinstance(begun, wire.CopyBegun)
+        assert isinstance(begun, messages.CopyBegun)
         for _ in range(AHEAD):
-            line.write(wire.frame_of(wire.MoreRequest(1)))
+            line.write(messages.frame_of(messages.MoreRequest(1)))
         while True:
             piece = await _next(line, heard)
-            assert isinstance(piece, wire.Copied)
+            assert isinstance(piece, messages.Copied)
             write(piece.data)
             progress(piece.done, begun.registers)
             if piece.last:
                 return
-            line.write(wire.frame_of(wire.MoreRequest(1)))
+            line.write(messages.frame_of(messages.MoreRequest(1)))
     finally:
         line.close()
 
 
-async def _next(line: Line, heard: "asyncio.Queue[wire.ToClient]") -> wire.ToClient:
+async def _next(line: Line, heard: "asyncio.Queue[wire.ToClient]") -> messages.ToClient:
     waiting = asyncio.ensure_future(heard.get())
     try:
         await asyncio.wait(
@@ -66,6 +66,6 @@ async def _next(line: Line, heard: "asyncio.Queue[wire.ToClient]") -> wire.ToCli
         message_heard = waiting.result()
     finally:
         waiting.cancel()
-    if isinstance(message_heard, wire.Refused):
+    if isinstance(message_heard, messages.Refused):
         raise NotDone(message_heard.reason, message_heard.message)
     return message_heard

@@ -25,10 +25,10 @@ from creekdb.client.calls import Call
 from creekdb.client.deadlines import Deadlines
 from creekdb.client.errors import NotDone, Unknown
 from creekdb.client.line import Line
-from creekdb.cluster import wire
-from creekdb.cluster.once import CALLS_KEPT
 from creekdb.errors import MalformedMessage
 from creekdb.protocol.ids.version_vector import Dot
+from creekdb.wire import messages
+from creekdb.wire.deduplication import CALLS_KEPT
 
 UNDER_WAY_MAX: Final = 512
 """Calls at once that are not answered: replicas remember more than that of a client, and refuse
@@ -117,17 +117,17 @@ class Exchange:
             queue.popleft()
             if call.is_over:
                 continue
-            frame = wire.frame_of(self._as_it_is_now(call))
-            if len(frame) > wire.CLIENT_FRAME_MAX:
+            frame = messages.frame_of(self._as_it_is_now(call))
+            if len(frame) > messages.CLIENT_FRAME_MAX:
                 del self._calls[number]
-                size = f"{len(frame)} bytes; at most {wire.CLIENT_FRAME_MAX} can be sent"
+                size = f"{len(frame)} bytes; at most {messages.CLIENT_FRAME_MAX} can be sent"
                 call.failed(NotDone("too_large", f"{call.message.operation} would take {size}"))
                 continue
             call.asked += 1
             unanswered[number] = call
             line.write(frame)
 
-    def _as_it_is_now(self, call: Call) -> wire.Call:
+    def _as_it_is_now(self, call: Call) -> messages.Call:
         """Only when this replica has what the session did at others, and while somebody waits."""
         message = call.message
         seen = self._seen.get(message.session, self._seen_by_any)
@@ -205,7 +205,7 @@ class Exchange:
             why = NotDone("deadline", f"{what}, and no replica took it up")
             call.failed(call.refusal or why)
         if self._unanswered.pop(number, None) is not None and self.line is not None:
-            self.line.write(wire.frame_of(wire.Enough(number)))
+            self.line.write(messages.frame_of(messages.Enough(number)))
             self.send()
 
     def give_up(self, reason: str, message: str) -> None:
@@ -219,23 +219,23 @@ class Exchange:
 
     # --- what is heard ----------------------------------------------------------------------------
 
-    def heard(self, message: wire.ToClient) -> None:
-        if isinstance(message, wire.Answer):
+    def heard(self, message: messages.ToClient) -> None:
+        if isinstance(message, messages.Answer):
             call = self._calls.get(message.number)
             if call is not None:
                 self._answered(call, message)
-        elif isinstance(message, wire.Issued):
+        elif isinstance(message, messages.Issued):
             call = self._calls.get(message.number)
             if call is not None:
                 call.id = message.id
-        elif isinstance(message, wire.Refused):
+        elif isinstance(message, messages.Refused):
             call = self._calls.get(message.number)
             if call is not None:
                 self._refused(call, message)
         else:
             raise MalformedMessage(f"unexpected: {type(message).__name__}")
 
-    def _answered(self, call: Call, answer: wire.Answer) -> None:
+    def _answered(self, call: Call, answer: messages.Answer) -> None:
         was_answered = call.is_answered
         self.waits = False
         call.answered(answer)
@@ -276,7 +276,7 @@ class Exchange:
         if self._unanswered.pop(number, None) is not None and self._queue:
             self.send()
 
-    def _refused(self, call: Call, refused: wire.Refused) -> None:
+    def _refused(self, call: Call, refused: messages.Refused) -> None:
         if refused.reason in ELSEWHERE and refused.certain and self._goes_on(call, refused):
             return
         if refused.reason == UNTOLD and not call.is_answered:
@@ -299,7 +299,7 @@ class Exchange:
             self._queue.appendleft(call)
             self.send()
 
-    def _goes_on(self, call: Call, refused: wire.Refused) -> bool:
+    def _goes_on(self, call: Call, refused: messages.Refused) -> bool:
         """At another replica, unless it has been everywhere and is back."""
         replica, line = self.replica, self.line
         assert replica is not None

@@ -11,8 +11,8 @@ from typing import Final
 
 from creekdb.client.errors import NotDone
 from creekdb.client.line import Line, dial
-from creekdb.cluster import wire
 from creekdb.errors import MalformedMessage, UsageError
+from creekdb.wire import messages
 
 PAUSE_S: Final = 0.05
 SILENT_S: Final = 1.0
@@ -28,7 +28,7 @@ class Finder:
         self, addresses: Iterable[tuple[str, int]], secured: ssl.SSLContext | None, patience: float
     ) -> None:
         self.addresses = tuple(addresses)
-        self.texts = tuple(wire.address_text(*each) for each in self.addresses)
+        self.texts = tuple(messages.address_text(*each) for each in self.addresses)
         self._secured = secured
         self._patience = patience
         self._at = 0
@@ -42,10 +42,10 @@ class Finder:
 
     async def find(
         self,
-        hello: wire.Hello,
-        heard: Callable[[wire.ToClient], None],
+        hello: messages.Hello,
+        heard: Callable[[messages.ToClient], None],
         refused: float | None = None,
-    ) -> tuple[Line, wire.Welcome]:
+    ) -> tuple[Line, messages.Welcome]:
         """The next one that answers; one that takes no part yet, only if no other does. Raises
         `NotDone` if none does, and `UsageError` if one does and will not have us. `refused`: for
         how long they are looked for, if nobody is at any of the addresses for certain."""
@@ -67,18 +67,18 @@ class Finder:
 
     async def _first_of_all(
         self,
-        hello: wire.Hello,
-        heard: Callable[[wire.ToClient], None],
+        hello: messages.Hello,
+        heard: Callable[[messages.ToClient], None],
         errors: list[tuple[str, Exception]],
-    ) -> tuple[Line, wire.Welcome] | None:
+    ) -> tuple[Line, messages.Welcome] | None:
         """Each is asked once, and why it will not do is noted."""
         each_s = min(self._patience, max(SILENT_S, self._patience / len(self.addresses)))
-        waiting: tuple[Line, wire.Welcome] | None = None
+        waiting: tuple[Line, messages.Welcome] | None = None
         try:
             for _ in self.addresses:
                 address = self.addresses[self._at % len(self.addresses)]
                 self._at += 1
-                at = wire.address_text(*address)
+                at = messages.address_text(*address)
                 self._why.setdefault(at, TimeoutError("no answer yet"))
                 try:
                     line, welcome = await dial(address, hello, heard, self._secured, each_s)

@@ -7,24 +7,26 @@ from contextlib import suppress
 from typing import Any, Final, cast
 
 from creekdb.client.errors import NotDone
-from creekdb.cluster import wire
-from creekdb.cluster.encrypting import encrypts as encrypts
 from creekdb.errors import MalformedMessage, UsageError
+from creekdb.wire import messages
+from creekdb.wire.tls import encrypts as encrypts
 
 ENCRYPTS: Final = "encrypts: give the authority that you trust"
-_ABOUT_CALLS: Final[frozenset[type]] = frozenset((wire.Issued, wire.Answer, wire.Refused))
+_ABOUT_CALLS: Final[frozenset[type]] = frozenset(
+    (messages.Issued, messages.Answer, messages.Refused)
+)
 
 
 class Line(asyncio.Protocol):
-    def __init__(self, hello: wire.Hello, heard: Callable[[wire.ToClient], None]) -> None:
+    def __init__(self, hello: messages.Hello, heard: Callable[[messages.ToClient], None]) -> None:
         self._loop = asyncio.get_running_loop()
-        self.first: asyncio.Future[wire.Welcome | wire.Denied] = self._loop.create_future()
+        self.first: asyncio.Future[messages.Welcome | messages.Denied] = self._loop.create_future()
         self.closed: asyncio.Future[None] = self._loop.create_future()
         self.pieces = 0
         """How often something was heard."""
         self._hello = hello
         self._heard = heard
-        self._frames = wire.Frames(wire.CLIENT_FRAME_MAX)
+        self._frames = messages.Frames(messages.CLIENT_FRAME_MAX)
         self._transport: asyncio.Transport | None = None
         self._out: list[bytes] = []
         self._asked: dict[int, asyncio.Future[dict[str, Any]]] = {}
@@ -33,7 +35,7 @@ class Line(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
-        self._transport.write(wire.frame_of(self._hello))
+        self._transport.write(messages.frame_of(self._hello))
 
     @property
     def peer(self) -> tuple[Any, ...] | None:
@@ -54,7 +56,7 @@ class Line(asyncio.Protocol):
         self.pieces += 1
         try:
             for payload in self._frames.feed(data):
-                message = wire.to_client(payload)
+                message = messages.to_client(payload)
                 if type(message) in self._usual:
                     self._heard(message)
                 else:
@@ -77,7 +79,7 @@ class Line(asyncio.Protocol):
         if self.closed.done():
             asked.set_exception(NotDone("unreachable", "the connection is closed"))
         else:
-            self.write(wire.frame_of(wire.StatusRequest(number)))
+            self.write(messages.frame_of(messages.StatusRequest(number)))
         return asked
 
     def close(self) -> None:
@@ -90,17 +92,17 @@ class Line(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def _hear(self, message: wire.ToClient) -> None:
+    def _hear(self, message: messages.ToClient) -> None:
         if not self.first.done():
-            if not isinstance(message, wire.Welcome | wire.Denied):
+            if not isinstance(message, messages.Welcome | messages.Denied):
                 raise MalformedMessage("a replica says first who it is")
             self.first.set_result(message)
             self._usual = _ABOUT_CALLS
-        elif isinstance(message, wire.Status):
+        elif isinstance(message, messages.Status):
             asked = self._asked.get(message.number)
             if asked is not None and not asked.done():
                 asked.set_result(message.status)
-        elif isinstance(message, wire.Denied):
+        elif isinstance(message, messages.Denied):
             raise MalformedMessage(message.message)
         else:
             self._heard(message)
@@ -116,23 +118,23 @@ def another_door(data: bytes) -> UsageError | None:
     if data.startswith(b"HTTP/"):
         return UsageError("it speaks HTTP, which is for browsers; clients have another port")
     with suppress(MalformedMessage):
-        for payload in wire.Frames(wire.CLIENT_FRAME_MAX).feed(data):
-            wire.peer_hello(payload)
+        for payload in messages.Frames(messages.CLIENT_FRAME_MAX).feed(data):
+            messages.peer_hello(payload)
             return UsageError("it is where replicas find each other; clients have another port")
     return None
 
 
 async def dial(
     address: tuple[str, int],
-    hello: wire.Hello,
-    heard: Callable[[wire.ToClient], None],
+    hello: messages.Hello,
+    heard: Callable[[messages.ToClient], None],
     secured: ssl.SSLContext | None,
     patience: float,
-) -> tuple[Line, wire.Welcome]:
+) -> tuple[Line, messages.Welcome]:
     """A replica that is willing. Raises `UsageError` if it never will be, `OSError`, `TimeoutError`
     or `MalformedMessage` if it is not now."""
     host, port = address
-    at = wire.address_text(host, port)
+    at = messages.address_text(host, port)
     try:
         async with asyncio.timeout(patience):
             _, line = await asyncio.get_running_loop().create_connection(
@@ -162,7 +164,7 @@ async def dial(
         if secured is None and await encrypts(address, patience):
             raise UsageError(f"{at} {ENCRYPTS}") from error
         raise ConnectionResetError("it closes the connection without a word") from error
-    if isinstance(first, wire.Denied):
+    if isinstance(first, messages.Denied):
         line.close()
         if first.reason == "busy":
             raise ConnectionError(first.message)

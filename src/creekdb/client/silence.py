@@ -1,10 +1,10 @@
 """When a replica that says nothing is left, while somebody waits for it.
 
 Mostly it has nothing to say, or it carries out a long operation; then it is well, and its pulse
-(`creekdb.cluster.pulse`) tells so. One without a pulse, that does not say how it is either, is
-frozen, or cannot be reached: it is left after a few seconds. Of one whose pulse was never heard,
-since nothing but TCP gets there, that cannot be known: it has all the patience that a client has.
-So has one whose pulse is heard, and no word.
+(`creekdb.server.transport.keepalive`) tells so. One without a pulse, that does not say how it is
+either, is frozen, or cannot be reached: it is left after a few seconds. Of one whose pulse was
+never heard, since nothing but TCP gets there, that cannot be known: it has all the patience that a
+client has. So has one whose pulse is heard, and no word.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from contextlib import ExitStack, suppress
 from typing import Any, Final
 
 from creekdb.client.line import Line
-from creekdb.cluster.pulse import ANSWER, LENGTH, QUESTION
+from creekdb.server.transport.keepalive import ANSWER, LENGTH, QUESTION
 
 HUSH_S: Final = 1.0
 """Without a word, until its pulse is asked for; the same without a pulse, until it is asked how it

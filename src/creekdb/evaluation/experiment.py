@@ -16,12 +16,12 @@ from typing import Any, Final
 import msgspec
 
 from creekdb import datatypes, tpcc
-from creekdb.cluster.calling import Once
-from creekdb.cluster.config import load_datatype
 from creekdb.errors import BadValue, UsageError
 from creekdb.execution.datatype import DataType
 from creekdb.history import LIVE, History
 from creekdb.schemes import registry
+from creekdb.server.calls.capabilities import Once
+from creekdb.server.runtime.config import load_datatype
 from creekdb.simulation.faults.fault_types import Crash, Die, Fault
 from creekdb.simulation.faults.language import duration_text, fault_text, parse_faults
 from creekdb.simulation.kernel.cluster import Simulation

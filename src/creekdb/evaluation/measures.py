@@ -18,7 +18,6 @@ import msgspec
 
 from creekdb import tpcc
 from creekdb.checkers import Verdict, rows
-from creekdb.cluster.once import called
 from creekdb.execution.datatype import DataType
 from creekdb.execution.transaction import ABSENT
 from creekdb.history import Dot, History, Key, OperationRecord
@@ -29,6 +28,7 @@ from creekdb.simulation.kernel.scenario import Scenario
 from creekdb.simulation.observation.recorder import Speculation
 from creekdb.simulation.observation.samples import Window
 from creekdb.tpcc import without_numbers
+from creekdb.wire.deduplication import called
 
 
 def violated(history: History, datatype: DataType) -> list[str]:

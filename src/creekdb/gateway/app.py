@@ -11,10 +11,6 @@ from urllib.parse import urlsplit
 import msgspec
 from aiohttp import web
 
-from creekdb.cluster import metrics
-from creekdb.cluster.config import is_loopback
-from creekdb.cluster.metrics import Family, gauge, text_of
-from creekdb.cluster.wire import Refused
 from creekdb.errors import BadValue, UnknownName
 from creekdb.gateway import asking, openapi, problems
 from creekdb.gateway.asking import Invocation
@@ -26,6 +22,10 @@ from creekdb.gateway.page.paths import ALLOWED, PagePaths, is_from
 from creekdb.gateway.problems import Problem
 from creekdb.gateway.sending import EVENTS, event
 from creekdb.gateway.values import to_json
+from creekdb.server.observability import metrics
+from creekdb.server.observability.metrics import Family, gauge, text_of
+from creekdb.server.runtime.config import is_loopback
+from creekdb.wire.messages import Refused
 
 BEAT_S: Final = 15.0
 """Between two signs of life to who follows a call."""

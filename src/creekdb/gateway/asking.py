@@ -8,9 +8,6 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from aiohttp import web
 
-from creekdb.cluster.clients import CLIENT_LENGTH_MAX
-from creekdb.cluster.desk import AFTER_MAX
-from creekdb.cluster.once import CALLS_KEPT
 from creekdb.errors import BadValue
 from creekdb.execution.keys import (
     FIRST_PLACE,
@@ -25,6 +22,9 @@ from creekdb.gateway.limits import Limits
 from creekdb.gateway.problems import Problem
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.values import Key, frozen
+from creekdb.server.calls.dispatcher import AFTER_MAX
+from creekdb.server.transport.client_connection import CLIENT_LENGTH_MAX
+from creekdb.wire.deduplication import CALLS_KEPT
 
 CLIENT: Final = "Creek-Client"
 NUMBER: Final = "Creek-Call"

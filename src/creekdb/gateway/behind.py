@@ -3,11 +3,11 @@
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from creekdb.cluster.wire import Answer, Issued, Refused
 from creekdb.execution.datatype import DataType
 from creekdb.execution.keys import Place
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.values import Key
+from creekdb.wire.messages import Answer, Issued, Refused
 
 Items: TypeAlias = Generator[tuple[Key, Any], None, None]
 Said: TypeAlias = Issued | Answer | Refused

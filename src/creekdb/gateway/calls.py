@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
-from creekdb.cluster.wire import Answer, Issued, Refused
 from creekdb.gateway.behind import Said
 from creekdb.gateway.values import to_json
+from creekdb.wire.messages import Answer, Issued, Refused
 
 CALLS_MAX: Final = 16_384
 BYTES_MAX: Final = 64 * 1024 * 1024

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from creekdb.cluster.wire import CLIENT_FRAME_MAX
+from creekdb.wire.messages import CLIENT_FRAME_MAX
 
 
 class Limits(NamedTuple):

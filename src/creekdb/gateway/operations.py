@@ -3,11 +3,11 @@
 import inspect
 from typing import Any, NamedTuple, get_type_hints
 
-from creekdb.cluster.once import INTERNAL
 from creekdb.errors import BadValue, UnknownName
 from creekdb.execution.datatype import DataType
 from creekdb.gateway.shapes import ANYTHING, Misfit, Schema, fitted, schema_of
 from creekdb.gateway.values import from_json
+from creekdb.wire.deduplication import INTERNAL
 
 
 class Parameter(NamedTuple):

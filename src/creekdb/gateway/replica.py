@@ -3,17 +3,16 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from creekdb.cluster.config import is_loopback
-from creekdb.cluster.desk import Desk
-from creekdb.cluster.exposition import families, lag
-from creekdb.cluster.metrics import text_of
-from creekdb.cluster.server import Server
-from creekdb.cluster.taking import until_durable
-from creekdb.cluster.wire import Answer, Call, Issued, Refused, address_of
 from creekdb.execution.keys import LAST_PLACE, Place
 from creekdb.gateway.behind import Asked, Items, Said
 from creekdb.protocol.effects import Kind, Response
 from creekdb.protocol.ids.version_vector import Dot
+from creekdb.server.backup.capture import until_durable
+from creekdb.server.calls.dispatcher import Desk
+from creekdb.server.observability.metrics import families, lag, text_of
+from creekdb.server.runtime.config import is_loopback
+from creekdb.server.runtime.server import Server
+from creekdb.wire.messages import Answer, Call, Issued, Refused, address_of
 
 LAG_MAX: Final = 64
 """Decisions that a replica may be behind and count as ready."""

@@ -6,14 +6,14 @@ from typing import Final, cast
 
 from aiohttp import web
 
-from creekdb.cluster.server import Server
-from creekdb.cluster.wire import address_text
 from creekdb.gateway.app import Paths
 from creekdb.gateway.limits import Limits
 from creekdb.gateway.operations import Operations
 from creekdb.gateway.page.feed import Feed
 from creekdb.gateway.page.paths import PagePaths
 from creekdb.gateway.replica import LiveReplica
+from creekdb.server.runtime.server import Server
+from creekdb.wire.messages import address_text
 
 STOP_S: Final = 1.0
 """How long requests under way may take when it is stopped."""

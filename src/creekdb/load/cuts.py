@@ -6,8 +6,8 @@ link that is not cut makes no detour, and takes no longer than ever.
 
 from collections.abc import Sequence
 
-from creekdb.cluster.trial import Trial, line_of
 from creekdb.load.local import LocalCluster
+from creekdb.wire.dev_control import Trial, line_of
 
 
 class Cuts:

@@ -16,8 +16,6 @@ import msgspec
 
 from creekdb.client.finding import is_nobody_there, reason_of
 from creekdb.client.line import ENCRYPTS, another_door, encrypts
-from creekdb.cluster import wire
-from creekdb.cluster.wire import address_of
 from creekdb.errors import MalformedMessage, UsageError
 from creekdb.load.meter import (
     STRONG_STABLE,
@@ -27,6 +25,8 @@ from creekdb.load.meter import (
     Meter,
 )
 from creekdb.load.streams import Asked
+from creekdb.wire import messages
+from creekdb.wire.messages import address_of
 
 PATIENCE_S: Final = 10.0
 PAUSE_S: Final = 0.02
@@ -52,9 +52,9 @@ class Asker(Protocol):
 Done: TypeAlias = Callable[[Asker, int], None]
 Dial: TypeAlias = Callable[[str, Meter, Done], Awaitable[Asker]]
 
-_CALL: Final = wire.Call.__struct_config__.tag
-_ISSUED: Final = wire.Issued.__struct_config__.tag
-_ANSWER: Final = wire.Answer.__struct_config__.tag
+_CALL: Final = messages.Call.__struct_config__.tag
+_ISSUED: Final = messages.Issued.__struct_config__.tag
+_ANSWER: Final = messages.Answer.__struct_config__.tag
 
 
 class _Answer(msgspec.Struct, array_like=True, tag=_ANSWER, frozen=True, gc=False):
@@ -66,7 +66,7 @@ class _Answer(msgspec.Struct, array_like=True, tag=_ANSWER, frozen=True, gc=Fals
     error: str | None = None
 
 
-_Other: TypeAlias = wire.Refused | wire.Welcome | wire.Denied
+_Other: TypeAlias = messages.Refused | messages.Welcome | messages.Denied
 _encode: Final = msgspec.msgpack.Encoder().encode
 _answer: Final = msgspec.msgpack.Decoder(_Answer).decode
 _other: Final = msgspec.msgpack.Decoder(_Other).decode
@@ -81,8 +81,8 @@ class Line(asyncio.Protocol):
         self._meter = meter
         self._done = done
         self._brief = brief
-        self._hello = wire.Hello(wire.WIRE_VERSION, uuid.uuid4().hex, token)
-        self._frames = wire.Frames(wire.CLIENT_FRAME_MAX)
+        self._hello = messages.Hello(messages.WIRE_VERSION, uuid.uuid4().hex, token)
+        self._frames = messages.Frames(messages.CLIENT_FRAME_MAX)
         self._transport: asyncio.Transport | None = None
         self._out: list[bytes] = []
         self._is_hearing = False
@@ -92,7 +92,7 @@ class Line(asyncio.Protocol):
         """When it was asked, whether it is strong, and by whom."""
         self._first: dict[int, int] = {}
         """Of those that had a first answer, and wait for the last: when they were asked."""
-        self.welcome: asyncio.Future[wire.Welcome] = self._loop.create_future()
+        self.welcome: asyncio.Future[messages.Welcome] = self._loop.create_future()
         self.closed: asyncio.Future[None] = self._loop.create_future()
 
     @property
@@ -101,7 +101,7 @@ class Line(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
-        self._transport.write(wire.frame_of(self._hello))
+        self._transport.write(messages.frame_of(self._hello))
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.welcome.done():
@@ -150,15 +150,15 @@ class Line(asyncio.Protocol):
 
     def _hear(self, message: _Other, now_ns: int) -> None:
         match message:
-            case wire.Refused(number=number, reason=reason):
+            case messages.Refused(number=number, reason=reason):
                 self._first.pop(number, None)
                 call = self._calls.pop(number, None)
                 if call is not None:
                     self._meter.failed(reason, now_ns)
                     self._done(self, call[2])
-            case wire.Welcome():
+            case messages.Welcome():
                 self.welcome.set_result(message)
-            case wire.Denied(message=text):
+            case messages.Denied(message=text):
                 self.welcome.set_exception(UsageError(f"a replica refuses: {text}"))
 
     def _answered(self, answer: _Answer, now_ns: int) -> None:

@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 
 from creekdb import tpcc
-from creekdb.cluster.loop import run
 from creekdb.history import History, gather
 from creekdb.load.cuts import Cuts
 from creekdb.load.local import LocalCluster
@@ -23,6 +22,7 @@ from creekdb.load.schedule import Breaking
 from creekdb.load.streams import tpcc_stream
 from creekdb.simulation.faults.fault_types import Fault
 from creekdb.simulation.faults.language import fault_text
+from creekdb.wire.event_loop import run
 
 PLANNED: Final = "planned_faults"
 """In the configuration of a run: the faults as they were asked for, from when it is measured."""

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from creekdb.client import connect
-from creekdb.cluster.logs import REPLICA_STOPPING
 from creekdb.errors import StorageFault
 from creekdb.load.ports import free_port
+from creekdb.wire.event_log import REPLICA_STOPPING
 
 PATIENCE_S: Final = 60.0
 LOOK_S: Final = 0.5
@@ -50,7 +50,7 @@ class LocalCluster:
         self.addresses = _addresses(replicas, port)
         self.http = _addresses(replicas, port and port + HTTP_AFTER) if http else []
         self.tells: Callable[[int], bytes] = lambda replica: b""
-        """What each is told when it starts, as `creekdb.cluster.trial` has it."""
+        """What each is told when it starts, as `creekdb.wire.dev_control` has it."""
         self._running: dict[int, subprocess.Popen[bytes]] = {}
 
     @property

@@ -22,8 +22,6 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from creekdb.cluster.backup import Deleted, Head, contents, read_head, registers_of, requests_of
-from creekdb.cluster.once import ONCE, called
 from creekdb.errors import StorageFault, UsageError
 from creekdb.execution.keys import OURS
 from creekdb.gateway.values import to_json
@@ -35,6 +33,15 @@ from creekdb.pipeline.schemas import COMMITTED, REGISTERS
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Request
 from creekdb.protocol.values import Key
+from creekdb.server.backup.format import (
+    Deleted,
+    Head,
+    contents,
+    read_head,
+    registers_of,
+    requests_of,
+)
+from creekdb.wire.deduplication import ONCE, called
 
 ROWS: Final = 65_536
 """In a group of a file: more are not in memory at once."""

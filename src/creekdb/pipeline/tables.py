@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from creekdb import tpcc
-from creekdb.cluster.once import called
 from creekdb.evaluation import measures
 from creekdb.history import (
     LIVE,
@@ -37,6 +36,7 @@ from creekdb.simulation.kernel.cluster import Run
 from creekdb.simulation.kernel.scenario import Scenario, scenario_from_config
 from creekdb.simulation.observation.recorder import Speculation
 from creekdb.simulation.observation.samples import ReplicaSample
+from creekdb.wire.deduplication import called
 
 Order: TypeAlias = Sequence[tuple[int, Dot]]
 """What a replica committed, and at which place."""

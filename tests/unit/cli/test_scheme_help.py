@@ -5,8 +5,8 @@ from msgspec.structs import fields
 
 from creekdb.cli import main
 from creekdb.cli.options import USUAL_SCHEME
-from creekdb.cluster.config import ServerConfig
 from creekdb.schemes.registry import SCHEMES
+from creekdb.server.runtime.config import ServerConfig
 
 
 @pytest.mark.parametrize("command", ["simulate", "fuzz"])

@@ -7,9 +7,9 @@ from typing import cast
 import pytest
 
 from creekdb.cli.trial import Breaking
-from creekdb.cluster.trial import trial_of
 from creekdb.errors import UsageError
 from creekdb.load.local import LocalCluster
+from creekdb.wire.dev_control import trial_of
 
 
 class Told:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from creekdb.cli.up import _View
-from creekdb.cluster.logs import OPERATION_LONG
 from creekdb.load.local import LocalCluster
+from creekdb.wire.event_log import OPERATION_LONG
 
 
 class Told(LocalCluster):

@@ -8,7 +8,7 @@ import pytest
 from creekdb.client.calls import Call
 from creekdb.client.deadlines import BEAT_S, Deadlines
 from creekdb.client.errors import NotDone
-from creekdb.cluster import wire
+from creekdb.wire import messages
 
 
 class Timer:
@@ -57,7 +57,7 @@ class Kept:
         self.deadlines = Deadlines(self.waiting.values, self._too_late)
 
     def ask(self, number: int, within: float) -> None:
-        call = Call(wire.Call(number, "put"), within)
+        call = Call(messages.Call(number, "put"), within)
         call.until = self.clock.now + within
         self.waiting[number] = call
         self.deadlines.note(call.until)

@@ -9,10 +9,10 @@ import pytest
 from creekdb.client import NotDone, finding
 from creekdb.client.finding import Finder
 from creekdb.client.line import Line
-from creekdb.cluster import wire
 from creekdb.errors import UsageError
+from creekdb.wire import messages
 
-HELLO = wire.Hello(wire.WIRE_VERSION, "me", "", "")
+HELLO = messages.Hello(messages.WIRE_VERSION, "me", "", "")
 
 
 @pytest.mark.parametrize(("patience", "each"), [(9.0, 3.0), (1.5, 1.0), (0.5, 0.5)])
@@ -21,12 +21,12 @@ def test_one_that_is_silent_is_not_waited_for_with_all_patience(
 ) -> None:
     tried: list[tuple[int, float]] = []
 
-    async def dial(address: tuple[str, int], *more: Any) -> tuple[Line, wire.Welcome]:
+    async def dial(address: tuple[str, int], *more: Any) -> tuple[Line, messages.Welcome]:
 
         tried.append((address[1], more[-1]))
         if address[1] == 1:
             raise TimeoutError
-        return Line(HELLO, lambda message: None), wire.Welcome(1, "creek", 0, "kv", ())
+        return Line(HELLO, lambda message: None), messages.Welcome(1, "creek", 0, "kv", ())
 
     monkeypatch.setattr(finding, "dial", dial)
 
@@ -56,12 +56,12 @@ def test_one_that_takes_no_part_yet_is_chosen_only_if_no_other_does(
     lines = [Closable() for _ in waits]
     dialled: list[Closable] = []
 
-    async def dial(address: tuple[str, int], *_: Any) -> tuple[Line, wire.Welcome]:
+    async def dial(address: tuple[str, int], *_: Any) -> tuple[Line, messages.Welcome]:
         said = waits[address[1]]
         if said is None:
             raise ConnectionRefusedError
         dialled.append(lines[address[1]])
-        welcome = wire.Welcome(1, "creek", address[1], "kv", (), said)
+        welcome = messages.Welcome(1, "creek", address[1], "kv", (), said)
         return cast(Line, lines[address[1]]), welcome
 
     monkeypatch.setattr(finding, "dial", dial)
@@ -78,7 +78,7 @@ def test_one_that_takes_no_part_yet_is_chosen_only_if_no_other_does(
 def looked(patience: float, outcomes: dict[int, Exception], monkeypatch: pytest.MonkeyPatch) -> str:
     """What somebody is told who looked at those ports in vain."""
 
-    async def dial(address: tuple[str, int], *_: Any) -> tuple[Line, wire.Welcome]:
+    async def dial(address: tuple[str, int], *_: Any) -> tuple[Line, messages.Welcome]:
         raise outcomes[address[1]]
 
     monkeypatch.setattr(finding, "dial", dial)
@@ -115,7 +115,7 @@ def test_one_that_is_not_for_clients_is_told_with_what_happened_to_the_others(
 
 
 def test_who_waits_is_told_what_has_happened_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def dial(address: tuple[str, int], *_: Any) -> tuple[Line, wire.Welcome]:
+    async def dial(address: tuple[str, int], *_: Any) -> tuple[Line, messages.Welcome]:
         if address[1] == 1:
             raise REFUSED
         await asyncio.sleep(60)

@@ -10,8 +10,8 @@ import pytest
 from creekdb.client import silence
 from creekdb.client.line import Line
 from creekdb.client.silence import Silence
-from creekdb.cluster import wire
-from creekdb.cluster.pulse import ANSWER, QUESTION
+from creekdb.server.transport.keepalive import ANSWER, QUESTION
+from creekdb.wire import messages
 
 PATIENCE_S = 60.0
 ROUNDS = 5 * silence.TRIES
@@ -30,7 +30,7 @@ class Mute(asyncio.DatagramProtocol):
         self.says_how_it_is = False
         self.questions = 0
         self.line: Line | None = None
-        self._frames = wire.Frames(wire.CLIENT_FRAME_MAX)
+        self._frames = messages.Frames(messages.CLIENT_FRAME_MAX)
         self._transport: Any = None
 
     def connection_made(self, transport: Any) -> None:
@@ -45,9 +45,9 @@ class Mute(asyncio.DatagramProtocol):
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with closing(writer):
             while data := await reader.read(65_536):
-                for message in map(wire.from_client, self._frames.feed(data)):
-                    if self.says_how_it_is and isinstance(message, wire.StatusRequest):
-                        writer.write(wire.frame_of(wire.Status(message.number, {})))
+                for message in map(messages.from_client, self._frames.feed(data)):
+                    if self.says_how_it_is and isinstance(message, messages.StatusRequest):
+                        writer.write(messages.frame_of(messages.Status(message.number, {})))
 
     async def asked(self, more: int) -> None:
         wanted = self.questions + more
@@ -65,7 +65,7 @@ async def mute(
     server = await asyncio.start_server(replica.serve, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
     beating, _ = await loop.create_datagram_endpoint(lambda: replica, local_addr=(host, port))
-    hello = wire.Hello(wire.WIRE_VERSION, "a", "", "")
+    hello = messages.Hello(messages.WIRE_VERSION, "a", "", "")
     _, line = await loop.create_connection(lambda: Line(hello, lambda _: None), host, port)
     line.first.set_result(cast(Any, None))
     replica.line = line

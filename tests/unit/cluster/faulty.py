@@ -4,7 +4,7 @@ import os
 import threading
 from pathlib import Path
 
-from creekdb.cluster.calls import Calls
+from creekdb.server.storage.file_ops import Calls
 
 
 class FaultyCalls(Calls):

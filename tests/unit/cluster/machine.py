@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from creekdb.cluster.calls import Calls
+from creekdb.server.storage.file_ops import Calls
 
 PIECE = 8
 """Bytes that are lost or kept together."""

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from creekdb.cluster.journal import Journal
 from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import Ballot, Checkpoint, Image, Received, Record
 from creekdb.protocol.request import Operation, Request
+from creekdb.server.storage.journal import Journal
 
 
 def record(event: int, size: int = 0) -> Record:

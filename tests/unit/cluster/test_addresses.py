@@ -2,8 +2,8 @@
 
 import pytest
 
-from creekdb.cluster.wire import address_of, address_text
 from creekdb.errors import BadValue
+from creekdb.wire.messages import address_of, address_text
 
 
 @pytest.mark.parametrize(

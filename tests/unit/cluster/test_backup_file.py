@@ -9,12 +9,19 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creekdb.cluster import backup
-from creekdb.cluster.backup import Head, checkpoint_of, encoded, kept_as, read_head, requests_of
 from creekdb.execution.keys import place
 from creekdb.protocol.checkpoint.stream import Collected
 from creekdb.protocol.messages import Checkpoint
 from creekdb.protocol.request import Request
+from creekdb.server.backup import format
+from creekdb.server.backup.format import (
+    Head,
+    checkpoint_of,
+    encoded,
+    kept_as,
+    read_head,
+    requests_of,
+)
 from tests.unit.protocol.strategies import checkpoints, keys, request_tuples
 
 
@@ -62,7 +69,7 @@ def test_whatever_it_holds(
 ) -> None:
     checkpoint = msgspec.structs.replace(checkpoint, deleted=deleted)
     head = head_of(checkpoint)
-    with TemporaryDirectory() as folder, patch.object(backup, "BLOCK_BYTES", block_bytes):
+    with TemporaryDirectory() as folder, patch.object(format, "BLOCK_BYTES", block_bytes):
         path = Path(folder) / "one.backup"
         with kept_as(path) as file:
             for piece in encoded(head, Collected(checkpoint), requests):

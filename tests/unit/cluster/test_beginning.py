@@ -4,9 +4,9 @@ from typing import Any, cast
 
 import pytest
 
-from creekdb.cluster.beginning import what_it_waits_for
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.schemes.core.replica import Replica
+from creekdb.server.runtime.startup import what_it_waits_for
 
 
 class Waiting:

@@ -10,8 +10,8 @@ from typing import cast
 
 import pytest
 
-from creekdb.cluster.blocks import BLOCK, MEMORY_BYTES, Blocks
-from creekdb.cluster.ring import Ring
+from creekdb.server.storage.direct_io import BLOCK, MEMORY_BYTES, Blocks
+from creekdb.server.storage.io_uring import Ring
 from tests.unit.cluster.test_ring import needs_ring
 
 ROOM = 64 * BLOCK

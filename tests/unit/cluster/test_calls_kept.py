@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from creekdb.cluster.calling import Once
-from creekdb.cluster.once import ANSWER_KEPT_MAX, CALLS_KEPT, call_once
 from creekdb.execution.datatype import DataType
 from creekdb.execution.keys import CLIENTS
 from creekdb.execution.transaction import Transaction
 from creekdb.execution.undo import StateObject
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Outcome, Request
+from creekdb.server.calls.capabilities import Once
+from creekdb.wire.deduplication import ANSWER_KEPT_MAX, CALLS_KEPT, call_once
 
 COUNTING = DataType("counting")
 

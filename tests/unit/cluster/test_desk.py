@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 
-from creekdb.cluster.copies import Copies
-from creekdb.cluster.desk import Desk
-from creekdb.cluster.tokens import Tokens
-from creekdb.cluster.wire import Call
 from creekdb.datatypes.kv import KV
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation
+from creekdb.server.backup.sessions import Copies
+from creekdb.server.calls.dispatcher import Desk
+from creekdb.server.security.authentication import Tokens
+from creekdb.wire.messages import Call
 
 BEFORE = Dot(1, 7)
 

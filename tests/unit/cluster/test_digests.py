@@ -1,11 +1,17 @@
 """Who goes on and who stops, when replicas come to different states."""
 
-from creekdb.cluster.digests import DIGEST_EVERY, DIGESTS_KEPT, PATIENCE_S, TOLD_MAX, Digests
-from creekdb.cluster.once import call_once
-from creekdb.cluster.wire import Told
 from creekdb.protocol.effects import Digest
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Request
+from creekdb.server.observability.divergence import (
+    DIGEST_EVERY,
+    DIGESTS_KEPT,
+    PATIENCE_S,
+    TOLD_MAX,
+    Digests,
+)
+from creekdb.wire.deduplication import call_once
+from creekdb.wire.messages import Told
 
 
 def request(name: str, *arguments: object) -> Request:

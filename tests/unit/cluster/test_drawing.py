@@ -5,12 +5,12 @@ from collections.abc import Callable, Coroutine, Iterable
 from contextlib import nullcontext
 from typing import Any
 
-from creekdb.cluster.drawing import REGISTERS_MAX, Drawings
-from creekdb.cluster.groups import Room
 from creekdb.protocol.checkpoint.stream import ImageDraft, Registers, SnapshotDraft
 from creekdb.protocol.ids.version_vector import Dots
 from creekdb.protocol.messages import Ballot, Checkpoint, Image, Snapshot, decode_record
 from creekdb.protocol.values import Key
+from creekdb.server.storage.checkpoint_writer import REGISTERS_MAX, Drawings
+from creekdb.server.storage.segment_writer import Room
 
 LARGE = 100_000
 BARE = Checkpoint(1, 0, Dots(), 0, (), ())

@@ -4,12 +4,6 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
-from creekdb.cluster.drawing import DrawnSnapshot
-from creekdb.cluster.driver import Driver
-from creekdb.cluster.execution import Inline
-from creekdb.cluster.groups import Room
-from creekdb.cluster.logs import EventLog
-from creekdb.cluster.watchdog import Watchdog
 from creekdb.errors import StorageFault
 from creekdb.protocol.checkpoint.stream import (
     Array,
@@ -41,6 +35,11 @@ from creekdb.protocol.messages import (
 )
 from creekdb.protocol.request import Operation, Outcome, Request
 from creekdb.schemes.core.replica import Replica
+from creekdb.server.runtime.driver import Driver
+from creekdb.server.runtime.executors import Inline, Watchdog
+from creekdb.server.storage.checkpoint_writer import DrawnSnapshot
+from creekdb.server.storage.segment_writer import Room
+from creekdb.wire.event_log import EventLog
 
 WEAK = Dot(0, 1)
 

@@ -2,22 +2,14 @@
 
 from typing import Any
 
-from creekdb.cluster.calling import Once
-from creekdb.cluster.forgetting import (
-    AWAY,
-    PARTS,
-    Due,
-    Mark,
-    Marking,
-    marks_in,
-    places_of_marks,
-)
-from creekdb.cluster.once import call_once, forget_calls
 from creekdb.datatypes.kv import KV
 from creekdb.execution.keys import CLIENTS, place
 from creekdb.execution.undo import StateObject
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Request
+from creekdb.server.calls.capabilities import Once
+from creekdb.server.calls.expiry import AWAY, PARTS, Due, Mark, Marking, marks_in, places_of_marks
+from creekdb.wire.deduplication import call_once, forget_calls
 
 DAY_S = 86_400.0
 PART_S = DAY_S / PARTS

@@ -8,26 +8,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creekdb.cluster import wire
 from creekdb.errors import FrameTooLong, MalformedMessage
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Outcome
+from creekdb.wire import messages
 
 MOST = 1000
-DECODERS = (wire.peer_hello, wire.from_peer, wire.from_client, wire.to_client)
+DECODERS = (messages.peer_hello, messages.from_peer, messages.from_client, messages.to_client)
 
 SAID = (
-    wire.PeerHello(1, "creek", 0, (0, 1, 2), "kv"),
-    wire.Hello(1, "me", "secret", "kv"),
-    wire.Call(7, "put", ("a", {"b": (1, 2.5, None, b"x")}), True, 3, (Dot(0, 1), Dot(2, 9)), 50),
-    wire.Enough(7),
-    wire.StatusRequest(8),
-    wire.Welcome(1, "creek", 2, "kv", (("get", True), ("put", False))),
-    wire.Issued(7, Dot(2, 10)),
-    wire.Answer(7, "final", ("a", 1), None, True),
-    wire.Refused(7, "busy", "later", False),
-    wire.Status(8, {"committed": 3, "refused": {"busy": 1}}),
-    wire.Denied("token", "none that is known"),
+    messages.PeerHello(1, "creek", 0, (0, 1, 2), "kv"),
+    messages.Hello(1, "me", "secret", "kv"),
+    messages.Call(
+        7, "put", ("a", {"b": (1, 2.5, None, b"x")}), True, 3, (Dot(0, 1), Dot(2, 9)), 50
+    ),
+    messages.Enough(7),
+    messages.StatusRequest(8),
+    messages.Welcome(1, "creek", 2, "kv", (("get", True), ("put", False))),
+    messages.Issued(7, Dot(2, 10)),
+    messages.Answer(7, "final", ("a", 1), None, True),
+    messages.Refused(7, "busy", "later", False),
+    messages.Status(8, {"committed": 3, "refused": {"busy": 1}}),
+    messages.Denied("token", "none that is known"),
 )
 
 
@@ -37,7 +39,7 @@ def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
 
 
 def fed(data: bytes, cuts: list[int]) -> list[bytes]:
-    frames = wire.Frames(MOST)
+    frames = messages.Frames(MOST)
     return [payload for piece in pieces(data, cuts) for payload in frames.feed(piece)]
 
 
@@ -45,7 +47,7 @@ def fed(data: bytes, cuts: list[int]) -> list[bytes]:
 def test_payloads_come_out_as_they_went_in_wherever_they_were_cut(
     payloads: list[bytes], cuts: list[int]
 ) -> None:
-    assert fed(b"".join(map(wire.framed, payloads)), cuts) == payloads
+    assert fed(b"".join(map(messages.framed, payloads)), cuts) == payloads
 
 
 @given(st.binary(max_size=200), st.lists(st.integers(0, 1000), max_size=5))
@@ -70,11 +72,11 @@ def test_an_arbitrary_payload_is_a_message_or_malformed(payload: bytes) -> None:
     st.integers(0, 3),
 )
 def test_a_message_that_was_damaged_is_another_one_or_malformed(
-    message: wire.PeerHello | wire.FromClient | wire.ToClient,
+    message: messages.PeerHello | messages.FromClient | messages.ToClient,
     damage: list[tuple[int, int]],
     cut: int,
 ) -> None:
-    data = bytearray(wire.frame_of(message)[4:])
+    data = bytearray(messages.frame_of(message)[4:])
     for place, value in damage:
         data[place % len(data)] = value
     for decode in DECODERS:
@@ -84,18 +86,18 @@ def test_a_message_that_was_damaged_is_another_one_or_malformed(
 
 @pytest.mark.parametrize("message", SAID, ids=lambda each: type(each).__name__)
 def test_every_message_is_the_same_after_a_journey(
-    message: wire.PeerHello | wire.FromClient | wire.ToClient,
+    message: messages.PeerHello | messages.FromClient | messages.ToClient,
 ) -> None:
     read = []
     for decode in DECODERS:
         with suppress(MalformedMessage):
-            read.append(decode(wire.frame_of(message)[4:]))
+            read.append(decode(messages.frame_of(message)[4:]))
     assert read == [message]
 
 
 @given(st.integers(MOST + 1, 2**32 - 1))
 def test_a_frame_that_is_too_long_is_refused_by_its_length_alone(length: int) -> None:
-    frames = wire.Frames(MOST)
+    frames = messages.Frames(MOST)
     begins = struct.pack(">I", length)
     assert list(frames.feed(begins[:3])) == []
     with pytest.raises(FrameTooLong, match=str(length)) as raised:
@@ -106,15 +108,15 @@ def test_a_frame_that_is_too_long_is_refused_by_its_length_alone(length: int) ->
 def test_a_deeply_nested_value_is_malformed() -> None:
     nested = b"\x95\x0b\x01\xa3put" + b"\x91" * 100_000
     with pytest.raises(MalformedMessage):
-        wire.from_client(nested)
+        messages.from_client(nested)
 
 
 def test_a_tag_of_another_kind_of_message_is_malformed() -> None:
     with pytest.raises(MalformedMessage):
-        wire.from_client(wire.frame_of(wire.Enough(1))[4:].replace(b"\x0c", b"\x63"))
+        messages.from_client(messages.frame_of(messages.Enough(1))[4:].replace(b"\x0c", b"\x63"))
 
 
 def test_an_answer_that_was_never_made_is_the_same_frame() -> None:
     for outcome in (Outcome(("a", 1)), Outcome(None, "ValueError: no")):
-        made = wire.Answer(7, "stable", outcome.value, outcome.error, True)
-        assert wire.answer_frame(7, "stable", outcome, True) == wire.frame_of(made)
+        made = messages.Answer(7, "stable", outcome.value, outcome.error, True)
+        assert messages.answer_frame(7, "stable", outcome, True) == messages.frame_of(made)

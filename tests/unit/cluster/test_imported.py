@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from creekdb.cluster.config import load_datatype
 from creekdb.errors import UsageError
+from creekdb.server.runtime.config import load_datatype
 
 HEAD = "import creekdb\nshop = creekdb.DataType('shop')\n@shop.operation\n"
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from creekdb.cluster import journal as journal_module
-from creekdb.cluster.journal import Journal
 from creekdb.errors import DirectoryInUse, DiskFailed, StorageFault
+from creekdb.server.storage import journal as journal_module
+from creekdb.server.storage.journal import Journal
 from tests.unit.cluster.faulty import FaultyCalls
 from tests.unit.cluster.samples import found, image, record, records, segments, written
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from creekdb.cluster import timed_calls
-from creekdb.cluster.calls import Calls
-from creekdb.cluster.journal import Journal
-from creekdb.cluster.timed_calls import TimedCalls
-from creekdb.cluster.timing import Histogram
 from creekdb.errors import DiskFull, StorageFault
+from creekdb.server.observability.latency import Histogram
+from creekdb.server.storage import direct_io
+from creekdb.server.storage.direct_io import TimedCalls
+from creekdb.server.storage.file_ops import Calls
+from creekdb.server.storage.journal import Journal
 from tests.unit.cluster.faulty import FaultyCalls
 from tests.unit.cluster.samples import found, image, record, records, segments
 
@@ -238,7 +238,7 @@ def test_it_is_given_up_when_it_fails_for_a_reason_of_its_own(
 ) -> None:
     ring, lines, results = FailingRing(-error), list[str](), list[int]()
     calls = TimedCalls(Histogram(), True, lines.append)
-    monkeypatch.setattr(timed_calls, "open_ring", lambda loop: ring)
+    monkeypatch.setattr(direct_io, "open_ring", lambda loop: ring)
     loop = asyncio.new_event_loop()
     calls.attach(loop)
     loop.close()

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from creekdb.cluster.groups import Room
-from creekdb.cluster.journal import Journal
 from creekdb.errors import StorageFault
 from creekdb.protocol.messages import Image, Record, encode
+from creekdb.server.storage.journal import Journal
+from creekdb.server.storage.segment_writer import Room
 from tests.unit.cluster.machine import Machine, PowerLoss
 from tests.unit.cluster.samples import image, record
 

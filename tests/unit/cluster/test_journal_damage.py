@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from creekdb.cluster.journal import Journal
 from creekdb.errors import StorageFault
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Received
 from creekdb.protocol.request import Operation, Request
+from creekdb.server.storage.journal import Journal
 from tests.unit.cluster.samples import found, records, segments, written
 
 

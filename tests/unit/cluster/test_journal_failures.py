@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from creekdb.cluster.journal import Journal
 from creekdb.errors import DiskFailed, DiskFull, StorageFault
 from creekdb.protocol.messages import encode
+from creekdb.server.storage.journal import Journal
 from tests.unit.cluster.faulty import FaultyCalls
 from tests.unit.cluster.samples import found, image, record, records, segments
 

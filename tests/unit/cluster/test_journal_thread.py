@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from creekdb.cluster.calls import Calls
-from creekdb.cluster.journal import Journal
 from creekdb.errors import DiskFailed, DiskFull, StorageFault
+from creekdb.server.storage.file_ops import Calls
+from creekdb.server.storage.journal import Journal
 from tests.unit.cluster.faulty import FaultyCalls, SlowCalls
 from tests.unit.cluster.samples import found, image, record, records
 
@@ -130,9 +130,9 @@ def test_nobody_waits_for_a_thread_that_broke_off(tmp_path: Path) -> None:
 CHILD = """
 import asyncio, sys
 from pathlib import Path
-from creekdb.cluster.journal import Journal
-from creekdb.cluster.timed_calls import TimedCalls
-from creekdb.cluster.timing import Histogram
+from creekdb.server.storage.journal import Journal
+from creekdb.server.storage.direct_io import TimedCalls
+from creekdb.server.observability.latency import Histogram
 from tests.unit.cluster.samples import image, record
 
 async def run():

@@ -2,11 +2,6 @@
 
 import asyncio
 
-from creekdb.cluster.driver import Driver
-from creekdb.cluster.execution import Inline
-from creekdb.cluster.logs import EventLog
-from creekdb.cluster.settings import HANDED_OUT_MAX
-from creekdb.cluster.watchdog import Watchdog
 from creekdb.datatypes.kv import KV
 from creekdb.protocol.effects import Task
 from creekdb.protocol.ids.version_vector import Dot
@@ -14,6 +9,10 @@ from creekdb.protocol.messages import Cast
 from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.settings import Settings
 from creekdb.schemes.creek import CreekReplica
+from creekdb.server.runtime.driver import Driver
+from creekdb.server.runtime.executors import Inline, Watchdog
+from creekdb.server.runtime.startup import HANDED_OUT_MAX
+from creekdb.wire.event_log import EventLog
 from tests.unit.cluster.test_driver import Disk
 
 

@@ -2,15 +2,19 @@
 
 import asyncio
 
-from creekdb.cluster import wire
-from creekdb.cluster.link import LASTING_S, Link
-from creekdb.cluster.peers import Peers
-from creekdb.cluster.tasks import Tasks
 from creekdb.execution.base_state import Nothing
 from creekdb.execution.mvcc.state_loader import Arrivals
+from creekdb.server.runtime.task_supervisor import Tasks
+from creekdb.server.transport.peer_link import LASTING_S, Link
+from creekdb.server.transport.peers import Peers
+from creekdb.wire import messages
 
-OURS = wire.PeerHello(wire.WIRE_VERSION, "creek", 0, (0, 1), "kv", oldest=wire.WIRE_OLDEST)
-THEIRS = wire.PeerHello(wire.WIRE_VERSION, "creek", 1, (0, 1), "kv", oldest=wire.WIRE_OLDEST)
+OURS = messages.PeerHello(
+    messages.WIRE_VERSION, "creek", 0, (0, 1), "kv", oldest=messages.WIRE_OLDEST
+)
+THEIRS = messages.PeerHello(
+    messages.WIRE_VERSION, "creek", 1, (0, 1), "kv", oldest=messages.WIRE_OLDEST
+)
 
 
 class HangsUp(asyncio.Protocol):
@@ -21,7 +25,7 @@ class HangsUp(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        transport.write(wire.frame_of(THEIRS))
+        transport.write(messages.frame_of(THEIRS))
         asyncio.get_running_loop().call_later(self._lasting_s, transport.close)
 
 

@@ -7,21 +7,24 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from creekdb.cluster import wire
-from creekdb.cluster.frames import NO_HTTP, NO_TLS
-from creekdb.cluster.listener import Listener
-from creekdb.cluster.parts import frames_of
-from creekdb.cluster.peers import Peers
-from creekdb.cluster.talker import Talker
-from creekdb.cluster.tasks import Tasks
 from creekdb.execution.base_state import Nothing
 from creekdb.execution.mvcc.state_loader import Arrivals
 from creekdb.protocol.checkpoint.stream import Array, Brought
 from creekdb.protocol.messages import Progress
+from creekdb.server.runtime.task_supervisor import Tasks
+from creekdb.server.transport.peer_link import Talker
+from creekdb.server.transport.peers import Listener, Peers
+from creekdb.server.transport.snapshot_transfer import frames_of
+from creekdb.wire import messages
+from creekdb.wire.framing import NO_HTTP, NO_TLS
 from tests.unit.cluster.test_parts import BARE, drawn
 
-OURS = wire.PeerHello(wire.WIRE_VERSION, "creek", 0, (0, 1), "kv", oldest=wire.WIRE_OLDEST)
-THEIRS = wire.PeerHello(wire.WIRE_VERSION, "creek", 1, (0, 1), "kv", oldest=wire.WIRE_OLDEST)
+OURS = messages.PeerHello(
+    messages.WIRE_VERSION, "creek", 0, (0, 1), "kv", oldest=messages.WIRE_OLDEST
+)
+THEIRS = messages.PeerHello(
+    messages.WIRE_VERSION, "creek", 1, (0, 1), "kv", oldest=messages.WIRE_OLDEST
+)
 REGISTERS = 5000
 
 
@@ -71,7 +74,7 @@ class Heard:
         self.wire = Wire()
         self.listener = Listener(self.peers, parts_s=0.0)
         self.listener.connection_made(cast(asyncio.BaseTransport, self.wire))
-        self.listener.data_received(wire.frame_of(THEIRS))
+        self.listener.data_received(messages.frame_of(THEIRS))
 
 
 def state() -> bytes:
@@ -80,7 +83,7 @@ def state() -> bytes:
     for first in range(0, REGISTERS, 100):
         held.extend([(("item", first + each), "x" * 100) for each in range(100)])
     frames = frames_of(drawn()._replace(held=held, deleted=Array()))
-    return b"".join(frames) + wire.frame_of(Progress(7, 7))
+    return b"".join(frames) + messages.frame_of(Progress(7, 7))
 
 
 def test_parts_of_a_state_that_come_at_once_are_taken_in_one_in_a_turn() -> None:
@@ -131,7 +134,7 @@ def test_a_connection_that_is_closed_meanwhile_is_heard_no_more() -> None:
 def test_a_snapshot_of_nothing_is_no_part_and_holds_up_nothing() -> None:
     async def story() -> None:
         heard = Heard()
-        heard.listener.data_received(wire.frame_of(BARE) + wire.frame_of(Progress(7, 7)))
+        heard.listener.data_received(messages.frame_of(BARE) + messages.frame_of(Progress(7, 7)))
         assert heard.messages == [BARE, Progress(7, 7)]
 
     asyncio.run(story())
@@ -166,7 +169,7 @@ def test_how_long_one_has_said_nothing_is_known() -> None:
         heard = Heard()
         heard.listener.heard_at -= 60
         assert heard.peers.silent_s()[1] >= 60
-        heard.listener.data_received(wire.frame_of(Progress(7, 7)))
+        heard.listener.data_received(messages.frame_of(Progress(7, 7)))
         assert heard.peers.silent_s()[1] < 60
 
     asyncio.run(story())
@@ -177,7 +180,7 @@ def test_a_second_replica_with_the_number_of_one_that_is_there_is_not_heard() ->
         wired = Wire()
         listener = Listener(heard.peers)
         listener.connection_made(cast(asyncio.BaseTransport, wired))
-        listener.data_received(wire.frame_of(msgspec.structs.replace(THEIRS, at=at)))
+        listener.data_received(messages.frame_of(msgspec.structs.replace(THEIRS, at=at)))
         return not wired.is_closed
 
     async def story() -> None:

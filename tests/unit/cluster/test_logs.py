@@ -7,17 +7,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from creekdb.cluster import logs
-from creekdb.cluster.frames import NO_TLS
-from creekdb.cluster.logs import TOLD_MAX, EventLog
-from creekdb.cluster.security import PLAIN
-from creekdb.cluster.watch import ALONE_LOOKS, PAUSE_LOOKS, Watch
 from creekdb.protocol.membership.configuration import Configuration
+from creekdb.server.observability.status import ALONE_LOOKS, PAUSE_LOOKS, Watch
+from creekdb.server.security.authentication import PLAIN
+from creekdb.wire import event_log
+from creekdb.wire.event_log import TOLD_MAX, EventLog
+from creekdb.wire.framing import NO_TLS
 
 
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
-    root, ours = logging.getLogger(), logging.getLogger(logs.LOGGER)
+    root, ours = logging.getLogger(), logging.getLogger(event_log.LOGGER)
     before = root.handlers[:], root.level, ours.level
     yield
     root.handlers[:], level, own = before
@@ -27,7 +27,7 @@ def _as_before() -> Iterator[None]:
 
 def told(form: str, level: str = "info") -> tuple[EventLog, io.StringIO]:
     stream = io.StringIO()
-    logs.set_up(form, level, stream)
+    event_log.set_up(form, level, stream)
     return EventLog(3), stream
 
 
@@ -142,7 +142,7 @@ def test_a_replica_that_stops_tells_what_it_held_back() -> None:
     for number in range(TOLD_MAX + 7):
         events.warning("peer.refused", f"cannot talk: {number}", peer=2)
         events.warning("journal.noticed", "is not bounded")
-    events.info(logs.REPLICA_STOPPING, "is being stopped")
+    events.info(event_log.REPLICA_STOPPING, "is being stopped")
     found = [json.loads(line) for line in stream.getvalue().splitlines()]
     assert [each["event"] for each in found[-2:]] == ["peer.refused", "replica.stopping"]
     assert (found[-2]["left_out"], found[-2]["message"][:16]) == (6, "cannot talk: 16;")

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from creekdb.cluster.loop import new_loop, run
+from creekdb.wire.event_loop import new_loop, run
 
 
 def test_a_server_runs_on_uvloop_where_there_is_one() -> None:
@@ -22,7 +22,7 @@ def test_a_server_runs_on_uvloop_where_there_is_one() -> None:
 
 def test_it_runs_without_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvloop", None)
-    monkeypatch.setattr("creekdb.cluster.loop.find_spec", lambda name: None)
+    monkeypatch.setattr("creekdb.wire.event_loop.find_spec", lambda name: None)
     loop = new_loop()
     assert type(loop).__module__.startswith("asyncio")
     loop.close()

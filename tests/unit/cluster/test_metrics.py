@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from creekdb.cluster import timing
-from creekdb.cluster.metrics import Family, gauge, text_of
-from creekdb.cluster.timing import Histogram, Latencies
 from creekdb.protocol.effects import Kind, Response
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Outcome
+from creekdb.server.observability import latency
+from creekdb.server.observability.latency import Histogram, Latencies
+from creekdb.server.observability.metrics import Family, gauge, text_of
 
 
 def answer(id: Dot, kind: Kind) -> Response:
@@ -63,7 +63,7 @@ def test_nothing_is_kept_of_calls_that_are_over() -> None:
 
 
 def test_calls_that_never_end_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timing, "CALLS_MAX", 10)
+    monkeypatch.setattr(latency, "CALLS_MAX", 10)
     latencies = Latencies()
     for event in range(1, 31):
         latencies.invoked(Dot(0, event), event % 2 == 0, 0.0)

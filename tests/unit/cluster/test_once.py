@@ -5,8 +5,6 @@ from typing import Any
 import pytest
 
 from creekdb import DataType
-from creekdb.cluster.calling import Once
-from creekdb.cluster.once import call_once, forget_calls
 from creekdb.execution.keys import CLIENTS
 from creekdb.execution.transaction import ABSENT, Transaction
 from creekdb.execution.undo import StateObject
@@ -14,6 +12,8 @@ from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.membership.configuration import MEMBERS
 from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.values import Key
+from creekdb.server.calls.capabilities import Once
+from creekdb.wire.deduplication import call_once, forget_calls
 
 ANYTHING = DataType("anything")
 

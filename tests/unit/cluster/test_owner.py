@@ -6,9 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from creekdb.cluster import owner as owners
-from creekdb.cluster.owner import Owner, refuse_foreign, sign
 from creekdb.errors import StorageFault, UsageError
+from creekdb.server.storage import data_dir as owners
+from creekdb.server.storage.data_dir import Owner, refuse_foreign, sign
 
 OWNER = Owner(cluster="shop", replica=1, datatype="kv")
 

@@ -5,10 +5,6 @@ import asyncio
 import msgspec
 import pytest
 
-from creekdb.cluster import parts
-from creekdb.cluster.drawing import REGISTERS_MAX, DrawnSnapshot
-from creekdb.cluster.parts import Assembly, frames_of, give_up
-from creekdb.cluster.wire import PEER_FRAME_MAX, Frames, Part, framed, from_peer
 from creekdb.errors import MalformedMessage
 from creekdb.execution.base_state import Nothing
 from creekdb.execution.mvcc.state_loader import Arrivals
@@ -20,6 +16,10 @@ from creekdb.protocol.membership.configuration import REGISTER
 from creekdb.protocol.messages import Ballot, Checkpoint, Image, Snapshot, decode_record
 from creekdb.protocol.request import Outcome
 from creekdb.protocol.settings import Settings
+from creekdb.server.storage.checkpoint_writer import REGISTERS_MAX, DrawnSnapshot
+from creekdb.server.transport import snapshot_transfer
+from creekdb.server.transport.snapshot_transfer import Assembly, frames_of, give_up
+from creekdb.wire.messages import PEER_FRAME_MAX, Frames, Part, framed, from_peer
 
 BARE = Snapshot(Checkpoint(4, 0, Dots(), 9, (), ()))
 STATE = tuple((("item", each), (each, "x" * 50)) for each in range(1000))
@@ -72,7 +72,7 @@ def heard(frames: list[bytes]) -> Snapshot:
 
 @pytest.mark.parametrize("part_bytes", [1, 5000, 10**9])
 def test_parts_make_the_whole(part_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "PART_BYTES", part_bytes)
+    monkeypatch.setattr(snapshot_transfer, "PART_BYTES", part_bytes)
     complete = Snapshot(Checkpoint(4, 0, Dots(), 9, STATE, (), DELETED))
     assert heard(list(frames_of(drawn()))) == complete
 
@@ -84,7 +84,7 @@ def test_a_snapshot_of_nothing_has_no_parts() -> None:
 
 
 def test_a_part_that_is_missing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "PART_BYTES", 1)
+    monkeypatch.setattr(snapshot_transfer, "PART_BYTES", 1)
     frames = list(frames_of(drawn()))
     assert len(frames) == 22
     for missing in range(len(frames) - 1):
@@ -95,7 +95,7 @@ def test_a_part_that_is_missing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> N
 def test_answers_that_make_a_snapshot_too_long_are_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(parts, "PEER_FRAME_MAX", 1000)
+    monkeypatch.setattr(snapshot_transfer, "PEER_FRAME_MAX", 1000)
     outcomes = tuple((Dot(1, each), Outcome("x" * 100)) for each in range(1, 20))
     told = Snapshot(Checkpoint(4, 0, Dots(), 9, (), outcomes))
     frames = list(frames_of(drawn()._replace(snapshot=told)))
@@ -105,14 +105,14 @@ def test_answers_that_make_a_snapshot_too_long_are_left_out(
 
 
 def test_frames_are_made_when_they_are_to_leave(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "PART_BYTES", 1)
+    monkeypatch.setattr(snapshot_transfer, "PART_BYTES", 1)
     made = list[int]()
 
     def making(payload: bytes) -> bytes:
         made.append(len(payload))
         return framed(payload)
 
-    monkeypatch.setattr(parts, "framed", making)
+    monkeypatch.setattr(snapshot_transfer, "framed", making)
     frames = frames_of(drawn())
     for count in (1, 2, 3):
         next(frames)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from creekdb.cluster.pulse import ANSWER, QUESTION, Pulse
+from creekdb.server.transport.keepalive import ANSWER, QUESTION, Pulse
 
 NUMBER = b"\0\0\0\0\0\0\0\7"
 

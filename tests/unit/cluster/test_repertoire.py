@@ -3,8 +3,8 @@
 import pytest
 
 import creekdb
-from creekdb.cluster.repertoire import Repertoire
-from creekdb.cluster.wire import HELLO_FRAME_MAX, WIRE_VERSION, PeerHello, frame_of
+from creekdb.server.calls.capabilities import Repertoire
+from creekdb.wire.messages import HELLO_FRAME_MAX, WIRE_VERSION, PeerHello, frame_of
 
 rooms = creekdb.DataType("rooms")
 

@@ -4,10 +4,10 @@ from random import Random
 
 import pytest
 
-from creekdb.cluster.retelling import told_of
 from creekdb.protocol.effects import Committed
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Decided
+from creekdb.server.backup.capture import told_of
 from tests.unit.schemes.bench import Bench
 
 

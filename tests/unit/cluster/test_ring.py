@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from creekdb.cluster.ring import Ring, open_ring
+from creekdb.server.storage.io_uring import Ring, open_ring
 
 
 def has_ring() -> bool:

@@ -5,17 +5,17 @@ from typing import Any, cast
 
 import msgspec
 
-from creekdb.cluster.config import ServerConfig
-from creekdb.cluster.copies import Taken
-from creekdb.cluster.driver import Driver
-from creekdb.cluster.execution import NoGate
-from creekdb.cluster.journal import Journal
-from creekdb.cluster.taking import take
 from creekdb.errors import DiskFull, StorageFault
 from creekdb.protocol.checkpoint.stream import Draft, draft_of
 from creekdb.protocol.ids.version_vector import Dots
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.messages import Checkpoint
+from creekdb.server.backup.capture import take
+from creekdb.server.backup.sessions import Taken
+from creekdb.server.runtime.config import ServerConfig
+from creekdb.server.runtime.driver import Driver
+from creekdb.server.runtime.executors import NoGate
+from creekdb.server.storage.journal import Journal
 
 
 class Disk:

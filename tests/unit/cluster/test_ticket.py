@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from creekdb.cluster.journal import Journal
-from creekdb.cluster.membership import begin_journal
-from creekdb.cluster.ticket import Ticket, read_ticket, write_ticket
 from creekdb.errors import DiskFull, StorageFault
 from creekdb.protocol.consensus.omega import NO_BALLOT
 from creekdb.protocol.membership.disk_loss_recovery import ENTERED
 from creekdb.protocol.messages import Ballot, Promised, Record
+from creekdb.server.membership.changes import begin_journal
+from creekdb.server.membership.join_ticket import Ticket, read_ticket, write_ticket
+from creekdb.server.storage.journal import Journal
 
 TICKET = Ticket(
     replica=3, address="127.0.0.1:7203", epoch=1, members=((0, "127.0.0.1:7200"),), former=(1,)

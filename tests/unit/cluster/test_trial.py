@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from creekdb.cluster.trial import Parent, Trial, line_of
 from creekdb.errors import MalformedMessage
+from creekdb.wire.dev_control import Parent, Trial, line_of
 
 TRIAL = Trial(control="http://127.0.0.1:1", secret="s", pages={0: "http://127.0.0.1:2"}, cut=(1,))
 

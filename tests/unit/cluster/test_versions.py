@@ -4,17 +4,19 @@ one's messages (`docs/upgrade.md`)."""
 import msgspec
 import pytest
 
-from creekdb.cluster import wire
-from creekdb.cluster.peers import STRANGERS_MAX, Peers
-from creekdb.cluster.tasks import Tasks
 from creekdb.execution.base_state import Nothing
 from creekdb.execution.mvcc.state_loader import Arrivals
 from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.messages import Ballot, Cast, Heartbeat, Progress, Summary, Vote
 from creekdb.protocol.request import Operation, Request
+from creekdb.server.runtime.task_supervisor import Tasks
+from creekdb.server.transport.peers import STRANGERS_MAX, Peers
+from creekdb.wire import messages
 
-OURS = wire.PeerHello(wire.WIRE_VERSION, "creek", 0, (0, 1), "kv", oldest=wire.WIRE_OLDEST)
+OURS = messages.PeerHello(
+    messages.WIRE_VERSION, "creek", 0, (0, 1), "kv", oldest=messages.WIRE_OLDEST
+)
 
 
 def two() -> Peers:
@@ -32,34 +34,34 @@ def two() -> Peers:
 def told(version: int, oldest: int) -> str | None:
     """Why a peer that speaks these versions is left alone."""
     peers = two()
-    theirs = wire.PeerHello(version, "creek", 1, (0, 1), "kv", oldest=oldest)
+    theirs = messages.PeerHello(version, "creek", 1, (0, 1), "kv", oldest=oldest)
     problem = peers.problem(theirs)
     return None if problem is None else problem.reason
 
 
 def test_a_later_release_that_still_speaks_our_version_is_talked_to() -> None:
-    later = wire.WIRE_VERSION + 1
+    later = messages.WIRE_VERSION + 1
 
-    assert wire.common_version(later, wire.WIRE_VERSION) == wire.WIRE_VERSION
-    assert told(later, wire.WIRE_VERSION) is None
+    assert messages.common_version(later, messages.WIRE_VERSION) == messages.WIRE_VERSION
+    assert told(later, messages.WIRE_VERSION) is None
     assert told(later, later) == "version"
 
 
 def test_a_release_whose_version_we_speak_no_more_is_left_alone() -> None:
-    before = wire.WIRE_OLDEST - 1
+    before = messages.WIRE_OLDEST - 1
 
-    assert wire.common_version(before, before) is None
+    assert messages.common_version(before, before) is None
     assert told(before, before) == "version"
 
 
 def test_one_who_does_not_tell_its_oldest_version_speaks_only_one() -> None:
-    assert told(wire.WIRE_VERSION, 0) is None
-    assert told(wire.WIRE_VERSION + 1, 0) == "version"
+    assert told(messages.WIRE_VERSION, 0) is None
+    assert told(messages.WIRE_VERSION + 1, 0) == "version"
 
 
 SAID = (
     OURS,
-    wire.Told(((64, 1),)),
+    messages.Told(((64, 1),)),
     Heartbeat(Ballot(1, 0), None, (0, 1)),
     Progress(3, 2),
     Summary(Dots({0: (1, 3)})),
@@ -72,22 +74,24 @@ SAID = (
 def test_a_field_that_a_later_release_adds_at_the_end_is_left_out(message: object) -> None:
     fields = msgspec.msgpack.decode(msgspec.msgpack.encode(message))
     longer = msgspec.msgpack.encode([*fields, "something new"])
-    read = wire.peer_hello if isinstance(message, wire.PeerHello) else wire.from_peer
+    read = messages.peer_hello if isinstance(message, messages.PeerHello) else messages.from_peer
 
     assert read(longer) == message
 
 
 def test_a_hello_of_the_release_before_has_defaults_for_what_is_new() -> None:
-    short = msgspec.msgpack.encode([1, wire.WIRE_VERSION, "creek", 1, [0, 1], "kv"])
+    short = msgspec.msgpack.encode([1, messages.WIRE_VERSION, "creek", 1, [0, 1], "kv"])
 
-    hello = wire.peer_hello(short)
+    hello = messages.peer_hello(short)
     assert (hello.clients, hello.epoch, hello.at, hello.oldest) == ("", 0, "", 0)
 
 
 def test_of_those_who_say_that_they_came_later_only_a_few_are_dialled() -> None:
     peers = two()
     for number in range(2, 100):
-        hello = wire.PeerHello(1, "creek", number, (0, 1), "kv", f"127.0.0.1:{number}", 7, "a:1")
+        hello = messages.PeerHello(
+            1, "creek", number, (0, 1), "kv", f"127.0.0.1:{number}", 7, "a:1"
+        )
         assert peers.problem(hello) is None
         peers.greet(hello)
 

@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from creekdb.cluster.logs import EventLog
-from creekdb.cluster.once import call_once
-from creekdb.cluster.watchdog import Watchdog
 from creekdb.protocol.request import Operation
+from creekdb.server.runtime.executors import Watchdog
+from creekdb.wire.deduplication import call_once
+from creekdb.wire.event_log import EventLog
 
 OPERATION = call_once("ann", 1, Operation("spin", ("lamp", 3)))
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from creekdb.cluster.wire import Answer, Issued
 from creekdb.gateway import calls
 from creekdb.gateway.calls import Call, Calls
 from creekdb.protocol.ids.version_vector import Dot
+from creekdb.wire.messages import Answer, Issued
 
 
 def made(event: int, value: str = "") -> Call:

@@ -6,7 +6,6 @@ from typing import cast
 
 import pytest
 
-from creekdb.cluster import wire
 from creekdb.errors import UsageError
 from creekdb.load.line import Asker, Line, dial
 from creekdb.load.meter import (
@@ -18,6 +17,7 @@ from creekdb.load.meter import (
 )
 from creekdb.load.streams import Asked
 from creekdb.protocol.ids.version_vector import Dot
+from creekdb.wire import messages as wire
 
 
 class Transport:

@@ -11,14 +11,14 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import Any, Final
 
-from creekdb.cluster.exposition import lag
-from creekdb.cluster.server import Server
-from creekdb.cluster.timing import SECONDS
-from creekdb.cluster.watch import QUIET
 from creekdb.gateway.operations import Described, Operations
 from creekdb.gateway.page.lives import Lives
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import NOOP, Request
+from creekdb.server.observability.latency import SECONDS
+from creekdb.server.observability.metrics import lag
+from creekdb.server.observability.status import QUIET
+from creekdb.server.runtime.server import Server
 
 PAUSE_S: Final = 0.2
 LINGER_S: Final = 300.0

@@ -4,10 +4,10 @@ and of those that were called here, which answers left and when."""
 import time
 from typing import Any, Final
 
-from creekdb.cluster.once import INTERNAL, described
 from creekdb.protocol.effects import Response, Task, Work
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import NOOP, Operation, Outcome, Request
+from creekdb.wire.deduplication import INTERNAL, described
 
 LIVES_MAX: Final = 1024
 ANSWERS_MAX: Final = 8

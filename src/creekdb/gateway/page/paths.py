@@ -11,12 +11,12 @@ from typing import Final
 
 from aiohttp import web
 
-from creekdb.cluster.server import Server
 from creekdb.gateway import asking
 from creekdb.gateway.limits import Limits
 from creekdb.gateway.page.feed import Feed
 from creekdb.gateway.problems import Problem
 from creekdb.gateway.sending import EVENTS, event
+from creekdb.server.runtime.server import Server
 
 WATCH: Final = "/watch"
 ASSETS: Final = "/page/"

@@ -1,0 +1,147 @@
+"""Certificates for a trial: an authority of one's own, and what it vouches for.
+
+Whoever has an authority already needs none of this: the files are ordinary PEM.
+"""
+
+import ipaddress
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from creekdb.errors import UsageError
+from creekdb.server.runtime.config import is_loopback
+
+LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+EARLIER: Final = timedelta(hours=1)
+"""So much before now a certificate is valid already: clocks differ."""
+
+
+class Pair(NamedTuple):
+    """A certificate and its key."""
+
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+
+    def certificate_pem(self) -> bytes:
+        return self.certificate.public_bytes(serialization.Encoding.PEM)
+
+    def key_pem(self) -> bytes:
+        return self.key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+
+
+def read_pair(certificate: Path, key: Path) -> Pair:
+    """From files; `UsageError` where they are none."""
+    try:
+        found = x509.load_pem_x509_certificate(certificate.read_bytes())
+        opened = serialization.load_pem_private_key(key.read_bytes(), None)
+    except OSError as error:
+        raise UsageError(f"cannot read {error.filename}: {error.strerror}") from error
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"{certificate} and {key} are no certificate and its key") from error
+    if (
+        not isinstance(opened, ec.EllipticCurvePrivateKey)
+        or opened.public_key() != found.public_key()
+    ):
+        raise UsageError(f"{key} is not the key of {certificate}, as 'creek certs' makes it")
+    return Pair(found, opened)
+
+
+def issue_again(authority: Pair, certificate: x509.Certificate, days: int) -> Pair:
+    """For the same hosts, under the same name, with a new key."""
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return issue(authority, _name(certificate), [str(each.value) for each in names], days)
+
+
+def new_authority(name: str, days: int) -> Pair:
+    key = ec.generate_private_key(ec.SECP256R1())
+    builder = _builder(name, name, key, datetime.now(UTC) - EARLIER, days)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    builder = builder.add_extension(_usage(signs=True), critical=True)
+    return Pair(builder.sign(key, hashes.SHA256()), key)
+
+
+def issue(
+    authority: Pair, name: str, hosts: Iterable[str], days: int, since: datetime | None = None
+) -> Pair:
+    """A certificate for whoever is found at these hosts; if one is this machine, by all of its
+    names."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    since = since or datetime.now(UTC) - EARLIER
+    builder = _builder(name, _name(authority.certificate), key, since, days)
+    for extension, critical in (
+        (x509.BasicConstraints(ca=False, path_length=None), True),
+        (_usage(signs=False), True),
+        (x509.ExtendedKeyUsage(_BOTH_SIDES), False),
+        (x509.SubjectAlternativeName([_name_of(host) for host in _all_names(hosts)]), False),
+        (
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()),
+            False,
+        ),
+    ):
+        builder = builder.add_extension(extension, critical=critical)
+    return Pair(builder.sign(authority.key, hashes.SHA256()), key)
+
+
+_BOTH_SIDES = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
+
+
+def _builder(
+    name: str, issuer: str, key: ec.EllipticCurvePrivateKey, since: datetime, days: int
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(_common(name))
+        .issuer_name(_common(issuer))
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(since)
+        .not_valid_after(since + timedelta(days=days))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+
+
+def _name(certificate: x509.Certificate) -> str:
+    return str(certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
+
+
+def _common(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _all_names(hosts: Iterable[str]) -> Iterable[str]:
+    """Who is found at this machine by one of its names is so by all of them."""
+    names = list(hosts)
+    if any(map(is_loopback, names)):
+        names += LOOPBACK
+    return dict.fromkeys(names)
+
+
+def _name_of(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _usage(signs: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )

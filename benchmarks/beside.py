@@ -14,12 +14,18 @@ from typing import NamedTuple
 import click
 
 from benchmarks.rivals import etcd
-from creekdb.load.cpu import CpuClock
-from creekdb.load.line import Dial, dial
-from creekdb.load.local import LocalCluster
-from creekdb.load.loops import Plan, drive
-from creekdb.load.meter import STRONG_STABLE, WEAK_TENTATIVE, Latency, Meter, latency
-from creekdb.load.streams import Stream, kv_stream
+from creekdb.load.connection import Dial, dial
+from creekdb.load.generator import Plan, drive
+from creekdb.load.local_cluster import LocalCluster
+from creekdb.load.measurement import (
+    STRONG_STABLE,
+    WEAK_TENTATIVE,
+    CpuClock,
+    Latency,
+    Meter,
+    latency,
+)
+from creekdb.load.workload import Stream, kv_stream
 from creekdb.wire.event_loop import run
 
 CLIENTS = 192

@@ -13,9 +13,9 @@ from benchmarks.beside import SMALL_PUTS, Silent
 from benchmarks.result import Result
 from benchmarks.scale import Scale
 from creekdb.client import NotDone, connect
-from creekdb.load.local import LocalCluster
-from creekdb.load.loops import Plan, drive
-from creekdb.load.meter import Meter
+from creekdb.load.generator import Plan, drive
+from creekdb.load.local_cluster import LocalCluster
+from creekdb.load.measurement import Meter
 
 FALL_BAR = 0.2
 ANSWER_S = 20.0

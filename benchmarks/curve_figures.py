@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from benchmarks.beside import Turns
-from creekdb.load.meter import Meter, latency
+from creekdb.load.measurement import Meter, latency
 
 ENOUGH: Final = 0.95
 """Of what is offered: who answers less does not keep up."""

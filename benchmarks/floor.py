@@ -17,7 +17,7 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Final, TypeAlias
 
-from creekdb.load.meter import Latency, latency
+from creekdb.load.measurement import Latency, latency
 from creekdb.server.observability.latency import Histogram
 from creekdb.server.storage.direct_io import TimedCalls
 

@@ -28,7 +28,7 @@ from benchmarks.beside import (
 from benchmarks.result import Benchmark, Result
 from benchmarks.rivals import etcd, etcd_benchmark, etcd_check, pysyncobj
 from benchmarks.scale import Scale
-from creekdb.load.meter import STRONG_STABLE, WEAK_TENTATIVE
+from creekdb.load.measurement import STRONG_STABLE, WEAK_TENTATIVE
 from creekdb.wire.event_loop import run
 
 MODEST = 200

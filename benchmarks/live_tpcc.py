@@ -15,12 +15,11 @@ from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from creekdb import tpcc
 from creekdb.execution.sequential import OperationRaised
-from creekdb.load.cpu import CpuClock
-from creekdb.load.line import dial
-from creekdb.load.local import LocalCluster
-from creekdb.load.loops import Plan, drive
-from creekdb.load.meter import STRONG_STABLE, WEAK_TENTATIVE, Meter
-from creekdb.load.streams import tpcc_stream
+from creekdb.load.connection import dial
+from creekdb.load.generator import Plan, drive
+from creekdb.load.local_cluster import LocalCluster
+from creekdb.load.measurement import STRONG_STABLE, WEAK_TENTATIVE, CpuClock, Meter
+from creekdb.load.workload import tpcc_stream
 from creekdb.wire.event_loop import new_loop
 
 DATATYPE = "tpcc-rows-5-0"

@@ -25,11 +25,10 @@ from rich.table import Table
 
 from benchmarks.live_tpcc import DATATYPE
 from creekdb.execution.python_runtime import how_it_runs
-from creekdb.load.cpu import CpuClock
-from creekdb.load.local import LocalCluster
-from creekdb.load.loops import Plan, drive
-from creekdb.load.meter import Meter
-from creekdb.load.streams import Stream, kv_stream, tpcc_stream
+from creekdb.load.generator import Plan, drive
+from creekdb.load.local_cluster import LocalCluster
+from creekdb.load.measurement import CpuClock, Meter
+from creekdb.load.workload import Stream, kv_stream, tpcc_stream
 from creekdb.wire.event_loop import run
 
 RATE = 400

@@ -20,7 +20,7 @@ from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from creekdb.client import connect
 from creekdb.execution.python_runtime import seldom_collecting
-from creekdb.load.ports import free_port
+from creekdb.load.local_cluster import free_port
 from creekdb.protocol.ids.version_vector import Dots
 from creekdb.protocol.messages import Ballot, Checkpoint, Image
 from creekdb.schemes.core.ordering import OrderingReplica

@@ -14,10 +14,10 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Final, cast
 
-from creekdb.load.line import Done
-from creekdb.load.meter import STRONG_STABLE, Meter
-from creekdb.load.ports import free_port
-from creekdb.load.streams import Asked
+from creekdb.load.connection import Done
+from creekdb.load.local_cluster import free_port
+from creekdb.load.measurement import STRONG_STABLE, Meter
+from creekdb.load.workload import Asked
 
 NAME: Final = "etcd"
 MISSING: Final = "etcd is not installed ('apt-get install etcd-server' adds it)"

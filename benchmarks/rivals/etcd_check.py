@@ -14,7 +14,7 @@ from random import Random
 from typing import Final
 
 from benchmarks.rivals.generators import Failed, run, unreadable
-from creekdb.load.streams import Asked, Stream
+from creekdb.load.workload import Asked, Stream
 
 NAME: Final = "etcdctl"
 WHAT: Final = f"'{NAME} check perf'"

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from creekdb.load.ports import free_port
+from creekdb.load.local_cluster import free_port
 
 
 def is_there() -> bool:

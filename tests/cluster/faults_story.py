@@ -16,7 +16,7 @@ from creekdb.checkers import Ok, check_all
 from creekdb.client import Database
 from creekdb.evaluation import datatype_of
 from creekdb.history import History, gather
-from creekdb.load.ports import free_port
+from creekdb.load.local_cluster import free_port
 from tests.cluster.faults_links import Links
 from tests.cluster.faults_load import Load
 from tests.cluster.house import is_settled

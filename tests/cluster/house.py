@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from creekdb.client import Database, connect
-from creekdb.load.ports import free_port
+from creekdb.load.local_cluster import free_port
 from creekdb.server.runtime.config import ServerConfig
 from creekdb.server.runtime.server import Server
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from creekdb.client.copying import copy
+from creekdb.client.backup_download import copy
 from creekdb.execution.keys import CLIENTS
 from creekdb.server.backup.format import Head, kept_as, read_head, registers_of
 from creekdb.server.backup.restore import restore

@@ -1,7 +1,6 @@
 """Ports for a cluster that `creek up` starts: those of its replicas follow each other."""
 
-from creekdb.load.local import HTTP_AFTER, PEERS_AFTER
-from creekdb.load.ports import is_free, reserve
+from creekdb.load.local_cluster import HTTP_AFTER, PEERS_AFTER, is_free, reserve
 
 
 def free_ports(replicas: int = 3) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from creekdb.client import Database, NotDone, connect
-from creekdb.load.ports import free_port
+from creekdb.load.local_cluster import free_port
 from tests.cluster.house import PATIENCE_S, is_settled
 
 CREEK = ("-m", "creekdb")

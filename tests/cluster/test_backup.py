@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from creekdb.cli.app import main
-from creekdb.client import NotDone, connect, copying
-from creekdb.client.line import dial
+from creekdb.client import NotDone, backup_download, connect
+from creekdb.client.replica_connection import dial
 from creekdb.datatypes.kv import KV
 from creekdb.errors import StorageFault, UsageError
 from creekdb.history import gather
-from creekdb.load.ports import free_port
+from creekdb.load.local_cluster import free_port
 from creekdb.protocol.checkpoint.stream import Draft
 from creekdb.protocol.effects import Committed
 from creekdb.protocol.request import Request
@@ -338,7 +338,7 @@ def test_the_commands_make_a_backup_and_a_cluster_of_it(
 def test_who_cannot_be_reached_leaves_no_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(copying, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(backup_download, "PATIENCE_S", 0.1)
     path = tmp_path / "one.backup"
     assert main(["backup", str(path), "--at", f"127.0.0.1:{free_port()}"]) == 1
     assert "no replica can be reached" in capsys.readouterr().err

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from creekdb.errors import UsageError
-from creekdb.load.ports import free_port
+from creekdb.load.local_cluster import free_port
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.server.calls import dispatcher
 from creekdb.server.runtime.config import read_config

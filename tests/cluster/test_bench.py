@@ -10,9 +10,9 @@ from creekdb.checkers import Illegal, check_all
 from creekdb.cli.app import main
 from creekdb.evaluation import datatype_of
 from creekdb.history import load
-from creekdb.load.local import LocalCluster
-from creekdb.load.meter import STRONG_STABLE, WEAK_FINAL, WEAK_TENTATIVE, Meter, latency
-from creekdb.load.streams import Asked, kv_stream, tpcc_stream
+from creekdb.load.local_cluster import LocalCluster
+from creekdb.load.measurement import STRONG_STABLE, WEAK_FINAL, WEAK_TENTATIVE, Meter, latency
+from creekdb.load.workload import Asked, kv_stream, tpcc_stream
 from creekdb.pipeline import tables
 
 SHORT = ["--duration", "2s", "--warm-up", "200ms", "--json"]

@@ -16,12 +16,12 @@ from cryptography.x509 import SubjectAlternativeName
 import creekdb
 from creekdb import UsageError
 from creekdb.cli import main
-from creekdb.client.finding import trusting
-from creekdb.load.line import dial
-from creekdb.load.loops import Plan, drive
-from creekdb.load.meter import Meter
-from creekdb.load.ports import free_port
-from creekdb.load.streams import kv_stream
+from creekdb.client.replica_connection import trusting
+from creekdb.load.connection import dial
+from creekdb.load.generator import Plan, drive
+from creekdb.load.local_cluster import free_port
+from creekdb.load.measurement import Meter
+from creekdb.load.workload import kv_stream
 from creekdb.server.observability.metrics import families, text_of
 from creekdb.server.runtime import server as serving
 from creekdb.server.runtime.config import Security, read_config

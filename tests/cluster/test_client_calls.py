@@ -9,7 +9,7 @@ import pytest
 import creekdb
 from creekdb import BadValue, NotDone, OperationFailed, Unknown, UsageError
 from creekdb.client import Database
-from creekdb.client.exchange import UNDER_WAY_MAX
+from creekdb.client.call_router import UNDER_WAY_MAX
 from creekdb.datatypes import named
 from creekdb.protocol.ids.version_vector import Dot
 from tests.cluster.house import House, house, run

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from creekdb import NotDone, Unknown
-from creekdb.client.connection import UNWANTED_S, Database
-from creekdb.client.exchange import UNDER_WAY_MAX
+from creekdb.client.call_router import UNDER_WAY_MAX
+from creekdb.client.database import UNWANTED_S, Database
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.server.runtime.config import Security
 from creekdb.wire import messages

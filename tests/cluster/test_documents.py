@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from creekdb.load.local import LocalCluster
+from creekdb.load.local_cluster import LocalCluster
 
 ROOT = Path(__file__).parents[2]
 LINES_MAX = 15

@@ -12,7 +12,7 @@ import pytest
 
 from creekdb.client import NotDone, OperationFailed, Unknown, connect
 from creekdb.errors import UsageError
-from creekdb.load.ports import free_port
+from creekdb.load.local_cluster import free_port
 from creekdb.wire import messages
 from creekdb.wire.framing import NO_HTTP, NO_TLS
 from tests.cluster.house import PATIENCE_S, House, house

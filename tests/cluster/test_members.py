@@ -12,7 +12,7 @@ from creekdb.cli import member
 from creekdb.cli.app import main
 from creekdb.client import CallFailed, Database, NotDone
 from creekdb.errors import BadValue, StorageFault
-from creekdb.load.ports import free_port
+from creekdb.load.local_cluster import free_port
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.server.membership.changes import ADD, REMOVE, change_asked
 from creekdb.server.membership.join_ticket import make_folder, read_ticket, ticket_of, write_ticket

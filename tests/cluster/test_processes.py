@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from creekdb.client.silence import HUSH_S
+from creekdb.client.failure_detector import HUSH_S
 from tests.cluster.faults_story import Cluster, tell
 from tests.cluster.house import PATIENCE_S
 from tests.cluster.processes import Processes

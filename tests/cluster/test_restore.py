@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from creekdb.cli.app import main
-from creekdb.client.line import dial
+from creekdb.client.replica_connection import dial
 from creekdb.errors import CreekError, DiskFull, StorageFault, UsageError
 from creekdb.protocol import validation
 from creekdb.server.backup.format import SCHEMA_VERSION, Deleted, contents, read_head, requests_of

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from creekdb import NotDone
-from creekdb.client import exchange
+from creekdb.client import call_router
 from tests.cluster.house import PATIENCE_S, house, run
 
 
@@ -37,7 +37,7 @@ def test_a_connection_keeps_nothing_of_a_session_that_is_over(tmp_path: Path) ->
 def test_a_session_that_was_summed_up_still_goes_on_only_where_its_writes_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exchange, "SESSIONS_MAX", 4)
+    monkeypatch.setattr(call_router, "SESSIONS_MAX", 4)
 
     async def story() -> None:
         async with house(tmp_path) as cluster, cluster.client() as db:

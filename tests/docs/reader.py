@@ -15,7 +15,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from creekdb.load.local import HTTP_AFTER, PEERS_AFTER
+from creekdb.load.local_cluster import HTTP_AFTER, PEERS_AFTER
 from tests.docs.pages import Command
 
 PATIENCE_S = 60.0

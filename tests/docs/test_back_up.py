@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from creekdb.load.ports import free_port
+from creekdb.load.local_cluster import free_port
 from tests.cluster.ports import free_ports
 from tests.docs.pages import commands_of
 from tests.docs.reader import Reader

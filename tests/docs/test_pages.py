@@ -12,7 +12,7 @@ import click
 import pytest
 
 from creekdb.cli.app import command as creek_command
-from creekdb.load.ports import free_port
+from creekdb.load.local_cluster import free_port
 from creekdb.server.runtime.config import read_config
 from tests.cluster.ports import free_ports
 from tests.docs.pages import DOCS, Block, blocks, commands, files

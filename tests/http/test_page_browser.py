@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect
 
-from creekdb.load.local import HTTP_AFTER
-from creekdb.load.ports import free_port
+from creekdb.load.local_cluster import HTTP_AFTER, free_port
 from tests.cluster.ports import free_ports
 from tests.cluster.up import up
 from tests.pipeline.browser import browsing

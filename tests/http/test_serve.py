@@ -12,7 +12,7 @@ from urllib.error import URLError
 import pytest
 
 from creekdb.gateway import Gateway
-from creekdb.load.ports import free_port
+from creekdb.load.local_cluster import free_port
 from tests.cluster.house import PATIENCE_S, house, run
 
 

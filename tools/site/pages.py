@@ -6,7 +6,7 @@ from typing import Any
 
 import creekdb
 from creekdb import client, datatypes, errors
-from creekdb.client import blocking, callers
+from creekdb.client import blocking, proxies
 from creekdb.client import errors as call_errors
 from creekdb.execution.random import RequestRandom
 from creekdb.protocol.request import NOOP
@@ -22,7 +22,7 @@ _INSIDE = "This page is made from the code."
 CLIENT = (
     Shown(creekdb.connect, "creekdb.connect"),
     Shown(client.Database, "Database", frozenset({"ask", "new_session", "welcome"})),
-    Shown(callers.Caller, "Caller"),
+    Shown(proxies.Caller, "Caller"),
     Shown(
         client.Call,
         "Call",
@@ -30,7 +30,7 @@ CLIENT = (
     ),
     Shown(client.Final, "Final"),
     Shown(Answer, "Answer"),
-    Shown(callers.Session, "Session"),
+    Shown(proxies.Session, "Session"),
     Shown(client.Blocking, "Blocking", frozenset({"open", "close", "call", "begin", "wait_for"})),
     Shown(blocking.BlockingCaller, "BlockingCaller", frozenset({"after", "within"})),
     Shown(client.BlockingCall, "BlockingCall"),

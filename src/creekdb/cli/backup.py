@@ -11,7 +11,7 @@ from creekdb.cli.exits import FINE, ILLEGAL
 from creekdb.cli.output import program
 from creekdb.cli.words import counted
 from creekdb.client import NotDone
-from creekdb.client.copying import copy
+from creekdb.client.backup_download import copy
 from creekdb.server.backup.format import Head, kept_as, read_head
 
 

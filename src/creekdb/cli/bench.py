@@ -22,17 +22,22 @@ from creekdb.cli.options import NewFolder, Rate, warehouses_option
 from creekdb.cli.output import complaints, program, results, show_json
 from creekdb.cli.scripts import MEASURED_US_MIN, Duration
 from creekdb.cli.words import counted
-from creekdb.client.finding import trusting
+from creekdb.client.replica_connection import trusting
 from creekdb.errors import UsageError
 from creekdb.execution.python_runtime import how_it_runs
 from creekdb.history import gather, save
-from creekdb.load.cpu import CpuClock
-from creekdb.load.line import Unreachable, dial
-from creekdb.load.local import LocalCluster
-from creekdb.load.loops import Plan, drive
-from creekdb.load.meter import STRONG_STABLE, WEAK_TENTATIVE, Meter
-from creekdb.load.result import Result, result_of
-from creekdb.load.streams import Stream, kv_stream, tpcc_stream
+from creekdb.load.connection import Unreachable, dial
+from creekdb.load.generator import Plan, drive
+from creekdb.load.local_cluster import LocalCluster
+from creekdb.load.measurement import (
+    STRONG_STABLE,
+    WEAK_TENTATIVE,
+    CpuClock,
+    Meter,
+    Result,
+    result_of,
+)
+from creekdb.load.workload import Stream, kv_stream, tpcc_stream
 from creekdb.wire.event_loop import run
 
 CLIENTS = 64

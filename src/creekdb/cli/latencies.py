@@ -5,7 +5,7 @@ from rich.table import Table
 
 from creekdb.cli.output import show_table
 from creekdb.cli.words import counted
-from creekdb.load.result import Result
+from creekdb.load.measurement import Result
 
 
 def show_latencies(result: Result) -> None:

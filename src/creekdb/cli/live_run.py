@@ -20,9 +20,9 @@ from creekdb.cli.scripts import MEASURED_US_MIN, Duration
 from creekdb.cli.words import counted
 from creekdb.errors import CreekError, UsageError
 from creekdb.history import LIVE, load_config, save
-from creekdb.load.live import WARM_UP_S, Asked, live
-from creekdb.load.meter import STRONG_STABLE, WEAK_TENTATIVE, Meter
-from creekdb.load.schedule import schedule
+from creekdb.load.fault_schedule import schedule
+from creekdb.load.live_run import WARM_UP_S, Asked, live
+from creekdb.load.measurement import STRONG_STABLE, WEAK_TENTATIVE, Meter
 from creekdb.simulation.faults.fault_types import Crash, Fault, Heal, Partition, Restart
 from creekdb.simulation.faults.language import duration_text, fault_phrase
 

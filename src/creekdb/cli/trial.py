@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 
 from creekdb.errors import UsageError
-from creekdb.load.local import LocalCluster
+from creekdb.load.local_cluster import LocalCluster
 from creekdb.wire.dev_control import Trial, line_of
 
 

@@ -25,7 +25,7 @@ from creekdb.cli.words import counted
 from creekdb.client import NotDone, connect
 from creekdb.errors import UsageError
 from creekdb.execution.datatype import DataType
-from creekdb.load.local import HTTP_AFTER, PEERS_AFTER, LocalCluster
+from creekdb.load.local_cluster import HTTP_AFTER, PEERS_AFTER, LocalCluster
 from creekdb.server.runtime.config import load_datatype
 from creekdb.wire.dev_control import STOP_S
 from creekdb.wire.event_log import OPERATION_LONG, REPLICA_REMOVED

@@ -19,8 +19,8 @@ from creekdb.client.blocking import Blocking as Blocking
 from creekdb.client.blocking import BlockingCall as BlockingCall
 from creekdb.client.calls import Call as Call
 from creekdb.client.calls import Final as Final
-from creekdb.client.connection import Database as Database
-from creekdb.client.connection import connect as connect
+from creekdb.client.database import Database as Database
+from creekdb.client.database import connect as connect
 from creekdb.client.errors import CallFailed as CallFailed
 from creekdb.client.errors import NotDone as NotDone
 from creekdb.client.errors import OperationFailed as OperationFailed

@@ -8,15 +8,15 @@ import threading
 from collections.abc import Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from creekdb.client.callers import Caller, Chooses, How
 from creekdb.client.calls import Call, Final
 from creekdb.client.errors import not_connected
+from creekdb.client.proxies import Caller, Chooses, How
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.wire.event_loop import new_loop
 from creekdb.wire.messages import Answer
 
 if TYPE_CHECKING:
-    from creekdb.client.connection import Database
+    from creekdb.client.database import Database
 
 _Given = TypeVar("_Given")
 

@@ -16,7 +16,7 @@ from creekdb.errors import CreekError, StorageFault, UsageError
 from creekdb.evaluation import Experiment
 from creekdb.evaluation.measures import tpcc_of
 from creekdb.history import LIVE, load_config
-from creekdb.load.live import PLANNED
+from creekdb.load.live_run import PLANNED
 from creekdb.pipeline.grid import Cell, Grid, cell_name
 from creekdb.pipeline.output import RUNS
 from creekdb.simulation.faults.language import fault_text, parse_faults

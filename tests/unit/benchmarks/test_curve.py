@@ -16,8 +16,7 @@ from benchmarks.beside import Turns
 from benchmarks.curve_figures import Figures, FloorFigures, Point, climb, loads, point
 from benchmarks.curve_picture import FLOOR, spec, spread, svg
 from benchmarks.scale import Scale
-from creekdb.load.cpu import CpuClock
-from creekdb.load.meter import STRONG_STABLE, Meter
+from creekdb.load.measurement import STRONG_STABLE, CpuClock, Meter
 
 MS = 1_000_000
 SECOND = 1_000 * MS

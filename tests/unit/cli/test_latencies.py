@@ -3,8 +3,7 @@
 import pytest
 
 from creekdb.cli.latencies import milliseconds, show_latencies
-from creekdb.load.meter import KINDS, Latency
-from creekdb.load.result import Result
+from creekdb.load.measurement import KINDS, Latency, Result
 
 
 @pytest.mark.parametrize(

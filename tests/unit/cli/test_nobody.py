@@ -9,8 +9,8 @@ import pytest
 from creekdb.cli import main
 from creekdb.cli.call import HERE, why
 from creekdb.client import NotDone
-from creekdb.client.finding import is_nobody_there, reason_of
-from creekdb.load.ports import free_port
+from creekdb.client.replica_connection import is_nobody_there, reason_of
+from creekdb.load.local_cluster import free_port
 
 REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 7100)")
 BOTH = OSError(f"Multiple exceptions: {REFUSED}, [Errno {errno.ECONNREFUSED}] Connect call failed")

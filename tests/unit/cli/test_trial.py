@@ -8,7 +8,7 @@ import pytest
 
 from creekdb.cli.trial import Breaking
 from creekdb.errors import UsageError
-from creekdb.load.local import LocalCluster
+from creekdb.load.local_cluster import LocalCluster
 from creekdb.wire.dev_control import trial_of
 
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
+from creekdb.client.call_router import BEAT_S, Deadlines
 from creekdb.client.calls import Call
-from creekdb.client.deadlines import BEAT_S, Deadlines
 from creekdb.client.errors import NotDone
 from creekdb.wire import messages
 

@@ -6,9 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from creekdb.client import NotDone, finding
-from creekdb.client.finding import Finder
-from creekdb.client.line import Line
+from creekdb.client import NotDone, replica_connection
+from creekdb.client.replica_connection import Finder, Line
 from creekdb.errors import UsageError
 from creekdb.wire import messages
 
@@ -28,7 +27,7 @@ def test_one_that_is_silent_is_not_waited_for_with_all_patience(
             raise TimeoutError
         return Line(HELLO, lambda message: None), messages.Welcome(1, "creek", 0, "kv", ())
 
-    monkeypatch.setattr(finding, "dial", dial)
+    monkeypatch.setattr(replica_connection, "dial", dial)
 
     async def story() -> None:
         finder = Finder([("one", 1), ("other", 2), ("third", 3)], None, patience)
@@ -64,7 +63,7 @@ def test_one_that_takes_no_part_yet_is_chosen_only_if_no_other_does(
         welcome = messages.Welcome(1, "creek", address[1], "kv", (), said)
         return cast(Line, lines[address[1]]), welcome
 
-    monkeypatch.setattr(finding, "dial", dial)
+    monkeypatch.setattr(replica_connection, "dial", dial)
 
     async def story() -> None:
         finder = Finder([("there", each) for each in range(len(waits))], None, 1.0)
@@ -81,7 +80,7 @@ def looked(patience: float, outcomes: dict[int, Exception], monkeypatch: pytest.
     async def dial(address: tuple[str, int], *_: Any) -> tuple[Line, messages.Welcome]:
         raise outcomes[address[1]]
 
-    monkeypatch.setattr(finding, "dial", dial)
+    monkeypatch.setattr(replica_connection, "dial", dial)
 
     async def story() -> None:
         finder = Finder([("there", port) for port in outcomes], None, patience)
@@ -121,7 +120,7 @@ def test_who_waits_is_told_what_has_happened_so_far(monkeypatch: pytest.MonkeyPa
         await asyncio.sleep(60)
         raise TimeoutError
 
-    monkeypatch.setattr(finding, "dial", dial)
+    monkeypatch.setattr(replica_connection, "dial", dial)
 
     async def story() -> None:
         finder = Finder([("there", port) for port in (1, 2, 3)], None, 9.0)

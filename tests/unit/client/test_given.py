@@ -6,7 +6,7 @@ import pytest
 
 import creekdb
 from creekdb import BadValue
-from creekdb.client.given import issued, listed, seconds
+from creekdb.client.arguments import issued, listed, seconds
 from creekdb.protocol.ids.version_vector import Dot
 
 

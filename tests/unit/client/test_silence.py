@@ -7,19 +7,19 @@ from typing import Any, cast
 
 import pytest
 
-from creekdb.client import silence
-from creekdb.client.line import Line
-from creekdb.client.silence import Silence
+from creekdb.client import failure_detector
+from creekdb.client.failure_detector import Silence
+from creekdb.client.replica_connection import Line
 from creekdb.server.transport.keepalive import ANSWER, QUESTION
 from creekdb.wire import messages
 
 PATIENCE_S = 60.0
-ROUNDS = 5 * silence.TRIES
+ROUNDS = 5 * failure_detector.TRIES
 
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(silence, "HUSH_S", 0.05)
+    monkeypatch.setattr(failure_detector, "HUSH_S", 0.05)
 
 
 class Mute(asyncio.DatagramProtocol):
@@ -104,12 +104,14 @@ def test_one_that_says_how_it_is_is_not_left_when_its_pulse_does_not_get_here() 
         async with mute(beats=True) as (replica, following):
             await replica.asked(2)
             replica.beats, replica.says_how_it_is = False, True
-            await replica.asked(silence.TRIES)
+            await replica.asked(failure_detector.TRIES)
             assert not following.done()
             asked = replica.questions
-            await asyncio.sleep(20 * silence.HUSH_S)
+            await asyncio.sleep(20 * failure_detector.HUSH_S)
             assert not following.done()
-            assert replica.questions <= asked + silence.TRIES, "it is not looked for any more"
+            assert replica.questions <= asked + failure_detector.TRIES, (
+                "it is not looked for any more"
+            )
 
     run(story())
 
@@ -117,7 +119,7 @@ def test_one_that_says_how_it_is_is_not_left_when_its_pulse_does_not_get_here() 
 @pytest.mark.parametrize("beats", [True, False])
 def test_one_that_is_busy_or_whose_pulse_was_never_heard_has_all_patience(beats: bool) -> None:
     async def story() -> None:
-        patience = 60 * silence.HUSH_S
+        patience = 60 * failure_detector.HUSH_S
         begun = asyncio.get_running_loop().time()
         async with mute(beats=beats, patience=patience) as (replica, following):
             async with asyncio.timeout(PATIENCE_S):
@@ -132,7 +134,7 @@ def test_nobody_is_asked_for_a_pulse_without_a_need() -> None:
     async def story() -> None:
         for given in ({"waited_for": False}, {"others": False}):
             async with mute(beats=True, **given) as (replica, following):
-                await asyncio.sleep(10 * silence.HUSH_S)
+                await asyncio.sleep(10 * failure_detector.HUSH_S)
                 assert replica.questions == (1 if "waited_for" in given else 0)
                 assert not following.done()
 
@@ -146,7 +148,7 @@ def test_a_line_that_breaks_while_its_pulse_is_waited_for_is_noticed_at_once(
         async with mute(beats=True) as (replica, following):
             await replica.asked(2)
             replica.beats = False
-            monkeypatch.setattr(silence, "TRIES", 1)
+            monkeypatch.setattr(failure_detector, "TRIES", 1)
             await replica.asked(1)
             assert replica.line is not None
             replica.line.abort()

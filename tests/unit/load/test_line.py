@@ -7,15 +7,15 @@ from typing import cast
 import pytest
 
 from creekdb.errors import UsageError
-from creekdb.load.line import Asker, Line, dial
-from creekdb.load.meter import (
+from creekdb.load.connection import Asker, Line, dial
+from creekdb.load.measurement import (
     STRONG_STABLE,
     STRONG_TENTATIVE,
     WEAK_FINAL,
     WEAK_TENTATIVE,
     Meter,
 )
-from creekdb.load.streams import Asked
+from creekdb.load.workload import Asked
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.wire import messages as wire
 

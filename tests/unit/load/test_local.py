@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from creekdb.load.local import TAIL_BYTES, LocalCluster
+from creekdb.load.local_cluster import TAIL_BYTES, LocalCluster
 
 LONG = "error   replica 0: slow(7) has been running for 5.1 s: others wait (operation.long a=1)"
 

@@ -4,7 +4,7 @@ import socket
 import subprocess
 import sys
 
-from creekdb.load.ports import PORTS, free_port, is_free, reserve
+from creekdb.load.local_cluster import PORTS, free_port, is_free, reserve
 
 
 def test_no_two_blocks_share_a_port() -> None:

@@ -9,10 +9,9 @@ import pytest
 
 from creekdb.cli.live_run import REPLICAS, usual
 from creekdb.errors import UsageError
-from creekdb.load.cuts import Cuts
-from creekdb.load.live import LOADS, load_for
-from creekdb.load.local import LocalCluster
-from creekdb.load.schedule import Breaking, schedule
+from creekdb.load.fault_schedule import Breaking, schedule
+from creekdb.load.live_run import LOADS, load_for
+from creekdb.load.local_cluster import Cuts, LocalCluster
 from creekdb.simulation.faults.fault_types import Fault
 from creekdb.simulation.faults.language import fault_text
 

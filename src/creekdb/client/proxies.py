@@ -16,7 +16,7 @@ from typing import (
     TypeVar,
 )
 
-from creekdb.client.given import by_its_name, earlier, named, seconds, told
+from creekdb.client.arguments import by_its_name, earlier, named, seconds, told
 from creekdb.errors import BadValue, UsageError
 from creekdb.protocol.ids.version_vector import Dot
 
@@ -32,7 +32,7 @@ class Issued(Protocol):
 
 
 Earlier: TypeAlias = Issued | Dot | Sequence[int] | str
-"""A call, or its identifier, as `creekdb.client.given.issued` takes it."""
+"""A call, or its identifier, as `creekdb.client.arguments.issued` takes it."""
 
 
 class How(NamedTuple):

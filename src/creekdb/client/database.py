@@ -1,6 +1,6 @@
 """A client's connection to a cluster: to one replica, and to another when that is gone.
 
-What becomes of its calls meanwhile is told in `creekdb.client.exchange`.
+What becomes of its calls meanwhile is told in `creekdb.client.call_router`.
 """
 
 import asyncio
@@ -12,15 +12,14 @@ from typing import Any, Final
 
 import msgspec
 
+from creekdb.client.arguments import by_name, issued, listed, seconds
 from creekdb.client.blocking import Blocking
-from creekdb.client.callers import Caller, Chooses, How, Session
+from creekdb.client.call_router import Exchange
 from creekdb.client.calls import Call
 from creekdb.client.errors import NotDone, not_connected
-from creekdb.client.exchange import Exchange
-from creekdb.client.finding import PAUSE_S, Finder, trusting
-from creekdb.client.given import by_name, issued, listed, seconds
-from creekdb.client.line import Line
-from creekdb.client.silence import Silence
+from creekdb.client.failure_detector import Silence
+from creekdb.client.proxies import Caller, Chooses, How, Session
+from creekdb.client.replica_connection import PAUSE_S, Finder, Line, trusting
 from creekdb.errors import BadValue, UnknownName, UsageError
 from creekdb.execution.datatype import DataType
 from creekdb.execution.serializable import is_row, refuse_uncarriable
@@ -262,7 +261,7 @@ def connect(
     before they are sent. `authority`: a file with the certificates that are trusted; then the
     connection is encrypted. `timeout`: seconds that a call waits for its answer; None: for ever.
     `patience`: seconds for which replicas are looked for before calls are given up, and for which
-    one may be silent, unless it is clear that it is not there (`creekdb.client.silence`).
+    one may be silent, unless it is clear that it is not there (`creekdb.client.failure_detector`).
     `refused`: for how long they are looked for in the beginning, if nobody is at any of the
     addresses for certain; None: `patience`.
     """

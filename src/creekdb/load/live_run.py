@@ -13,13 +13,11 @@ import msgspec
 
 from creekdb import tpcc
 from creekdb.history import History, gather
-from creekdb.load.cuts import Cuts
-from creekdb.load.local import LocalCluster
-from creekdb.load.loops import Plan, drive
-from creekdb.load.meter import Meter
-from creekdb.load.result import Result, result_of
-from creekdb.load.schedule import Breaking
-from creekdb.load.streams import tpcc_stream
+from creekdb.load.fault_schedule import Breaking
+from creekdb.load.generator import Plan, drive
+from creekdb.load.local_cluster import Cuts, LocalCluster
+from creekdb.load.measurement import Meter, Result, result_of
+from creekdb.load.workload import tpcc_stream
 from creekdb.simulation.faults.fault_types import Fault
 from creekdb.simulation.faults.language import fault_text
 from creekdb.wire.event_loop import run

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from typing import Any, Final
 
-from creekdb.client.line import Line
+from creekdb.client.replica_connection import Line
 from creekdb.server.transport.keepalive import ANSWER, LENGTH, QUESTION
 
 HUSH_S: Final = 1.0

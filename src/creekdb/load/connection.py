@@ -14,17 +14,22 @@ from typing import Final, Protocol, TypeAlias, cast
 
 import msgspec
 
-from creekdb.client.finding import is_nobody_there, reason_of
-from creekdb.client.line import ENCRYPTS, another_door, encrypts
+from creekdb.client.replica_connection import (
+    ENCRYPTS,
+    another_door,
+    encrypts,
+    is_nobody_there,
+    reason_of,
+)
 from creekdb.errors import MalformedMessage, UsageError
-from creekdb.load.meter import (
+from creekdb.load.measurement import (
     STRONG_STABLE,
     STRONG_TENTATIVE,
     WEAK_FINAL,
     WEAK_TENTATIVE,
     Meter,
 )
-from creekdb.load.streams import Asked
+from creekdb.load.workload import Asked
 from creekdb.wire import messages
 from creekdb.wire.messages import address_of
 

@@ -1,20 +1,80 @@
-"""A cluster of processes on this machine, for as long as it is measured."""
+"""Ports of this machine that a cluster can have: nobody else takes them before it listens there.
+
+Each process takes a block of ports for itself, and gives them out in turn. Whoever has a block
+keeps its first port bound, as long as the process lives; so no other process that asks here gets a
+port of it, even while a replica that is to come back is away.
+
+All blocks lie below what a system gives to who dials: else a connection could have the port of a
+replica that is about to start, and one that is dialled too early could even be its own other end.
+
+A cluster of processes on this machine, for as long as it is measured.
+
+Links between the replicas of a cluster on this machine, cut and mended.
+
+Replicas are told to do without them, on the pipe to the process that started them. So what passes a
+link that is not cut makes no detour, and takes no longer than ever.
+"""
 
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain, cycle, islice
 from pathlib import Path
 from typing import Any, Final
 
 from creekdb.client import connect
-from creekdb.errors import StorageFault
-from creekdb.load.ports import free_port
+from creekdb.errors import StorageFault, UsageError
+from creekdb.wire.dev_control import Trial, line_of
 from creekdb.wire.event_log import REPLICA_STOPPING
+
+PORTS: Final = range(12_000, 32_000)
+BLOCK: Final = 250
+
+_NONE: Final = f"no ports are free from {PORTS.start} to {PORTS.stop - 1}: stop what listens there"
+
+_kept: list[socket.socket] = []
+_own: list[Iterator[int]] = []
+
+
+def free_port() -> int:
+    """One of this process's own, that nobody listens at, and that was not given for long."""
+    if not _own:
+        _own.append(cycle(reserve()))
+    for port in islice(_own[0], BLOCK):
+        if is_free(port):
+            return port
+    raise UsageError(_NONE)
+
+
+def reserve() -> range:
+    """Another block, for as long as this process lives."""
+    blocks = [PORTS[first : first + BLOCK] for first in range(0, len(PORTS), BLOCK)]
+    begin = os.getpid() % len(blocks)
+    for block in chain(blocks[begin:], blocks[:begin]):
+        keeper = socket.socket()
+        with suppress(OSError):
+            keeper.bind(("127.0.0.1", block[0]))
+            _kept.append(keeper)
+            return block[1:]
+        keeper.close()
+    raise UsageError(_NONE)
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
 
 PATIENCE_S: Final = 60.0
 LOOK_S: Final = 0.5
@@ -194,3 +254,33 @@ def _close(process: "subprocess.Popen[bytes]") -> None:
 def _addresses(number: int, first: int | None) -> list[str]:
     ports = [first + each if first else free_port() for each in range(number)]
     return [f"127.0.0.1:{port}" for port in ports]
+
+
+class Cuts:
+    def __init__(self, cluster: LocalCluster) -> None:
+        self._cluster = cluster
+        self._all = range(len(cluster.addresses))
+        self._groups: list[frozenset[int]] = []
+        cluster.tells = self._line
+
+    def divide(self, groups: Sequence[Sequence[int]]) -> None:
+        """Only replicas of one group reach each other; those not named form one more."""
+        named = [frozenset(group) for group in groups]
+        self._groups = [*named, frozenset(self._all).difference(*named)]
+        self._tell()
+
+    def mend(self) -> None:
+        self._groups = []
+        self._tell()
+
+    def away(self, replica: int) -> tuple[int, ...]:
+        """Those whom it does not reach."""
+        mine = next((group for group in self._groups if replica in group), frozenset(self._all))
+        return tuple(each for each in self._all if each not in mine)
+
+    def _tell(self) -> None:
+        for replica in self._all:
+            self._cluster.tell(replica)
+
+    def _line(self, replica: int) -> bytes:
+        return line_of(Trial(control="", secret="", pages={}, cut=self.away(replica)))

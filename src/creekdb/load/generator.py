@@ -15,10 +15,9 @@ from typing import Final
 
 from creekdb.errors import UsageError
 from creekdb.execution.python_runtime import seldom_collecting
-from creekdb.load.cpu import CpuClock
-from creekdb.load.line import Asker, Dial, dial
-from creekdb.load.meter import Meter
-from creekdb.load.streams import Asked, Stream
+from creekdb.load.connection import Asker, Dial, dial
+from creekdb.load.measurement import CpuClock, Meter
+from creekdb.load.workload import Asked, Stream
 
 LINES_MAX: Final = 8
 """Connections to one replica."""

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from creekdb.client.errors import NotDone
-from creekdb.client.finding import Finder, trusting
-from creekdb.client.line import Line
+from creekdb.client.replica_connection import Finder, Line, trusting
 from creekdb.wire import messages
 
 AHEAD: Final = 4

@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 import pytest
 
 from creekdb.cli.serve import _serve
-from creekdb.gateway import Gateway
-from creekdb.gateway.page.feed import Feed
+from creekdb.http import Gateway
+from creekdb.http.page.feed import Feed
 from creekdb.schemes.creek import CreekReplica
 from creekdb.server.membership import changes
 from creekdb.server.observability.divergence import Digests

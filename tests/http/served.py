@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import aiohttp
 
-from creekdb.gateway import Gateway
-from creekdb.gateway.limits import Limits
+from creekdb.http import Gateway
+from creekdb.http.requests import Limits
 from tests.cluster.house import House, house
 
 

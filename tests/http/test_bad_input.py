@@ -6,7 +6,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from creekdb.gateway.limits import Limits
+from creekdb.http.requests import Limits
 from tests.cluster.house import PATIENCE_S
 from tests.http.served import Served, run, served
 

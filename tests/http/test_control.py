@@ -7,7 +7,7 @@ from typing import Any
 import aiohttp
 
 from creekdb.errors import UsageError
-from creekdb.gateway.page.control import Control
+from creekdb.http.page.fault_control import Control
 from tests.http.served import run
 
 PAGE = "http://127.0.0.1:7300"

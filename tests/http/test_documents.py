@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from creekdb.gateway.problems import KINDS
+from creekdb.http.responses import KINDS
 from creekdb.wire import event_log
 from tests.http.served import run, served
 

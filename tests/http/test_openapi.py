@@ -7,8 +7,8 @@ from typing import Any
 
 import jsonschema
 
-from creekdb.gateway.limits import Limits
-from creekdb.gateway.problems import KINDS
+from creekdb.http.requests import Limits
+from creekdb.http.responses import KINDS
 from tests.http.served import run, served
 
 SCHEMATHESIS = Path(sys.executable).with_name("st")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from creekdb.gateway import calls
+from creekdb.http import calls
 from creekdb.server.backup import capture
 from creekdb.wire.messages import Answer
 from tests.cluster.house import PATIENCE_S

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from creekdb.gateway.limits import Limits
-from creekdb.gateway.page import feed
+from creekdb.http.page import feed
+from creekdb.http.requests import Limits
 from creekdb.server.runtime.config import Security
 from creekdb.server.security.authentication import Tokens
 from creekdb.wire.dev_control import Trial

@@ -11,7 +11,7 @@ from urllib.error import URLError
 
 import pytest
 
-from creekdb.gateway import Gateway
+from creekdb.http import Gateway
 from creekdb.load.local_cluster import free_port
 from tests.cluster.house import PATIENCE_S, house, run
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from creekdb.cli.app import main
 from creekdb.errors import UsageError
 from creekdb.execution.keys import CLIENTS
-from creekdb.gateway.values import from_json
+from creekdb.http.schema import from_json
 from creekdb.pipeline.declared import spark_schema
 from creekdb.pipeline.export import export
 from creekdb.pipeline.schemas import COMMITTED, REGISTERS, VALUE_KINDS

@@ -23,7 +23,7 @@ from creekdb.wire.dev_control import Parent, end_with
 from creekdb.wire.messages import address_of, address_text
 
 if TYPE_CHECKING:
-    from creekdb.gateway import Gateway
+    from creekdb.http import Gateway
 
 GARBAGE_S: Final = 0.5
 """Between two looks for garbage."""
@@ -262,6 +262,6 @@ def _gateway(config: ServerConfig) -> "type[Gateway] | None":
     """Imported only where HTTP is spoken, and before anything runs: it takes its time."""
     if not config.http:
         return None
-    from creekdb.gateway import Gateway  # noqa: PLC0415
+    from creekdb.http import Gateway  # noqa: PLC0415
 
     return Gateway

@@ -23,7 +23,7 @@ class Breaking:
     @asynccontextmanager
     async def asked(self) -> AsyncIterator[None]:
         """By pages, for so long."""
-        from creekdb.gateway.page.control import Control  # noqa: PLC0415 - it takes its time
+        from creekdb.http.page.fault_control import Control  # noqa: PLC0415 - it takes its time
 
         control = Control(self, self._pages.values(), self._secret)
         await control.start()

@@ -5,7 +5,7 @@
     export.json   what it is of, and from which commit index on the operations are complete
 
 A key or a value that is simple stands in a column of its type, and every one of them as JSON text:
-tuples are arrays, and bytes are written as `creekdb.gateway.values` says. Registers that are as the
+tuples are arrays, and bytes are written as `creekdb.http.schema` says. Registers that are as the
 data type begins with are not there, nor what the cluster keeps for itself.
 
 The folder is written once: aside first, then moved into place, so that it is whole or absent.
@@ -24,11 +24,11 @@ import pyarrow.parquet as pq
 
 from creekdb.errors import StorageFault, UsageError
 from creekdb.execution.keys import OURS
-from creekdb.gateway.values import to_json
 from creekdb.history import gather
 from creekdb.history.recording import Started, frames
 from creekdb.history.recording import recordings as recordings_in
 from creekdb.history.records import Cast, Committed
+from creekdb.http.schema import to_json
 from creekdb.pipeline.schemas import COMMITTED, REGISTERS
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Request

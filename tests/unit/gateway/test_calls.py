@@ -2,8 +2,8 @@
 
 import pytest
 
-from creekdb.gateway import calls
-from creekdb.gateway.calls import Call, Calls
+from creekdb.http import calls
+from creekdb.http.calls import Call, Calls
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.wire.messages import Answer, Issued
 

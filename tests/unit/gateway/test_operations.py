@@ -4,7 +4,7 @@ from typing import Any
 
 from creekdb.execution.datatype import DataType
 from creekdb.execution.transaction import Transaction
-from creekdb.gateway.operations import Operations
+from creekdb.http.operations import Operations
 
 NOTHING = object()
 

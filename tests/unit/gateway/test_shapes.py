@@ -7,7 +7,7 @@ from typing import Any, Literal, Optional, TypeVar
 import jsonschema
 import pytest
 
-from creekdb.gateway.shapes import BYTES_SCHEMA, Misfit, fitted, schema_of
+from creekdb.http.schema import BYTES_SCHEMA, Misfit, fitted, schema_of
 from creekdb.protocol.values import Key
 
 Something = TypeVar("Something")

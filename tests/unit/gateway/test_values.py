@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creekdb.errors import BadValue
-from creekdb.gateway.values import from_json, to_json
+from creekdb.http.schema import from_json, to_json
 from creekdb.protocol.values import same
 
 SCALARS = (

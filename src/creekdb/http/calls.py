@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from creekdb.gateway.behind import Said
-from creekdb.gateway.values import to_json
+from creekdb.http.backend import Said
+from creekdb.http.schema import to_json
 from creekdb.wire.messages import Answer, Issued, Refused
 
 CALLS_MAX: Final = 16_384

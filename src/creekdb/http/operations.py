@@ -5,8 +5,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 from creekdb.errors import BadValue, UnknownName
 from creekdb.execution.datatype import DataType
-from creekdb.gateway.shapes import ANYTHING, Misfit, Schema, fitted, schema_of
-from creekdb.gateway.values import from_json
+from creekdb.http.schema import ANYTHING, Misfit, Schema, fitted, from_json, schema_of
 from creekdb.wire.deduplication import INTERNAL
 
 

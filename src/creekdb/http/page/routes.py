@@ -11,11 +11,10 @@ from typing import Final
 
 from aiohttp import web
 
-from creekdb.gateway import asking
-from creekdb.gateway.limits import Limits
-from creekdb.gateway.page.feed import Feed
-from creekdb.gateway.problems import Problem
-from creekdb.gateway.sending import EVENTS, event
+from creekdb.http import requests
+from creekdb.http.page.feed import Feed
+from creekdb.http.requests import Limits
+from creekdb.http.responses import EVENTS, Problem, event
 from creekdb.server.runtime.server import Server
 
 WATCH: Final = "/watch"
@@ -38,7 +37,7 @@ class PagePaths:
         self._server = server
         self._feed = feed
         self._limits = limits
-        folder = files("creekdb.gateway.page") / "assets"
+        folder = files("creekdb.http.page") / "assets"
         self._assets = {each.name: each.read_bytes() for each in folder.iterdir() if each.is_file()}
 
     def add_to(self, app: web.Application) -> None:
@@ -87,13 +86,13 @@ class PagePaths:
         )
 
     async def watch(self, request: web.Request) -> web.StreamResponse:
-        asking.no_query(request)
+        requests.no_query(request)
         most = self._limits.pages
         if self._feed.pages >= most:
             raise Problem("busy", f"{most} pages are open already: close one")
         stream = web.StreamResponse(headers={"Content-Type": EVENTS})
         await stream.prepare(request)
-        token, desk = asking.token_of(request), self._server.desk
+        token, desk = requests.token_of(request), self._server.desk
         async with aclosing(self._feed.follow()) as following:
             async for told in following:
                 if not desk.tokens.allow(token):

@@ -3,11 +3,10 @@
 from http import HTTPStatus
 from typing import Any, Final
 
-from creekdb.gateway import problems
-from creekdb.gateway.asking import CLIENT, NUMBER
-from creekdb.gateway.limits import Limits
-from creekdb.gateway.operations import Described, Operations
-from creekdb.gateway.shapes import Schema
+from creekdb.http import responses
+from creekdb.http.operations import Described, Operations
+from creekdb.http.requests import CLIENT, NUMBER, Limits
+from creekdb.http.schema import Schema
 
 _EVERYWHERE: Final = ("malformed", "origin", "busy")
 _GUARDED: Final = (*_EVERYWHERE, "token")
@@ -231,7 +230,7 @@ _PROBLEM: Final[Schema] = {
     "properties": {
         "type": {
             "type": "string",
-            "enum": [f"urn:creek:problem:{name}" for name in problems.KINDS],
+            "enum": [f"urn:creek:problem:{name}" for name in responses.KINDS],
         },
         "title": {"type": "string"},
         "status": {"type": "integer"},
@@ -248,13 +247,13 @@ _PROBLEM: Final[Schema] = {
 def _problems(*names: str) -> dict[str, Any]:
     by_status: dict[int, list[str]] = {}
     for name in names:
-        by_status.setdefault(problems.KINDS[name].status, []).append(name)
+        by_status.setdefault(responses.KINDS[name].status, []).append(name)
     return {
         str(status): {
             "description": f"{HTTPStatus(status).phrase}. "
-            + " ".join(f"`{name}`: {problems.KINDS[name].title}." for name in same),
+            + " ".join(f"`{name}`: {responses.KINDS[name].title}." for name in same),
             "content": {
-                problems.CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}
+                responses.CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}
             },
         }
         for status, same in sorted(by_status.items())

@@ -13,7 +13,7 @@ import msgspec
 from aiohttp import web
 
 from creekdb.errors import CreekError
-from creekdb.gateway.page.paths import numeric
+from creekdb.http.page.routes import numeric
 
 SECRET: Final = "Creek-Trial"
 BODY_MAX: Final = 64 * 1024

@@ -6,12 +6,12 @@ from typing import Final, cast
 
 from aiohttp import web
 
-from creekdb.gateway.app import Paths
-from creekdb.gateway.limits import Limits
-from creekdb.gateway.operations import Operations
-from creekdb.gateway.page.feed import Feed
-from creekdb.gateway.page.paths import PagePaths
-from creekdb.gateway.replica import LiveReplica
+from creekdb.http.app import Paths
+from creekdb.http.backend import LiveReplica
+from creekdb.http.operations import Operations
+from creekdb.http.page.feed import Feed
+from creekdb.http.page.routes import PagePaths
+from creekdb.http.requests import Limits
 from creekdb.server.runtime.server import Server
 from creekdb.wire.messages import address_text
 

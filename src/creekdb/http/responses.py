@@ -1,4 +1,6 @@
-"""Everything that can go wrong, as RFC 9457 has it: `application/problem+json`.
+"""Server-sent events, as bytes.
+
+Everything that can go wrong, as RFC 9457 has it: `application/problem+json`.
 
 Each says whether the operation was certainly not done: then asking again is safe. Otherwise it may
 have been done, or may be yet; with a client's name and a number, asking again is safe all the same.
@@ -7,7 +9,16 @@ have been done, or may be yet; with a client's name and a number, asking again i
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from creekdb.errors import CreekError
+
+EVENTS: Final = "text/event-stream"
+
+
+def event(name: str, data: Any) -> bytes:
+    return f"event: {name}\ndata: {msgspec.json.encode(data).decode()}\n\n".encode()
+
 
 CONTENT_TYPE: Final = "application/problem+json"
 RETRY_S: Final = 1

@@ -1,4 +1,7 @@
-"""What a request asks for: its query, its headers, its body. A mistake is told with its name."""
+"""How much of everything there may be.
+
+What a request asks for: its query, its headers, its body. A mistake is told with its name.
+"""
 
 import asyncio
 import re
@@ -18,13 +21,34 @@ from creekdb.execution.keys import (
     prefix_range,
 )
 from creekdb.execution.serializable import INT_MAX
-from creekdb.gateway.limits import Limits
-from creekdb.gateway.problems import Problem
+from creekdb.http.responses import Problem
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.values import Key, frozen
 from creekdb.server.calls.dispatcher import AFTER_MAX
 from creekdb.server.transport.client_connection import CLIENT_LENGTH_MAX
 from creekdb.wire.deduplication import CALLS_KEPT
+from creekdb.wire.messages import CLIENT_FRAME_MAX
+
+
+class Limits(NamedTuple):
+    body_bytes: int = CLIENT_FRAME_MAX
+    body_s: float = 30.0
+    """How long it may take to arrive."""
+    connections: int = 2048
+    requests: int = 1024
+    """Under way at once, those that follow a call included."""
+    followed: int = 256
+    pages: int = 16
+    """That are open at once."""
+    timeout_s: float = 30.0
+    """How long a call waits for its answer, if it does not say."""
+    timeout_s_max: float = 300.0
+    items: int = 100
+    """Registers in one answer, if it is not said how many."""
+    items_max: int = 1000
+    state_bytes: int = 4 * 1024 * 1024
+    """After so many, an answer with registers has an end."""
+
 
 CLIENT: Final = "Creek-Client"
 NUMBER: Final = "Creek-Call"

@@ -12,16 +12,14 @@ import msgspec
 from aiohttp import web
 
 from creekdb.errors import BadValue, UnknownName
-from creekdb.gateway import asking, openapi, problems
-from creekdb.gateway.asking import Invocation
-from creekdb.gateway.behind import Asked, Behind
-from creekdb.gateway.calls import LAST, Call, Calls, answer_body
-from creekdb.gateway.limits import Limits
-from creekdb.gateway.operations import Described, Operations
-from creekdb.gateway.page.paths import ALLOWED, PagePaths, is_from
-from creekdb.gateway.problems import Problem
-from creekdb.gateway.sending import EVENTS, event
-from creekdb.gateway.values import to_json
+from creekdb.http import openapi, requests, responses
+from creekdb.http.backend import Asked, Behind
+from creekdb.http.calls import LAST, Call, Calls, answer_body
+from creekdb.http.operations import Described, Operations
+from creekdb.http.page.routes import ALLOWED, PagePaths, is_from
+from creekdb.http.requests import Invocation, Limits
+from creekdb.http.responses import EVENTS, Problem, event
+from creekdb.http.schema import to_json
 from creekdb.server.observability import metrics
 from creekdb.server.observability.metrics import Family, gauge, text_of
 from creekdb.server.runtime.config import is_loopback
@@ -40,7 +38,7 @@ KINDS: Final = {
 }
 """Which answers are what one waits for."""
 
-_log = logging.getLogger("creekdb.gateway")
+_log = logging.getLogger("creekdb.http")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -127,7 +125,7 @@ class Paths:
             raise Problem("origin", f"this machine is asked for as {request.host}: say localhost")
         if request.method == "OPTIONS" or request.path in OPEN or self._page.is_open(request):
             return
-        if not self._behind.allows(asking.token_of(request)):
+        if not self._behind.allows(requests.token_of(request)):
             raise Problem("token", "send 'Authorization: Bearer …' with a token of this cluster")
 
     # --- operations ---------------------------------------------------------------------------
@@ -137,7 +135,7 @@ class Paths:
             operation = self._operations.find(request.match_info["name"])
         except UnknownName as error:
             raise Problem("unknown_operation", str(error)) from error
-        asked = asking.invocation(request, self._limits)
+        asked = requests.invocation(request, self._limits)
         one_answer = operation.readonly and not asked.strong
         if one_answer and asked.wait != "tentative":
             told = (
@@ -145,7 +143,7 @@ class Paths:
             )
             raise Problem("bad_arguments", f"'{operation.name}' only reads; weakly, it {told}")
         try:
-            arguments = operation.arguments(await asking.body_of(request, self._limits))
+            arguments = operation.arguments(await requests.body_of(request, self._limits))
         except BadValue as error:
             raise Problem("bad_arguments", str(error)) from error
         call = Call(operation.name, asked.strong, one_answer)
@@ -199,11 +197,11 @@ class Paths:
             kept.cancel()
 
     async def call(self, request: web.Request) -> web.StreamResponse:
-        asking.no_query(request)
+        requests.no_query(request)
         return _json(self._found(request).body())
 
     async def events(self, request: web.Request) -> web.StreamResponse:
-        asking.no_query(request)
+        requests.no_query(request)
         return await self._follow(request, self._found(request))
 
     def _found(self, request: web.Request) -> Call:
@@ -242,7 +240,7 @@ class Paths:
     # --- looking ------------------------------------------------------------------------------
 
     async def state(self, request: web.Request) -> web.StreamResponse:
-        asked = asking.reading(request, self._limits)
+        asked = requests.reading(request, self._limits)
         lengths = self._behind.readable_lengths()
         held = {"oldest": lengths[0], "newest": lengths[-1]}
         at = lengths[-1] if asked.at is None else asked.at
@@ -267,27 +265,27 @@ class Paths:
         return _json({"at": at, **held, "items": items, "next": after})
 
     async def status(self, request: web.Request) -> web.StreamResponse:
-        asking.no_query(request)
+        requests.no_query(request)
         return _json(self._behind.status())
 
     async def health(self, request: web.Request) -> web.StreamResponse:
-        asking.no_query(request)
+        requests.no_query(request)
         return _json({"alive": True})
 
     async def ready(self, request: web.Request) -> web.StreamResponse:
-        asking.no_query(request)
+        requests.no_query(request)
         reasons = self._behind.unready()
         if reasons:
             raise Problem("not_ready", "; ".join(reasons), more={"reasons": reasons})
         return _json({"ready": True})
 
     async def metrics(self, request: web.Request) -> web.StreamResponse:
-        asking.no_query(request)
+        requests.no_query(request)
         text = self._behind.metrics() + text_of(self._families())
         return web.Response(body=text.encode(), headers={"Content-Type": metrics.CONTENT_TYPE})
 
     async def openapi(self, request: web.Request) -> web.StreamResponse:
-        asking.no_query(request)
+        requests.no_query(request)
         return _json(self._description)
 
     def _families(self) -> list[Family]:
@@ -340,7 +338,7 @@ def _json(
 
 def _problem(problem: Problem, **headers: str) -> web.Response:
     headers |= problem.headers()
-    return _json(problem.body(), problem.kind.status, headers, problems.CONTENT_TYPE)
+    return _json(problem.body(), problem.kind.status, headers, responses.CONTENT_TYPE)
 
 
 async def _prepare(request: web.Request, response: web.StreamResponse) -> None:

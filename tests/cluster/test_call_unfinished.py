@@ -49,7 +49,7 @@ def test_the_tentative_answer_is_shown(
 def test_a_program_is_told_that_it_is_tentative_and_a_person_while_it_waits(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("creekdb.cli.call.TELL_S", 0.1)
+    monkeypatch.setattr("creekdb.cli.commands.call.TELL_S", 0.1)
 
     async def story() -> None:
         async with house(tmp_path) as cluster, cluster.client(0) as db:

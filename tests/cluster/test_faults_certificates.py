@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from creekdb.cli.exits import USAGE
+from creekdb.cli.exit_codes import USAGE
 from creekdb.server.security.certificates import Pair, issue, new_authority
 from tests.cluster.faults_story import Cluster, tell
 

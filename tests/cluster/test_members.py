@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from creekdb.cli import member
 from creekdb.cli.app import main
+from creekdb.cli.commands import member
 from creekdb.client import CallFailed, Database, NotDone
 from creekdb.errors import BadValue, StorageFault
 from creekdb.load.local_cluster import free_port

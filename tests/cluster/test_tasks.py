@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from creekdb.cli.serve import _serve
+from creekdb.cli.commands.serve import _serve
 from creekdb.http import Gateway
 from creekdb.http.page.feed import Feed
 from creekdb.schemes.creek import CreekReplica

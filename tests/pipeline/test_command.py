@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from creekdb.cli import main
-from creekdb.cli.pipeline import watching
+from creekdb.cli.commands.pipeline.group import watching
 from creekdb.pipeline.simulate import Progress
 from creekdb.pipeline.spark import session
 
@@ -123,7 +123,7 @@ def test_every_command_shows_an_example(capsys: pytest.CaptureFixture[str]) -> N
 def test_where_nobody_watches_a_line_tells_how_far_it_is(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("creekdb.cli.pipeline.TELL_EVERY_S", 0.0)
+    monkeypatch.setattr("creekdb.cli.commands.pipeline.group.TELL_EVERY_S", 0.0)
     with watching() as watch:
         watch(Progress(done=0, total=8, running=("a", "b"), left_s=None))
         watch(Progress(done=2, total=8, running=("c", "d"), left_s=75.0))
@@ -139,7 +139,7 @@ def test_a_bar_shows_how_far_it_is_however_long_the_names_of_cells_are(
 ) -> None:
     seen = io.StringIO()
     terminal = Console(file=seen, force_terminal=True, width=80, color_system=None)
-    monkeypatch.setattr("creekdb.cli.pipeline.complaints", lambda: terminal)
+    monkeypatch.setattr("creekdb.cli.commands.pipeline.group.complaints", lambda: terminal)
     running = ("archie-w20-44000tps-100ms-s0", "creek-w20-44000tps-100ms-recorded-s0")
     with watching() as watch:
         watch(Progress(done=12, total=36, running=running, left_s=935.0))

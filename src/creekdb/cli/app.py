@@ -14,8 +14,8 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 import creekdb
-from creekdb.cli.exits import DISK, ILLEGAL, INTERRUPTED, PIPE_CLOSED, USAGE
-from creekdb.cli.lazy import LazyGroup
+from creekdb.cli.exit_codes import DISK, ILLEGAL, INTERRUPTED, PIPE_CLOSED, USAGE
+from creekdb.cli.lazy_group import LazyGroup
 from creekdb.errors import LIKELY, HelperEnded, StorageFault, UsageError
 from creekdb.execution.python_runtime import how_it_runs
 

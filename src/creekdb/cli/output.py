@@ -1,4 +1,6 @@
-"""Where output goes: results to stdout, progress and complaints to stderr.
+"""Words that follow numbers.
+
+Where output goes: results to stdout, progress and complaints to stderr.
 
 Colours and progress bars appear on a terminal only. Piped output is plain, without trailing spaces.
 """
@@ -15,6 +17,12 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 seed`, `2 seeds`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
 
 PIPED_WIDTH = 100
 

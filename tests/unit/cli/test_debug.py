@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from creekdb import datatypes
-from creekdb.cli import again, main
+from creekdb.cli import determinism, main
 from tests.unit.cli import hashed
 
 ROOT = Path(__file__).parents[3]
@@ -20,7 +20,7 @@ def wrong_datatypes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datatypes, "SAMPLES", dict(datatypes.SAMPLES))
     hashed.register()
     code = "from tests.unit.cli import hashed; hashed.register(); from creekdb.cli import again; "
-    monkeypatch.setattr(again, "COMMAND", (sys.executable, "-c", f"{code}again.main()"))
+    monkeypatch.setattr(determinism, "COMMAND", (sys.executable, "-c", f"{code}again.main()"))
     monkeypatch.chdir(ROOT)
 
 
@@ -52,7 +52,7 @@ def test_an_operation_that_depends_on_the_hash_seed_is_named(
     # Whatever the order is here, one of three other processes has another one.
     complaints = []
     for seeds in (("1", "2"), ("3", "4"), ("5", "6")):
-        monkeypatch.setattr(again, "HASH_SEEDS", seeds)
+        monkeypatch.setattr(determinism, "HASH_SEEDS", seeds)
         code = main([*SHORT, "--datatype", "hashed", "--debug"])
         shown = capsys.readouterr()
         if code == 1:

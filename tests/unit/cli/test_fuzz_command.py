@@ -4,7 +4,8 @@ import shlex
 
 import pytest
 
-from creekdb.cli import fuzz, main
+from creekdb.cli import main
+from creekdb.cli.commands import fuzz
 from creekdb.schemes import registry
 from tests.unit.cli.liars import Lying, Moody, Raising
 

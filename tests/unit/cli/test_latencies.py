@@ -2,7 +2,7 @@
 
 import pytest
 
-from creekdb.cli.latencies import milliseconds, show_latencies
+from creekdb.cli.views.measures import milliseconds, show_latencies
 from creekdb.load.measurement import KINDS, Latency, Result
 
 

@@ -15,10 +15,13 @@ def test_a_command_brings_nothing_that_it_does_not_need() -> None:
     code = "import sys; from creekdb.cli import main; main(['call', '--help']); print(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     modules = ran.stdout.splitlines()[-1].split()
-    assert "creekdb.cli.call" in modules
-    assert not {"creekdb.cli.up", "creekdb.simulation", "creekdb.checkers", "creekdb.tpcc"} & {
-        *modules
-    }
+    assert "creekdb.cli.commands.call" in modules
+    assert not {
+        "creekdb.cli.commands.up",
+        "creekdb.simulation",
+        "creekdb.checkers",
+        "creekdb.tpcc",
+    } & {*modules}
 
 
 def everything(group: click.Group, path: str = "creek") -> Iterator[tuple[str, click.Command]]:

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from creekdb.cli import main
-from creekdb.cli.call import HERE, why
+from creekdb.cli.commands.call import HERE, why
 from creekdb.client import NotDone
 from creekdb.client.replica_connection import is_nobody_there, reason_of
 from creekdb.load.local_cluster import free_port
@@ -55,7 +55,7 @@ def test_nobody_is_waited_for_where_nobody_listens(
 ) -> None:
     for name in ("bench", "call"):  # who imports the other first, while that is as it was
         monkeypatch.setattr(f"creekdb.cli.{name}.REFUSED_S", 0.05)
-    monkeypatch.setattr("creekdb.cli.status.PATIENCE_S", 0.05)
+    monkeypatch.setattr("creekdb.cli.commands.status.PATIENCE_S", 0.05)
     port = free_port()
 
     assert main([*command, "--at", f"127.0.0.1:{port}"]) != 0
@@ -70,8 +70,8 @@ def test_nobody_is_waited_for_where_nobody_listens(
 def test_who_waits_is_told_that_nobody_has_answered_yet(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("creekdb.cli.call.REFUSED_S", 0.1)
-    monkeypatch.setattr("creekdb.cli.call.TELL_S", 0.0)
+    monkeypatch.setattr("creekdb.cli.commands.call.REFUSED_S", 0.1)
+    monkeypatch.setattr("creekdb.cli.commands.call.TELL_S", 0.0)
     port = free_port()
 
     assert main(["call", "get", "a", "--at", f"127.0.0.1:{port}"]) == 1

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from creekdb.cli.replicas import STARTING, Row, replicas_table, state_of
+from creekdb.cli.views.replicas import STARTING, Row, replicas_table, state_of
 
 
 def status(replica: int, differs_from: list[int], agreed: int = 1_234_560) -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from creekdb.cli import scenario_text
-from creekdb.cli.scenario_text import scenario_lines
-from creekdb.cli.words import counted
+from creekdb.cli.output import counted
+from creekdb.cli.views import run_summary
+from creekdb.cli.views.run_summary import scenario_lines
 from creekdb.simulation.faults.language import parse_faults
 from creekdb.simulation.kernel.scenario import ClientModel, Scenario
 
@@ -20,7 +20,7 @@ def described(scenario: Scenario) -> str:
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_it_is_as_wide_as_the_console(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scenario_text, "results", lambda: Console(width))
+    monkeypatch.setattr(run_summary, "results", lambda: Console(width))
     faults = parse_faults(";".join(f"partition 0,1|2,3,4 at {each}ms" for each in range(20)))
     lines = described(Scenario(faults=faults)).splitlines()
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from creekdb.cli.status import AWAY, _complete, _show_more, _unreachable
+from creekdb.cli.commands.status import AWAY, _complete, _show_more, _unreachable
 
 STATUS: dict[str, Any] = {"replica": 0, "members": [0, 1, 2], "connected": [1, 2]}
 FROM_THE_START = dict.fromkeys(AWAY, 3)

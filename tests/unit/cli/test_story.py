@@ -6,9 +6,9 @@ import pytest
 
 from creekdb.checkers import check_all
 from creekdb.cli import main
-from creekdb.cli.finals import final_order
 from creekdb.cli.options import USUAL_SCHEME
-from creekdb.cli.story import story_scenario, tell
+from creekdb.cli.views.timeline import final_order
+from creekdb.cli.views.walkthrough import story_scenario, tell
 from creekdb.simulation.fuzz.campaign import simulation_of
 
 

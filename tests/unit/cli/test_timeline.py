@@ -1,6 +1,6 @@
 """The timeline shows what happened to replicas and links, and the calls that came in vain."""
 
-from creekdb.cli.timeline import timeline
+from creekdb.cli.views.timeline import timeline
 from creekdb.datatypes import named
 from creekdb.simulation.faults.language import parse_faults
 from creekdb.simulation.fuzz.campaign import simulation_of

@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from creekdb.cli.trial import Breaking
+from creekdb.cli.commands.up import Breaking
 from creekdb.errors import UsageError
 from creekdb.load.local_cluster import LocalCluster
 from creekdb.wire.dev_control import trial_of

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from creekdb.cli.up import _View
+from creekdb.cli.commands.up import _View
 from creekdb.load.local_cluster import LocalCluster
 from creekdb.wire.event_log import OPERATION_LONG
 

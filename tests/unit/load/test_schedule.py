@@ -7,7 +7,7 @@ from time import perf_counter_ns
 
 import pytest
 
-from creekdb.cli.live_run import REPLICAS, usual
+from creekdb.cli.commands.live_run import REPLICAS, usual
 from creekdb.errors import UsageError
 from creekdb.load.fault_schedule import Breaking, schedule
 from creekdb.load.live_run import LOADS, load_for

@@ -1,11 +1,49 @@
-"""The measures of a run as tables for people."""
+"""What a load took, as a table for the terminal.
 
+The measures of a run as tables for people.
+
+The search for a peak as a table for people.
+"""
+
+import click
 from rich.table import Table
 
-from creekdb.cli.latencies import latencies_table, milliseconds
-from creekdb.cli.output import show_table
-from creekdb.cli.words import counted
+from creekdb.cli.output import counted, show_table
+from creekdb.evaluation import Peak
 from creekdb.evaluation.measures import Latency, Measures
+from creekdb.load.measurement import Result
+
+
+def show_latencies(result: Result) -> None:
+    table = latencies_table("answers", "mean", "p50", "p95", "p99", "max")
+    rows = [*result.latency_ms.items(), ("asked late by", result.late_ms)]
+    for kind, each in rows:
+        if each is not None:
+            numbers = (each.mean, each.p50, each.p95, each.p99, each.max)
+            table.add_row(kind, f"{each.answers:,}", *map(milliseconds, numbers))
+    show_table(table)
+
+
+def show_errors(result: Result) -> None:
+    if result.raised:
+        click.echo(f"{counted(result.raised, 'operation')} answered with an error")
+    for reason, count in result.errors.items():
+        click.echo(f"{counted(count, 'call')} without an answer: {reason}")
+
+
+def latencies_table(*columns: str) -> Table:
+    """It fits into 80 columns, also where somebody waited for minutes."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("latency in ms", min_width=17, no_wrap=True)
+    for name in columns:
+        table.add_column(name, justify="right", min_width=7, no_wrap=True)
+    return table
+
+
+def milliseconds(ms: float) -> str:
+    """With as many digits as mean something."""
+    return f"{ms:.2f}" if ms < 10 else f"{ms:.1f}" if ms < 100 else f"{ms:,.0f}"
+
 
 _NOTHING = "-"
 
@@ -124,3 +162,42 @@ def _rest(measures: Measures) -> str:
     committed = counted(measures.committed, "request")
     after_ms = measures.simulated_ms - measures.duration_ms
     return f"{after_ms:.0f} ms after clients stopped, {committed} committed"
+
+
+def peak_table(peak: Peak) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in (
+        "load",
+        "done",
+        "saturated",
+        "backlog",
+        "weak p50",
+        "weak p99",
+        "stable p50",
+        "stable p99",
+        "accuracy",
+        "ratio",
+        "cores",
+    ):
+        table.add_column(name, justify="right")
+    for each in peak.tried:
+        table.add_row(
+            f"{each.load_tps:.0f}",
+            f"{each.throughput_tps:.0f}",
+            "yes" if each.saturated else "no",
+            str(each.backlog),
+            *_percentiles(each.weak_tentative_ms),
+            *_percentiles(each.strong_stable_ms),
+            _percent(each.accuracy),
+            "-" if each.execution_ratio is None else f"{each.execution_ratio:.2f}",
+            _percent(each.cpu_utilisation),
+        )
+    return table
+
+
+def _percentiles(latency: Latency | None) -> tuple[str, str]:
+    return ("-", "-") if latency is None else (f"{latency.p50:.2f}", f"{latency.p99:.2f}")
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.1%}"

@@ -9,10 +9,15 @@ from typing import Any
 import click
 from rich.table import Table
 
-from creekdb.cli.call import addresses_option, authority_option, connected, token_option, why
-from creekdb.cli.exits import FINE, ILLEGAL
-from creekdb.cli.output import program, show_json, show_table
-from creekdb.cli.words import counted
+from creekdb.cli.commands.call import (
+    addresses_option,
+    authority_option,
+    connected,
+    token_option,
+    why,
+)
+from creekdb.cli.exit_codes import FINE, ILLEGAL
+from creekdb.cli.output import counted, program, show_json, show_table
 from creekdb.client import Database, NotDone, OperationFailed, Unknown, connect
 from creekdb.client.errors import CallFailed
 from creekdb.errors import CreekError

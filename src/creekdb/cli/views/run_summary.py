@@ -1,11 +1,15 @@
-"""A scenario in a few lines: the cluster, what differs from the usual, and its faults."""
+"""A scenario in a few lines: the cluster, what differs from the usual, and its faults.
 
+Verdicts as lines of text, and what they mean for the exit code.
+"""
+
+from collections.abc import Sequence
 from textwrap import wrap
 
 from rich.text import Text
 
-from creekdb.cli.output import results
-from creekdb.cli.words import counted
+from creekdb.checkers import Illegal, Ok, Unknown, Verdict
+from creekdb.cli.output import counted, results
 from creekdb.simulation.faults.language import duration_text, rough_duration_text, rough_fault_text
 from creekdb.simulation.kernel.scenario import Scenario
 from creekdb.simulation.models.parameters import CpuModel
@@ -84,3 +88,29 @@ def _range(low_us: int, high_us: int) -> str:
     if low_us == high_us:
         return duration_text(low_us)
     return f"{duration_text(low_us)} to {duration_text(high_us)}"
+
+
+WIDTH_MIN_VERDICTS, WIDTH_MAX = 20, 76
+
+
+def all_legal(verdicts: Sequence[Verdict]) -> bool:
+    """Unknown is no accusation: the history does not tell."""
+    return not any(isinstance(each, Illegal) for each in verdicts)
+
+
+def verdict_lines(verdicts: Sequence[Verdict]) -> list[Text]:
+    """What was found, with its counterexample, and the names of the checkers that found nothing."""
+    good = [each.checker for each in verdicts if isinstance(each, Ok)]
+    sign = ("✓ ", "green") if all_legal(verdicts) else ("✗ ", "red")
+    unsure = [each for each in verdicts if isinstance(each, Unknown)]
+    cannot = f", {len(unsure)} cannot tell" if unsure else ""
+    lines = [Text.assemble(sign, f"{len(good)} of {len(verdicts)} checkers say ok{cannot}")]
+    width = min(WIDTH_MAX, max(WIDTH_MIN_VERDICTS, results().width - 2))
+    names = ", ".join(name.replace("_", " ") for name in good)
+    lines += [Text(f"  {line}", style="dim") for line in wrap(names, width)]
+    lines += [
+        Text(f"unknown  {each.checker}: not checked, which is no fault: {each.reason}", "yellow")
+        for each in unsure
+    ]
+    lines += [Text(each.describe(), "red") for each in verdicts if isinstance(each, Illegal)]
+    return lines

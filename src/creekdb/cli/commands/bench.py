@@ -14,14 +14,13 @@ import msgspec
 from rich.progress import BarColumn, Progress, TextColumn
 
 from creekdb import tpcc
-from creekdb.cli.bar import busy
-from creekdb.cli.call import REFUSED_S, authority_option, token_option
-from creekdb.cli.exits import FINE, ILLEGAL
-from creekdb.cli.latencies import show_errors, show_latencies
+from creekdb.cli.arguments import MEASURED_US_MIN, Duration
+from creekdb.cli.commands.call import REFUSED_S, authority_option, token_option
+from creekdb.cli.exit_codes import FINE, ILLEGAL
 from creekdb.cli.options import NewFolder, Rate, warehouses_option
-from creekdb.cli.output import complaints, program, results, show_json
-from creekdb.cli.scripts import MEASURED_US_MIN, Duration
-from creekdb.cli.words import counted
+from creekdb.cli.output import complaints, counted, program, results, show_json
+from creekdb.cli.views.measures import show_errors, show_latencies
+from creekdb.cli.views.progress import busy
 from creekdb.client.replica_connection import trusting
 from creekdb.errors import UsageError
 from creekdb.execution.python_runtime import how_it_runs

@@ -1,21 +1,32 @@
-"""`creek serve`: one replica, in this process."""
+"""How `creek serve --join` makes a new replica a member of a cluster that runs.
+
+Everything that can be looked at is looked at first: a member that was added and cannot start is one
+that the others miss.
+
+`creek serve`: one replica, in this process.
+"""
 
 import asyncio
+import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
 
-from creekdb.cli.exits import FINE
-from creekdb.cli.joining import join as become_member
+from creekdb.cli.commands.member import added
+from creekdb.cli.exit_codes import FINE
 from creekdb.cli.options import import_from_here
+from creekdb.client import Database, connect
+from creekdb.client.errors import CallFailed
 from creekdb.errors import UsageError
 from creekdb.execution.python_runtime import Samples, seldom_collecting
-from creekdb.server.runtime.config import ServerConfig, read_config
+from creekdb.server.membership.join_ticket import make_folder, read_ticket
+from creekdb.server.runtime.config import ServerConfig, load_datatype, read_config
 from creekdb.server.runtime.server import Server
+from creekdb.server.security.authentication import valid_until
 from creekdb.server.transport.listeners import allow_more_files
 from creekdb.wire import event_log
 from creekdb.wire import event_loop as event_loop
@@ -24,6 +35,54 @@ from creekdb.wire.messages import address_of, address_text
 
 if TYPE_CHECKING:
     from creekdb.http import Gateway
+
+JOIN_S: Final = 30.0
+
+
+def join_cluster(
+    at: tuple[str, ...], listen: str | None, path: Path | None, given: Mapping[str, Any]
+) -> None:
+    """Become a member, unless it is one already. `path` and `given`: as for `read_config`."""
+    if listen is None:
+        raise click.UsageError("--join needs --listen, where the others find this one")
+    config = read_config(path, {**given, "replica": 0, "members": {"0": listen}})
+    folder = Path(config.data)
+    if read_ticket(folder) is not None:
+        return
+    datatype = load_datatype(config.datatype).name
+    if config.is_secured:
+        valid_until(config.security)
+    make_folder(folder)
+
+    async def ask() -> None:
+        async with connect(
+            at,
+            token=os.environ.get("CREEK_TOKEN", ""),
+            authority=os.environ.get("CREEK_AUTHORITY"),
+            timeout=JOIN_S,
+            patience=JOIN_S,
+        ) as db:
+            await _refuse_other(db, config, datatype)
+            told = await added(db, listen, folder)
+        click.echo(f"replica {told['added']} was added")
+
+    try:
+        asyncio.run(ask())
+    except CallFailed as error:
+        raise UsageError(f"cannot join the cluster at {', '.join(at)}: {error}") from error
+
+
+async def _refuse_other(db: Database, config: ServerConfig, datatype: str) -> None:
+    """The others would refuse to talk to a replica that is set up otherwise."""
+    status = await db.status()
+    ours = {"cluster": config.cluster, "datatype": datatype, "scheme": config.scheme}
+    for key, value in ours.items():
+        if status[key] != value:
+            raise UsageError(
+                f"the {key} there is '{status[key]}', and here it is '{value}': nothing was "
+                f"changed; set {key}, or join another cluster"
+            )
+
 
 GARBAGE_S: Final = 0.5
 """Between two looks for garbage."""
@@ -161,7 +220,7 @@ def serve(
         given["members"] = dict(_member(each) for each in members)
     import_from_here()
     if join:
-        become_member(join, listen, path, given)
+        join_cluster(join, listen, path, given)
     config = read_config(path, given)
     event_log.set_up(config.log, config.log_level)
     allow_more_files()

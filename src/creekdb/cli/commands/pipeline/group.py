@@ -19,11 +19,10 @@ from rich.segment import ControlType
 from rich.status import Status
 from rich.text import Text
 
-from creekdb.cli.exits import FINE, ILLEGAL
-from creekdb.cli.lazy import LazyGroup
+from creekdb.cli.exit_codes import FINE, ILLEGAL
+from creekdb.cli.lazy_group import LazyGroup
 from creekdb.cli.options import import_from_here
-from creekdb.cli.output import complaints, show
-from creekdb.cli.words import counted
+from creekdb.cli.output import complaints, counted, show
 from creekdb.errors import UsageError
 from creekdb.evaluation.measures import tpcc_of
 from creekdb.execution.datatype import DataType

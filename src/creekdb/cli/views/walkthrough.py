@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from creekdb.checkers import Verdict
-from creekdb.cli.finals import Final, final_order
 from creekdb.cli.output import program
-from creekdb.cli.timeline import order, timeline
-from creekdb.cli.verdicts import verdict_lines
+from creekdb.cli.views.run_summary import verdict_lines
+from creekdb.cli.views.timeline import Final, final_order, order, timeline
 from creekdb.datatypes import named
 from creekdb.history import History
 from creekdb.protocol.request import Operation

@@ -5,11 +5,16 @@ from typing import Any
 
 import click
 
-from creekdb.cli.call import HERE, addresses_option, authority_option, token_option, what_to_do
-from creekdb.cli.exits import FINE, ILLEGAL
-from creekdb.cli.output import results, show_json, show_table
-from creekdb.cli.replicas import Row, replicas_table, state_of
-from creekdb.cli.words import counted
+from creekdb.cli.commands.call import (
+    HERE,
+    addresses_option,
+    authority_option,
+    token_option,
+    what_to_do,
+)
+from creekdb.cli.exit_codes import FINE, ILLEGAL
+from creekdb.cli.output import counted, results, show_json, show_table
+from creekdb.cli.views.replicas import Row, replicas_table, state_of
 from creekdb.client import NotDone, connect
 from creekdb.errors import UsageError
 

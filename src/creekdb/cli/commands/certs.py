@@ -8,11 +8,10 @@ from typing import Final
 
 import click
 
-from creekdb.cli.config_text import client_address, config_text, quoted
-from creekdb.cli.exits import FINE
+from creekdb.cli.config_file import client_address, config_text, quoted
+from creekdb.cli.exit_codes import FINE
 from creekdb.cli.options import is_given
-from creekdb.cli.output import program
-from creekdb.cli.words import counted
+from creekdb.cli.output import counted, program
 from creekdb.errors import UsageError
 from creekdb.server.runtime.config import Security
 
@@ -84,7 +83,7 @@ def certs(
         raise UsageError("creek certs needs another package: pip install 'creekdb[certs]'")
     if more is not None or renew:
         _refuse_together(context, more, renew)
-        from creekdb.cli.more_certs import add, again  # noqa: PLC0415 - if it is there
+        from creekdb.cli.commands.certs_update import add, again  # noqa: PLC0415 - if it is there
 
         if more is None:
             again(folder, days)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import msgspec
 
-from creekdb.cli.exits import FINE, ILLEGAL
+from creekdb.cli.exit_codes import FINE, ILLEGAL
 from creekdb.cli.options import argument_of
 from creekdb.cli.output import show_json
 from creekdb.client import Database, NotDone, OperationFailed, Unknown, connect

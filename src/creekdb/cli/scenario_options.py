@@ -12,9 +12,9 @@ from click.core import ParameterSource
 from msgspec.structs import replace
 
 from creekdb import datatypes
+from creekdb.cli.arguments import check_in_time, parse_call, read_faults
 from creekdb.cli.options import import_from_here
-from creekdb.cli.scripts import check_in_time, parse_call, read_faults
-from creekdb.cli.story import story_scenario
+from creekdb.cli.views.walkthrough import story_scenario
 from creekdb.errors import UsageError
 from creekdb.evaluation.experiment import LOAD_MAX, TPCC, Experiment, datatype_named
 from creekdb.schemes import registry

@@ -17,11 +17,10 @@ from rich.table import Table
 from rich.text import Text
 
 from creekdb.checkers import rows
-from creekdb.cli.exits import FINE, ILLEGAL
+from creekdb.cli.exit_codes import FINE, ILLEGAL
 from creekdb.cli.options import USUAL_SCHEME, import_from_here, scheme_option
-from creekdb.cli.output import complaints, program, show, show_json, show_table
-from creekdb.cli.scenario_text import scenario_lines
-from creekdb.cli.words import counted
+from creekdb.cli.output import complaints, counted, program, show, show_json, show_table
+from creekdb.cli.views.run_summary import scenario_lines
 from creekdb.errors import NotDeterministic
 from creekdb.evaluation.experiment import datatype_named, simulation_of
 from creekdb.execution.debug import Debugged

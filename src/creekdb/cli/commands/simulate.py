@@ -1,17 +1,30 @@
-"""`creek simulate`: one run of a simulated cluster, measured and checked."""
+"""The language of faults, explained: what `creek simulate --help-faults` prints.
+
+Running a simulation while somebody watches.
+
+`creek simulate`: one run of a simulated cluster, measured and checked.
+"""
 
 import shlex
+import time
 import traceback
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import click
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from creekdb import tpcc
 from creekdb.checkers import Verdict, check_all, rows
-from creekdb.cli.again import repeat
-from creekdb.cli.choosing import (
+from creekdb.cli.arguments import CALL_FORM, Duration
+from creekdb.cli.commands.pipeline.group import loaded
+from creekdb.cli.determinism import repeat
+from creekdb.cli.exit_codes import FINE, ILLEGAL
+from creekdb.cli.options import NewFolder, scheme_option
+from creekdb.cli.output import complaints, counted, program, show, show_json, show_table
+from creekdb.cli.scenario_options import (
     LOAD_TPCC,
     SESSIONS,
     STRONG_SHARE,
@@ -19,20 +32,10 @@ from creekdb.cli.choosing import (
     chosen_scenario,
     with_load,
 )
-from creekdb.cli.exits import FINE, ILLEGAL
-from creekdb.cli.fault_help import fault_help
-from creekdb.cli.options import NewFolder, scheme_option
-from creekdb.cli.output import program, show, show_json, show_table
-from creekdb.cli.peak import peak_table
-from creekdb.cli.pipeline import loaded
-from creekdb.cli.running import run_watched
-from creekdb.cli.scenario_text import scenario_lines
-from creekdb.cli.scripts import CALL_FORM, Duration
-from creekdb.cli.story import tell
-from creekdb.cli.table import measures_table
-from creekdb.cli.timeline import timeline
-from creekdb.cli.verdicts import all_legal, verdict_lines
-from creekdb.cli.words import counted
+from creekdb.cli.views.measures import measures_table, peak_table
+from creekdb.cli.views.run_summary import all_legal, scenario_lines, verdict_lines
+from creekdb.cli.views.timeline import timeline
+from creekdb.cli.views.walkthrough import tell
 from creekdb.errors import NotDeterministic, UsageError
 from creekdb.evaluation import (
     Measures,
@@ -44,9 +47,72 @@ from creekdb.evaluation import (
 )
 from creekdb.evaluation.experiment import CORES_MAX, REPLICAS_MAX, TPCC
 from creekdb.execution.debug import Debugged
+from creekdb.execution.python_runtime import seldom_collecting
 from creekdb.history import save, save_verdicts
-from creekdb.simulation.kernel.cluster import Run
+from creekdb.simulation.faults.language import FORMS
+from creekdb.simulation.kernel.cluster import Run, Simulation
 from creekdb.simulation.kernel.scenario import Scenario
+
+EXAMPLE_WIDTH = 37
+MEANING_WIDTH = 80 - EXAMPLE_WIDTH
+
+_BEFORE = """\
+Give faults with --fault, once for each, or in a file with --faults. A fault is a name, what it is
+about, and when it happens. Replicas are numbered from 0. A time is a number and its unit, without a
+space: us, ms, s, m, h or d. A probability is 10% or 0.1."""
+
+_AFTER = """\
+Of five replicas, 'partition 0,1 at 1s' is 'partition 0,1|2,3,4 at 1s': the rest is one group.
+At the end of --duration every fault is healed, but for death, severed links and wrong clocks."""
+
+
+def fault_help() -> str:
+    lines = [*wrap(_BEFORE, 80), ""]
+    for example, meaning in FORMS.values():
+        first, *rest = wrap(meaning, MEANING_WIDTH)
+        lines.append(f"{example:{EXAMPLE_WIDTH}}{first}")
+        lines += [f"{'':{EXAMPLE_WIDTH}}{line}" for line in rest]
+    return "\n".join([*lines, "", *wrap(_AFTER, 80)])
+
+
+PATIENCE_BEFORE_BAR_S = 1.0
+BAR_STEPS = 200
+
+
+def run_watched(simulation: Simulation, what: str = "simulating") -> Run:
+    """Run it, with a progress bar if it takes a while and somebody watches."""
+    with seldom_collecting():
+        return _run_watched(simulation, what)
+
+
+def _run_watched(simulation: Simulation, what: str) -> Run:
+    console, duration_us = complaints(), simulation.scenario.duration_us
+    if not console.is_terminal or not duration_us:
+        return simulation.run()
+    bar = Progress(
+        TextColumn(what),
+        BarColumn(),
+        TextColumn("{task.completed:.0f} of {task.total:.0f} ms"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )
+    task = bar.add_task(what, total=duration_us / 1000)
+    begun = time.monotonic()
+
+    def moved(now_us: int) -> None:
+        if time.monotonic() - begun > PATIENCE_BEFORE_BAR_S:
+            bar.start()
+        bar.update(task, completed=now_us / 1000)
+
+    # Events that touch nothing: they change neither the run nor its trace.
+    for step in range(1, BAR_STEPS):
+        at_us = duration_us * step // BAR_STEPS
+        simulation.heap.at(at_us, moved, at_us)
+    try:
+        return simulation.run()
+    finally:
+        bar.stop()
 
 
 def _help_faults(context: click.Context, parameter: click.Parameter, asked: bool) -> None:

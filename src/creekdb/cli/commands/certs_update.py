@@ -7,10 +7,9 @@ from typing import Final
 
 import click
 
-from creekdb.cli.certs import keep, private, security_text
-from creekdb.cli.config_text import config_text, peer_address
-from creekdb.cli.output import program
-from creekdb.cli.words import counted
+from creekdb.cli.commands.certs import keep, private, security_text
+from creekdb.cli.config_file import config_text, peer_address
+from creekdb.cli.output import counted, program
 from creekdb.errors import UsageError
 from creekdb.server.runtime.config import ServerConfig, read_config
 from creekdb.server.security.certificates import Pair, issue, issue_again, read_pair

@@ -12,12 +12,11 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from creekdb.cli.exits import FINE, ILLEGAL
-from creekdb.cli.latencies import show_errors, show_latencies
+from creekdb.cli.arguments import MEASURED_US_MIN, Duration
+from creekdb.cli.exit_codes import FINE, ILLEGAL
 from creekdb.cli.options import NewFolder, Rate, warehouses_option
-from creekdb.cli.output import complaints, program
-from creekdb.cli.scripts import MEASURED_US_MIN, Duration
-from creekdb.cli.words import counted
+from creekdb.cli.output import complaints, counted, program
+from creekdb.cli.views.measures import show_errors, show_latencies
 from creekdb.errors import CreekError, UsageError
 from creekdb.history import LIVE, load_config, save
 from creekdb.load.fault_schedule import schedule

@@ -15,11 +15,10 @@ import vl_convert
 
 from benchmarks.curve_figures import NAMES, Figures, Point
 from creekdb.pipeline.report.charts import PLAIN, THOUSANDS
-from creekdb.pipeline.report.charts.axes import ROUND
-from creekdb.pipeline.report.charts.finishing import PICTURE_WIDTH
-from creekdb.pipeline.report.curves import BOTH, STRONG, WEAK
+from creekdb.pipeline.report.charts.curves import BOTH, STRONG, WEAK
+from creekdb.pipeline.report.charts.layers import PICTURE_WIDTH, ROUND
+from creekdb.pipeline.report.charts.theme import DASHED, DOTTED, Palette, config, of_picture
 from creekdb.pipeline.report.page import VEGA_LITE
-from creekdb.pipeline.report.theme import DASHED, DOTTED, Palette, config, of_picture
 
 HEIGHT: Final = 270
 FOR_NAMES: Final = 124

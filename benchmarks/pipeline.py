@@ -19,11 +19,11 @@ from pyspark.sql import SparkSession
 from benchmarks.measuring import Timed, ratio
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
-from creekdb.pipeline import output
-from creekdb.pipeline.generate import Part, arrow_table
-from creekdb.pipeline.grid import Cell, Grid, parse
-from creekdb.pipeline.simulate import cost, run_cell, simulate
-from creekdb.pipeline.spark import session
+from creekdb.pipeline.spark.session import session
+from creekdb.pipeline.stages import output_dir
+from creekdb.pipeline.stages.grid import Cell, Grid, parse
+from creekdb.pipeline.stages.population import Part, arrow_table
+from creekdb.pipeline.stages.simulate import cost, run_cell, simulate
 from creekdb.tpcc import Population
 from creekdb.tpcc.schema import CUSTOMERS, DISTRICTS, TABLES
 
@@ -67,7 +67,7 @@ def grid_ratio(scale: Scale) -> float:
             for index, way in enumerate(("spark", "pool")):
                 with tempfile.TemporaryDirectory() as folder:
                     out = Path(folder) / "out"
-                    output.prepare(out, grid)
+                    output_dir.prepare(out, grid)
                     start = monotonic_ns()
                     if way == "spark":
                         on_spark(spark, grid.cells, out)

@@ -19,11 +19,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
-from creekdb.pipeline.declared import declared
-from creekdb.pipeline.measure import latencies, measures
-from creekdb.pipeline.relations import found
 from creekdb.pipeline.schemas import OPERATIONS, ORDERS, RUNS
-from creekdb.pipeline.spark import session
+from creekdb.pipeline.spark.frames import declared
+from creekdb.pipeline.spark.session import session
+from creekdb.pipeline.stages.measure import latencies, measures
+from creekdb.pipeline.stages.relational_checks import found
 
 HEAP_MIB: Final = 1024
 MEMORY_MIB_MAX: Final = 2048

@@ -13,7 +13,7 @@ from creekdb.history import load
 from creekdb.load.local_cluster import LocalCluster
 from creekdb.load.measurement import STRONG_STABLE, WEAK_FINAL, WEAK_TENTATIVE, Meter, latency
 from creekdb.load.workload import Asked, kv_stream, tpcc_stream
-from creekdb.pipeline import tables
+from creekdb.pipeline.stages import run_tables
 
 SHORT = ["--duration", "2s", "--warm-up", "200ms", "--json"]
 """Long enough for an answer on any machine."""
@@ -35,7 +35,7 @@ def test_a_bench_keeps_a_run_that_checkers_and_tables_take(
     assert any(each.stable is not None for each in history.operations)
     verdicts = check_all(history, datatype_of(history))
     assert not [each.describe() for each in verdicts if isinstance(each, Illegal)]
-    (row,) = tables.of_history("run", history).runs.to_pylist()
+    (row,) = run_tables.of_history("run", history).runs.to_pylist()
     assert row["load_tps"] == 60
     assert row["warehouses"] == 1
     assert row["end_us"] - row["begin_us"] == 2_000_000

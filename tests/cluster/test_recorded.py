@@ -10,7 +10,7 @@ from creekdb.cli.app import main
 from creekdb.errors import UsageError
 from creekdb.history import History, gather
 from creekdb.history.recording import LENGTH, READABLE, RECORDING_VERSION, SUFFIX, Started
-from creekdb.pipeline import tables
+from creekdb.pipeline.stages import run_tables
 from creekdb.server.membership.changes import REMOVE
 from tests.cluster.faults_story import judge
 from tests.cluster.house import PATIENCE_S, house
@@ -55,7 +55,7 @@ def test_a_recorded_run_passes_every_checker(tmp_path: Path) -> None:
 
 def test_tables_tell_what_clients_called(tmp_path: Path) -> None:
     history = record(tmp_path)
-    made = tables.of_history("live", history)
+    made = run_tables.of_history("live", history)
     kinds = set(made.operations["kind"].to_pylist())
     assert kinds == {"increment", "put", "get"}
     (row,) = made.runs.to_pylist()

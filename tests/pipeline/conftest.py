@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from creekdb.pipeline.spark import session
+from creekdb.pipeline.spark.session import session
 
 
 @pytest.hookimpl(tryfirst=True)

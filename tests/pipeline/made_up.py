@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from creekdb.evaluation import Experiment
-from creekdb.pipeline import output, schemas
-from creekdb.pipeline.report.reading import Row, Tables
-from creekdb.pipeline.tables import FILES
+from creekdb.pipeline import schemas
+from creekdb.pipeline.report.evidence import Row, Tables
+from creekdb.pipeline.stages import output_dir
+from creekdb.pipeline.stages.run_tables import FILES
 
 PEAKS_TPS = {"smr": 2_750.0, "bayou": 2_680.0, "creek": 31_800.0, "archie": 34_600.0}
 EXECUTION_US = {"smr": 370.0, "bayou": 370.0, "creek": 540.0, "archie": 540.0}
@@ -287,9 +288,9 @@ def write(made: Tables, out: Path) -> Path:
         if rows:
             _write(rows, schema, out / name / "part-00000.parquet")
             (out / name / "_SUCCESS").touch()
-    (out / output.MARK).write_text("{}")
+    (out / output_dir.MARK).write_text("{}")
     for run in made.runs:
-        folder = out / output.RUNS / run["run"]
+        folder = out / output_dir.RUNS / run["run"]
         _write([run], schemas.RUNS, folder / FILES["runs"])
         (folder / "config.json").write_text("{}")
         samples = [row for row in made.samples if row["run"] == run["run"]]

@@ -15,7 +15,7 @@ from urllib.request import urlopen
 
 import pyspark
 
-from creekdb.pipeline.java import java_home
+from creekdb.pipeline.spark.java import java_home
 
 READY_WITHIN_S = 120.0
 

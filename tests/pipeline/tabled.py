@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from creekdb.pipeline.declared import spark_schema
 from creekdb.pipeline.schemas import OPERATIONS, RUNS
-from creekdb.pipeline.tables import Tables
+from creekdb.pipeline.spark.frames import spark_schema
+from creekdb.pipeline.stages.run_tables import Tables
 
 Row = dict[str, Any]
 

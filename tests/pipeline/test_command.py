@@ -14,8 +14,8 @@ from rich.console import Console
 
 from creekdb.cli import main
 from creekdb.cli.commands.pipeline.group import watching
-from creekdb.pipeline.simulate import Progress
-from creekdb.pipeline.spark import session
+from creekdb.pipeline.spark.session import session
+from creekdb.pipeline.stages.simulate import Progress
 
 GRID = """
 [[block]]
@@ -81,7 +81,7 @@ def test_a_mistake_in_a_grid_is_told_before_spark_starts(
     def started(*arguments: object) -> None:
         raise AssertionError("Spark starts")
 
-    monkeypatch.setattr("creekdb.pipeline.spark.session", started)
+    monkeypatch.setattr("creekdb.pipeline.spark.session.session", started)
     grid.write_text(GRID.replace("load_tps", "load"))
     assert simulate(grid, tmp_path / "out") == 2
     told = capsys.readouterr().err

@@ -6,7 +6,7 @@ from statistics import NormalDist, mean, stdev
 
 import pytest
 
-from creekdb.pipeline.confidence import CONFIDENCE, quantile, within
+from creekdb.pipeline.stages.measure import CONFIDENCE, quantile, within
 
 DEGREES = [1, 2, 3, 4, 5, 9, 10, 30, 99, 100]
 

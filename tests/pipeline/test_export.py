@@ -13,9 +13,9 @@ from creekdb.cli.app import main
 from creekdb.errors import UsageError
 from creekdb.execution.keys import CLIENTS
 from creekdb.http.schema import from_json
-from creekdb.pipeline.declared import spark_schema
-from creekdb.pipeline.export import export
 from creekdb.pipeline.schemas import COMMITTED, REGISTERS, VALUE_KINDS
+from creekdb.pipeline.spark.frames import spark_schema
+from creekdb.pipeline.stages.export import export
 from creekdb.protocol.checkpoint.stream import Collected
 from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import Checkpoint

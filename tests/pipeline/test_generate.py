@@ -15,10 +15,9 @@ from pyspark.sql import SparkSession
 from creekdb.cli import main
 from creekdb.errors import StorageFault, UsageError
 from creekdb.evaluation import Experiment, simulation_of
-from creekdb.pipeline import generate as generating
-from creekdb.pipeline.cardinalities import problems, read_tables
-from creekdb.pipeline.generate import parts, prepare, write_part
-from creekdb.pipeline.population import LoadedPopulation
+from creekdb.pipeline.stages import population as generating
+from creekdb.pipeline.stages.population import LoadedPopulation, parts, prepare, write_part
+from creekdb.pipeline.stages.population_checks import problems, read_tables
 from creekdb.tpcc import Population, on_population
 
 SEED = 7

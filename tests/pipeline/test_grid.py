@@ -8,7 +8,7 @@ import pytest
 
 from creekdb.errors import UsageError
 from creekdb.evaluation import Experiment
-from creekdb.pipeline.grid import GRIDS, Grid, cell_name, load_grid, parse
+from creekdb.pipeline.stages.grid import GRIDS, Grid, cell_name, load_grid, parse
 
 
 def grid_of(*blocks: dict[str, Any]) -> Grid:

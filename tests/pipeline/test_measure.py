@@ -11,9 +11,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from creekdb.evaluation import Experiment, Latency, measure, simulation_of
-from creekdb.pipeline.confidence import quantile
-from creekdb.pipeline.declared import declared, spark_schema
-from creekdb.pipeline.measure import SUMMED_UP, latencies, measures, peaks, summary
 from creekdb.pipeline.schemas import (
     ALL_KINDS,
     ANSWERS,
@@ -25,7 +22,9 @@ from creekdb.pipeline.schemas import (
     RUNS,
     SUMMARY,
 )
-from creekdb.pipeline.tables import of_run
+from creekdb.pipeline.spark.frames import declared, spark_schema
+from creekdb.pipeline.stages.measure import SUMMED_UP, latencies, measures, peaks, quantile, summary
+from creekdb.pipeline.stages.run_tables import of_run
 from creekdb.simulation.kernel.scenario import ClientModel, Scenario
 from tests.pipeline.tabled import Row, frames, operations_table, runs_table, table
 

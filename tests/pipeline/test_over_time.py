@@ -5,8 +5,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from creekdb.history import LIVE
-from creekdb.pipeline.over_time import STEPS, over_time
 from creekdb.pipeline.schemas import OPERATIONS, RUNS
+from creekdb.pipeline.stages.measure import STEPS, over_time
 from tests.pipeline.tabled import Row, operations_table, runs_table
 
 BEGIN_US, LENGTH_US = 1_000, STEPS * 100

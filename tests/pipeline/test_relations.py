@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 from creekdb.checkers import CHECKERS, Illegal, Ok, Run, Verdict
 from creekdb.evaluation import simulation_of
 from creekdb.history import History, Installed
-from creekdb.pipeline.relations import CHECKERS as RELATIONS
-from creekdb.pipeline.relations import found
-from creekdb.pipeline.tables import of_history, of_run
+from creekdb.pipeline.stages.relational_checks import CHECKERS as RELATIONS
+from creekdb.pipeline.stages.relational_checks import found
+from creekdb.pipeline.stages.run_tables import of_history, of_run
 from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
 from tests.pipeline.broken import BREAKINGS
 from tests.pipeline.tabled import Row, frames

@@ -13,19 +13,22 @@ import pytest
 from creekdb.checkers.registry import CHECKERS
 from creekdb.errors import StorageFault, UsageError
 from creekdb.evaluation import Experiment
-from creekdb.pipeline import relations
 from creekdb.pipeline.report import write_report
-from creekdb.pipeline.report.charts.axes import PLAIN, TENS_FROM, Axis
+from creekdb.pipeline.report.charts.layers import PLAIN, TENS_FROM, Axis
+from creekdb.pipeline.report.charts.theme import (
+    INK_COLOURS,
+    OTHER_COLOURS,
+    SCHEME_COLOURS,
+    css_name,
+)
 from creekdb.pipeline.report.checks import ASKS
-from creekdb.pipeline.report.evidence import Evidence
-from creekdb.pipeline.report.found import Found
-from creekdb.pipeline.report.headline import _lead
-from creekdb.pipeline.report.judging import Mark, judge
+from creekdb.pipeline.report.claims import Mark, judge, tally
+from creekdb.pipeline.report.evidence import Evidence, Tables
 from creekdb.pipeline.report.page import page
-from creekdb.pipeline.report.reading import Tables
-from creekdb.pipeline.report.statements import tally
-from creekdb.pipeline.report.theme import INK_COLOURS, OTHER_COLOURS, SCHEME_COLOURS, css_name
-from creekdb.pipeline.verify import CONDITIONS, EVENTS
+from creekdb.pipeline.report.queries import Found
+from creekdb.pipeline.report.summary import _lead
+from creekdb.pipeline.stages import relational_checks
+from creekdb.pipeline.stages.verify import CONDITIONS, EVENTS
 from tests.pipeline.made_up import SPLIT, tables, write
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!--{{ 7 * 7 }}\"'&"
@@ -340,7 +343,7 @@ def test_what_is_no_number_is_no_point(tmp_path: Path) -> None:
 
 
 def test_of_every_checker_it_says_what_it_asks() -> None:
-    names = {each.name for each in CHECKERS} | {*relations.CHECKERS, CONDITIONS, EVENTS}
+    names = {each.name for each in CHECKERS} | {*relational_checks.CHECKERS, CONDITIONS, EVENTS}
     assert names == ASKS.keys()
     assert ASKS["real_time"] in words_of(shown(tables(few())))
 

@@ -5,12 +5,12 @@ from math import inf
 import pytest
 
 from creekdb.evaluation import Experiment
+from creekdb.pipeline.report.claims import Judged, Mark, judge
 from creekdb.pipeline.report.evidence import Evidence
-from creekdb.pipeline.report.found import Compared, Found, Highest, PeakThroughput, Range
-from creekdb.pipeline.report.judging import Judged, Mark, judge
 from creekdb.pipeline.report.paper import STATEMENTS
-from creekdb.pipeline.report.paper.latency import STRONG_STABLE
+from creekdb.pipeline.report.paper.claim import STRONG_STABLE
 from creekdb.pipeline.report.quantities import Band, about, within
+from creekdb.pipeline.report.queries import Compared, Found, Highest, PeakThroughput, Range
 from tests.pipeline.made_up import SPLIT, experiments, tables
 
 LOADS = (1_000.0, 10_000.0, 20_000.0, 30_000.0, 36_000.0)

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from creekdb.cli import main
 from creekdb.history import load
-from creekdb.pipeline.live import WARM_UP_US, twins
+from creekdb.pipeline.stages.live_import import WARM_UP_US, twins
 from creekdb.simulation.faults.language import parse_faults
 from tests.pipeline.browser import browsing
 
@@ -55,7 +55,7 @@ class Made(NamedTuple):
 def shared(spark: SparkSession) -> Iterator[None]:
     """Commands start a session and stop it; here they get the one that all tests share."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("creekdb.pipeline.spark.session", lambda *_: nullcontext(spark))
+        patched.setattr("creekdb.pipeline.spark.session.session", lambda *_: nullcontext(spark))
         yield
 
 

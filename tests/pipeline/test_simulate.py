@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 
 from creekdb.evaluation import simulation_of
 from creekdb.history import load
-from creekdb.pipeline import output, tables
-from creekdb.pipeline.grid import Cell, Grid, cell_name, parse
-from creekdb.pipeline.simulate import Progress, simulate
+from creekdb.pipeline.stages import output_dir, run_tables
+from creekdb.pipeline.stages.grid import Cell, Grid, cell_name, parse
+from creekdb.pipeline.stages.simulate import Progress, simulate
 
 
 def grid_of(*loads: int, **others: object) -> Grid:
@@ -34,16 +34,16 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def test_each_cell_leaves_a_run_folder(spark: SparkSession, out: Path) -> None:
     grid = grid_of(500, 1000, scheme=["creek", "smr"])
-    output.prepare(out, grid)
+    output_dir.prepare(out, grid)
     told: list[Progress] = []
     assert simulate(spark, grid.cells, out, told.append) == []
     assert told[-1].done == told[-1].total == 4
     for cell in grid.cells:
         folder = out / "runs" / cell.name
-        output.check(folder)
+        output_dir.check(folder)
         run = simulation_of(cell.experiment.scenario()).run()
         assert load(folder) == run.history
-        row = pq.read_table(folder / tables.FILES["runs"]).to_pylist()[0]
+        row = pq.read_table(folder / run_tables.FILES["runs"]).to_pylist()[0]
         assert row["trace_hash"] == run.trace_hash
         assert row["run"] == cell.name
     assert contents(out / "failed") == contents(out / ".attempts") == {}
@@ -51,15 +51,15 @@ def test_each_cell_leaves_a_run_folder(spark: SparkSession, out: Path) -> None:
 
 def test_an_interrupted_grid_goes_on_with_what_is_missing(spark: SparkSession, out: Path) -> None:
     grid = grid_of(500, 600, 700)
-    output.prepare(out, grid)
+    output_dir.prepare(out, grid)
     assert simulate(spark, grid.cells, out) == []
     before = contents(out / "runs")
     first, second, third = (out / "runs" / cell.name for cell in grid.cells)
     kept = (first / "config.json").stat().st_mtime_ns
     shutil.rmtree(second)
-    truncated = third / tables.FILES["operations"]
+    truncated = third / run_tables.FILES["operations"]
     truncated.write_bytes(truncated.read_bytes()[:-10])
-    output.prepare(out, grid)
+    output_dir.prepare(out, grid)
     told: list[str] = []
     assert simulate(spark, grid.cells, out, tell=told.append) == []
     assert [str(truncated) in line for line in told] == [True]
@@ -71,7 +71,7 @@ def test_a_cell_that_fails_is_told_with_its_command_and_the_others_finish(
     spark: SparkSession, out: Path
 ) -> None:
     grid = grid_of(500, 600, 700)
-    output.prepare(out, grid)
+    output_dir.prepare(out, grid)
     in_the_way = out / "runs" / grid.cells[1].name
     in_the_way.write_text("no folder can take this place")
     for _ in range(2):  # the second time, it is the only one that is tried
@@ -83,7 +83,7 @@ def test_a_cell_that_fails_is_told_with_its_command_and_the_others_finish(
         assert told.startswith(failure.command)
         assert "Traceback" in told
     for cell in (grid.cells[0], grid.cells[2]):
-        output.check(out / "runs" / cell.name)
+        output_dir.check(out / "runs" / cell.name)
     in_the_way.unlink()
     assert simulate(spark, grid.cells, out) == []
     assert contents(out / "failed") == {}
@@ -93,19 +93,19 @@ def test_a_cell_whose_process_is_lost_does_not_keep_others_from_finishing(
     spark: SparkSession, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     grid = grid_of(500, 600)
-    output.prepare(out, grid)
+    output_dir.prepare(out, grid)
     doomed = grid.cells[0].name
 
     def run_cell(work: tuple[Cell, str]) -> tuple[str, str]:
         import os  # noqa: PLC0415 - it runs in another process
 
-        from creekdb.pipeline.simulate import run_cell as really  # noqa: PLC0415
+        from creekdb.pipeline.stages.simulate import run_cell as really  # noqa: PLC0415
 
         if work[0].name == doomed:
             os._exit(1)
         return really(work)
 
-    monkeypatch.setattr("creekdb.pipeline.simulate.run_cell", run_cell)
+    monkeypatch.setattr("creekdb.pipeline.stages.simulate.run_cell", run_cell)
     (failure,) = simulate(spark, grid.cells, out)
     assert failure.cell.name == doomed
     assert "process was lost" in failure.reason

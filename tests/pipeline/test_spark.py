@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from creekdb.errors import UsageError
-from creekdb.pipeline import java, spark
+from creekdb.pipeline.spark import java, session
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -22,7 +22,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 QUIET = """
-from creekdb.pipeline.spark import session
+from creekdb.pipeline.spark.session import session
 with session("local[1]") as spark:
     print(spark.range(3).count(), spark.sparkContext.parallelize([1], 1).map(abs).collect())
 """
@@ -30,7 +30,7 @@ with session("local[1]") as spark:
 
 ENDING = """
 from creekdb.errors import HelperEnded
-from creekdb.pipeline.spark import session
+from creekdb.pipeline.spark.session import session
 try:
     with session("local[1]") as spark:
         spark.sparkContext._gateway.proc.kill()
@@ -42,7 +42,7 @@ except HelperEnded as error:
 
 INTERRUPTED = """
 import signal
-from creekdb.pipeline.spark import session
+from creekdb.pipeline.spark.session import session
 before = signal.getsignal(signal.SIGINT)
 try:
     with session("local[1]") as spark:
@@ -118,7 +118,7 @@ def test_without_the_packaged_one_either_it_says_what_to_install(
 
 def test_without_spark_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-    with pytest.raises(UsageError, match=r"pip install 'creekdb\[pipeline\]'"), spark.session():
+    with pytest.raises(UsageError, match=r"pip install 'creekdb\[pipeline\]'"), session.session():
         pass
 
 
@@ -126,14 +126,14 @@ def test_a_master_that_does_not_answer_is_told_at_once() -> None:
     master = "spark://127.0.0.1:1"
     with (
         pytest.raises(UsageError, match=f"no Spark master answers at {master}"),
-        spark.session(master),
+        session.session(master),
     ):
         pass
 
 
 @pytest.mark.parametrize("master", ["spark://", "spark://host", "spark://host:port"])
 def test_an_address_that_is_none_is_told(master: str) -> None:
-    with pytest.raises(UsageError, match="no Spark master answers"), spark.session(master):
+    with pytest.raises(UsageError, match="no Spark master answers"), session.session(master):
         pass
 
 
@@ -166,5 +166,5 @@ def test_that_spark_ended_is_one_line_and_its_log_is_kept() -> None:
 
 def test_the_heap_is_a_share_of_the_memory_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     for memory_mib, heap_mib in ((1_000, 1_024), (8_192, 2_048), (500_000, 4_096)):
-        monkeypatch.setattr(spark, "_memory_mib", lambda told=memory_mib: told)
-        assert spark._heap_mib() == heap_mib
+        monkeypatch.setattr(session, "_memory_mib", lambda told=memory_mib: told)
+        assert session._heap_mib() == heap_mib

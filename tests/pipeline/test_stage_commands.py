@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from creekdb.cli import main
 from creekdb.evaluation import Experiment, simulation_of
 from creekdb.history import save
-from creekdb.pipeline import stages, store, tables
+from creekdb.pipeline.stages import results, run_tables
 from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
 from tests.pipeline.broken import swapped_somewhere
 
@@ -24,13 +24,13 @@ SEEDS = (0, 1)
 def shared(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands start a session and stop it; here they get the one that all tests share. What they
     found in a folder once, they find again."""
-    monkeypatch.setattr("creekdb.pipeline.spark.session", lambda *_: nullcontext(spark))
-    monkeypatch.setattr(stages, "measure_runs", measured_once)
-    monkeypatch.setattr(stages, "verify_runs", verified_once)
+    monkeypatch.setattr("creekdb.pipeline.spark.session.session", lambda *_: nullcontext(spark))
+    monkeypatch.setattr(results, "measure_runs", measured_once)
+    monkeypatch.setattr(results, "verify_runs", verified_once)
 
 
-measured_once = cache(stages.measure_runs)
-verified_once = cache(stages.verify_runs)
+measured_once = cache(results.measure_runs)
+verified_once = cache(results.verify_runs)
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +42,8 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         scenario = experiment.scenario()
         run = simulation_of(scenario).run()
-        made = tables.of_run(f"seed-{seed}", scenario, run, (), experiment.command())
-        save(run.history, folder / f"seed-{seed}", partial(tables.write, made))
+        made = run_tables.of_run(f"seed-{seed}", scenario, run, (), experiment.command())
+        save(run.history, folder / f"seed-{seed}", partial(run_tables.write, made))
     return folder
 
 
@@ -66,7 +66,7 @@ def test_measuring_shows_schemes_and_their_peaks(
     assert lines[2].split() == ["scheme", "seeds", "peak", "per", "second"]
     assert lines[-1] == f"2 runs measured: the tables are in {out}"
     for name in ("measures", "latencies", "summary", "peaks"):
-        store.check(out, name)
+        results.check(out, name)
 
 
 def test_measures_as_json(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,8 +114,8 @@ def test_what_is_left_out_is_told(
     out: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     damaged = "this file is damaged"
-    found = stages.Verified([], (damaged,))
-    monkeypatch.setattr(stages, "verify_runs", lambda spark, out, strict: found)
+    found = results.Verified([], (damaged,))
+    monkeypatch.setattr(results, "verify_runs", lambda spark, out, strict: found)
 
     assert main(["pipeline", "verify", str(out)]) == 0
     assert capsys.readouterr().err == f"left out: {damaged}\n"
@@ -125,7 +125,7 @@ def test_a_damaged_run_is_refused_where_that_is_asked_for(
     out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copytree(out / "seed-1", tmp_path / "seed-1")
-    file = tmp_path / "seed-1" / tables.FILES["orders"]
+    file = tmp_path / "seed-1" / run_tables.FILES["orders"]
     file.write_bytes(file.read_bytes()[:-10])
 
     for stage in ("measure", "verify"):

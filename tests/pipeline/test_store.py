@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from creekdb.errors import StorageFault, UsageError
-from creekdb.pipeline import store
 from creekdb.pipeline.schemas import VERDICTS
+from creekdb.pipeline.stages import results
 from tests.pipeline.tabled import Row, table
 
 
@@ -25,19 +25,19 @@ def the_file(out: Path) -> Path:
 def test_what_is_written_is_read_again_in_order(spark: SparkSession, tmp_path: Path) -> None:
     rows = [verdict(f"run-{number}") for number in range(5)]
     for written in (rows[:2], rows[::-1]):  # the second takes the place of the first
-        store.write(table(spark, written, VERDICTS).repartition(3), tmp_path, "verdicts")
+        results.write(table(spark, written, VERDICTS).repartition(3), tmp_path, "verdicts")
 
-    assert [row.asDict() for row in store.read(spark, tmp_path, "verdicts").collect()] == rows
+    assert [row.asDict() for row in results.read(spark, tmp_path, "verdicts").collect()] == rows
     assert pq.read_table(the_file(tmp_path)).to_pylist() == rows
 
 
 def test_a_file_that_was_cut_off_is_named(spark: SparkSession, tmp_path: Path) -> None:
-    store.write(table(spark, [verdict("run")], VERDICTS), tmp_path, "verdicts")
+    results.write(table(spark, [verdict("run")], VERDICTS), tmp_path, "verdicts")
     file = the_file(tmp_path)
     file.write_bytes(file.read_bytes()[:-20])
 
     with pytest.raises(StorageFault, match=f"{file} is damaged: "):
-        store.check(tmp_path, "verdicts")
+        results.check(tmp_path, "verdicts")
 
 
 def test_a_table_with_other_columns_is_refused(tmp_path: Path) -> None:
@@ -46,17 +46,17 @@ def test_a_table_with_other_columns_is_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"run": ["one"]}), file)
 
     with pytest.raises(StorageFault, match="its columns are others than verdicts has"):
-        store.check(tmp_path, "verdicts")
+        results.check(tmp_path, "verdicts")
 
 
 @pytest.mark.parametrize(("name", "stage"), [("peaks", "measure"), ("verdicts", "verify")])
 def test_a_stage_that_was_not_run_yet_is_named(tmp_path: Path, name: str, stage: str) -> None:
     with pytest.raises(UsageError, match=f"make them with 'creek pipeline {stage} "):
-        store.check(tmp_path, name)
+        results.check(tmp_path, name)
 
 
 def test_a_table_that_cannot_be_written_is_named(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
     with pytest.raises(StorageFault, match="cannot write"):
-        store.write(table(spark, [verdict("run")], VERDICTS), tmp_path / "file", "verdicts")
+        results.write(table(spark, [verdict("run")], VERDICTS), tmp_path / "file", "verdicts")

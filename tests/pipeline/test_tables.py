@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from creekdb.evaluation import Experiment, measure, simulation_of
 from creekdb.history import Dot
-from creekdb.pipeline import tables
 from creekdb.pipeline.schemas import COUNTED, OPERATIONS, ORDERS, RUNS, SAMPLES
+from creekdb.pipeline.stages import run_tables
 from creekdb.simulation.kernel.cluster import Run
 from creekdb.simulation.kernel.scenario import ClientModel, Scenario
 from tests.checkers.story import everyday
@@ -29,7 +29,7 @@ def share(rows: list[dict[str, Any]], column: str) -> float:
 def test_tables_tell_what_is_measured(scheme: str) -> None:
     scenario, run = ran(replace(USUAL, scheme=scheme).scenario())
     measured = measure(scenario, run, [])
-    made = tables.of_run("one", scenario, run)
+    made = run_tables.of_run("one", scenario, run)
     (row,) = made.runs.to_pylist()
     assert row["trace_hash"] == run.trace_hash
     assert (row["load_tps"], row["strong_share"], row["layout"]) == (800.0, None, "rows")
@@ -48,7 +48,10 @@ def test_tables_tell_what_is_measured(scheme: str) -> None:
 
 def test_tables_have_the_declared_schemas_also_when_nothing_happened() -> None:
     scenario, run = ran(Scenario(clients=ClientModel(sessions=0), duration_us=1000))
-    for made in (tables.of_run("one", scenario, run), tables.of_history("one", run.history)):
+    for made in (
+        run_tables.of_run("one", scenario, run),
+        run_tables.of_history("one", run.history),
+    ):
         assert [table.schema for table in made] == [RUNS, OPERATIONS, ORDERS, SAMPLES]
         assert (made.runs.num_rows, made.operations.num_rows) == (1, 0)
 
@@ -56,7 +59,7 @@ def test_tables_have_the_declared_schemas_also_when_nothing_happened() -> None:
 def test_every_replica_s_order_is_whole_without_events() -> None:
     scenario, run = ran(USUAL.scenario())
     assert not any(log.events for log in run.history.logs)
-    made = tables.of_run("one", scenario, run)
+    made = run_tables.of_run("one", scenario, run)
     orders: dict[int, list[tuple[int, Dot]]] = {}
     for row in made.orders.to_pylist():
         order = orders.setdefault(row["replica"], [])
@@ -72,7 +75,7 @@ def test_every_replica_s_order_is_whole_without_events() -> None:
 
 def test_a_kept_history_gives_the_same_orders_and_operations() -> None:
     scenario, run = ran(replace(USUAL, scheme="archie").scenario(kept=True))
-    made, again = tables.of_run("one", scenario, run), tables.of_history("one", run.history)
+    made, again = run_tables.of_run("one", scenario, run), run_tables.of_history("one", run.history)
     assert again.operations.equals(made.operations)
     assert again.orders.equals(made.orders)
     (row,) = again.runs.to_pylist()
@@ -87,7 +90,7 @@ def test_a_kept_history_gives_the_same_orders_and_operations() -> None:
 def test_what_is_committed_again_after_a_restart_is_one_row() -> None:
     faults = ("crash 1 at 30ms", "restart 1 at 50ms")
     scenario, run = ran(replace(USUAL, faults=faults).scenario())
-    made = tables.of_run("one", scenario, run)
+    made = run_tables.of_run("one", scenario, run)
     rows = [(row["replica"], row["index"]) for row in made.orders.to_pylist()]
     assert len(rows) == len(set(rows))
     assert {row["incarnation"] for row in made.operations.to_pylist()} == {0, 1}
@@ -97,7 +100,7 @@ def test_what_is_committed_again_after_a_restart_is_one_row() -> None:
 
 def test_a_history_that_is_no_simulation_s_is_a_live_run() -> None:
     history = replace(everyday().history(), config={"scheme": "creek", "cores": 4, "seed": 7})
-    (row,) = tables.of_history("one", history).runs.to_pylist()
+    (row,) = run_tables.of_history("one", history).runs.to_pylist()
     assert row["source"] == "live"
     assert (row["scheme"], row["cores"], row["seed"]) == ("creek", 4, 7)
     assert row["replicas"] == len(history.members)
@@ -106,7 +109,7 @@ def test_a_history_that_is_no_simulation_s_is_a_live_run() -> None:
 
 def test_samples_grow_and_end_with_the_totals() -> None:
     scenario, run = ran(USUAL.scenario())
-    made = tables.of_run("one", scenario, run)
+    made = run_tables.of_run("one", scenario, run)
     for replica in range(scenario.replicas):
         rows = [row for row in made.samples.to_pylist() if row["replica"] == replica]
         assert len(rows) == scenario.samples + 1

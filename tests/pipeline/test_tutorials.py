@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from creekdb.cli import main
-from creekdb.pipeline.grid import parse
+from creekdb.pipeline.stages.grid import parse
 
 AS_INSTALLED = "import sys; sys.path.remove(''); from creekdb.cli import main; sys.exit(main())"
 """The script that pip makes does not look for modules where one is."""

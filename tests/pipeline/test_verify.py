@@ -12,8 +12,8 @@ from creekdb.errors import StorageFault, UsageError
 from creekdb.evaluation import Experiment, datatype_of, simulation_of
 from creekdb.history import History, load, save
 from creekdb.history.run_directory import CONFIG, HISTORY, SCHEMA_VERSION
-from creekdb.pipeline import relations, tables, verify
-from creekdb.pipeline.stages import Verified, verify_runs
+from creekdb.pipeline.stages import relational_checks, run_tables, verify
+from creekdb.pipeline.stages.results import Verified, verify_runs
 from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
 from tests.pipeline.broken import swapped_everywhere, swapped_somewhere
 
@@ -25,8 +25,8 @@ def measured(out: Path, name: str, experiment: Experiment, violated: tuple[str, 
     """A run of which only answers and orders were recorded."""
     scenario = experiment.scenario()
     run = simulation_of(scenario).run()
-    made = tables.of_run(name, scenario, run, violated, experiment.command())
-    save(run.history, out / name, lambda folder: tables.write(made, folder))
+    made = run_tables.of_run(name, scenario, run, violated, experiment.command())
+    save(run.history, out / name, lambda folder: run_tables.write(made, folder))
 
 
 def recorded() -> History:
@@ -56,7 +56,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     version = f'"schema_version": {SCHEMA_VERSION}'
     config = folder / "old" / CONFIG
     config.write_text(config.read_text().replace(version, '"schema_version": 1'))
-    for file in (folder / "cut" / tables.FILES["operations"], folder / "unreadable" / HISTORY):
+    for file in (folder / "cut" / run_tables.FILES["operations"], folder / "unreadable" / HISTORY):
         file.write_bytes(file.read_bytes()[:-100])
     return folder
 
@@ -73,7 +73,7 @@ def told(verified: Verified, run: str) -> dict[str, str]:
 def test_a_recorded_run_is_judged_by_everybody(verified: Verified) -> None:
     found = told(verified, "recorded")
 
-    names = {each.name for each in CHECKERS} | {*relations.CHECKERS, verify.CONDITIONS}
+    names = {each.name for each in CHECKERS} | {*relational_checks.CHECKERS, verify.CONDITIONS}
     assert found.keys() == names
     assert found.pop("fluctuating") == verify.UNKNOWN  # it needs orders with each answer
     assert set(found.values()) == {verify.OK}
@@ -84,7 +84,7 @@ def test_a_measured_run_is_judged_by_its_orders_and_its_end(verified: Verified) 
 
     assert found.pop(verify.EVENTS) == verify.UNKNOWN
     assert found == dict.fromkeys(
-        (*relations.CHECKERS, *verify.WITHOUT_EVENTS, verify.CONDITIONS), verify.OK
+        (*relational_checks.CHECKERS, *verify.WITHOUT_EVENTS, verify.CONDITIONS), verify.OK
     )
 
 
@@ -127,7 +127,7 @@ def test_a_run_that_cannot_be_read_is_named_and_left_out(verified: Verified, out
     assert (
         old == f"{out / 'old'} was written in schema version 1; this Creek reads {SCHEMA_VERSION}"
     )
-    assert cut.startswith(f"{out / 'cut' / tables.FILES['operations']} is damaged: ")
+    assert cut.startswith(f"{out / 'cut' / run_tables.FILES['operations']} is damaged: ")
     assert told(verified, "old") == told(verified, "cut") == {}
 
 
@@ -135,7 +135,7 @@ def test_a_damaged_history_leaves_what_the_tables_tell(verified: Verified, out: 
     found = told(verified, "unreadable")
 
     assert found.pop(verify.FOLDER) == verify.UNKNOWN
-    assert found == dict.fromkeys((*relations.CHECKERS, verify.CONDITIONS), verify.OK)
+    assert found == dict.fromkeys((*relational_checks.CHECKERS, verify.CONDITIONS), verify.OK)
 
 
 def test_who_is_strict_refuses_what_cannot_be_read(spark: SparkSession, out: Path) -> None:

@@ -1,6 +1,6 @@
 """What a percentile is, wherever one is told: by nearest rank, so one of the values that were.
 
-The pipeline counts the same in columns (`creekdb.pipeline.measure`).
+The pipeline counts the same in columns (`creekdb.pipeline.stages.measure`).
 """
 
 from collections.abc import Sequence

@@ -301,7 +301,7 @@ def export(
         raise UsageError("name a backup, or replicas with --at, but not both")
     if find_spec("pyarrow") is None:
         raise UsageError("creek export needs another package: pip install 'creekdb[pipeline]'")
-    from creekdb.pipeline.export import export as write  # noqa: PLC0415 - if it is there
+    from creekdb.pipeline.stages.export import export as write  # noqa: PLC0415 - if it is there
 
     if backup is not None:
         exported = write(backup, out, recordings)

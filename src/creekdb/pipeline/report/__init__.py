@@ -13,4 +13,4 @@ A page opens without a network, says where each number is from, and says so wher
     partitions  runs with faults
 """
 
-from creekdb.pipeline.report.writing import write_report as write_report
+from creekdb.pipeline.report.page import write_report as write_report

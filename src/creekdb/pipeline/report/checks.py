@@ -4,10 +4,10 @@ from collections import Counter
 from typing import Any, Final, TypeAlias
 
 from creekdb.history import LIVE
-from creekdb.pipeline.report import curves, words
-from creekdb.pipeline.report.evidence import Evidence
+from creekdb.pipeline.report import formatting
+from creekdb.pipeline.report.charts import curves
+from creekdb.pipeline.report.evidence import Evidence, Row
 from creekdb.pipeline.report.quantities import Unit
-from creekdb.pipeline.report.reading import Row
 
 SHOWN_MAX: Final = 50
 """Of each kind; a page that lists thousands is not read."""
@@ -50,7 +50,8 @@ def checks(evidence: Evidence) -> dict[str, Any]:
     return {
         "text": _text(evidence),
         "schemes": [
-            words.name_of(scheme) + (", live" if is_live else "") for is_live, scheme in columns
+            formatting.name_of(scheme) + (", live" if is_live else "")
+            for is_live, scheme in columns
         ],
         "rows": [
             {
@@ -79,8 +80,8 @@ def _text(evidence: Evidence) -> str:
     if not verdicts:
         return "These runs have not been verified: there are no verdicts."
     counted = Counter(row["verdict"] for row in verdicts)
-    total = words.number(len(verdicts), Unit.COUNT)
-    runs = words.number(len({row["run"] for row in verdicts}), Unit.COUNT)
+    total = formatting.number(len(verdicts), Unit.COUNT)
+    runs = formatting.number(len({row["run"] for row in verdicts}), Unit.COUNT)
     unsure = f"; {counted['unknown']} could not be decided" if counted["unknown"] else ""
     illegal = counted["illegal"]
     found = (
@@ -94,7 +95,7 @@ def _text(evidence: Evidence) -> str:
 
 def _cell(counted: Counter[str]) -> dict[str, str]:
     if not counted:
-        return {"state": "none", "text": words.NOTHING}
+        return {"state": "none", "text": formatting.NOTHING}
     state = next((each for each in WORST_FIRST if counted[each]), "unknown")
     if state == "ok":
         return {"state": state, "text": f"ok · {counted['ok']}"}

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from creekdb.pipeline.report import charts, curves, words
-from creekdb.pipeline.report.charts import Axis, Rows
-from creekdb.pipeline.report.curves import Line
+from creekdb.pipeline.report import charts, formatting
+from creekdb.pipeline.report.charts import Axis, Rows, curves
+from creekdb.pipeline.report.charts.curves import Line
+from creekdb.pipeline.report.charts.theme import Palette
 from creekdb.pipeline.report.evidence import Evidence
-from creekdb.pipeline.report.paper.numbers import ACCURACY, PEAKS_TPS
+from creekdb.pipeline.report.paper.reference_values import ACCURACY, PEAKS_TPS
 from creekdb.pipeline.report.quantities import Unit
-from creekdb.pipeline.report.theme import Palette
 
 HEADROOM: Final = 2.5
 """How many times the highest latency below saturation the axis goes up to: beyond, curves only
@@ -227,7 +227,7 @@ def _paper_peaks(evidence: Evidence, palette: Palette) -> Rows:
             "is_right": any(other > peak * ROOM_RIGHT for other in schemes)
             and not any(peak < other <= peak * ROOM_RIGHT for other in schemes),
             "row": 2 + 15 * row,
-            "text": f"paper: {' and '.join(map(words.name_of, named))} {peak / 1000:g}k",
+            "text": f"paper: {' and '.join(map(formatting.name_of, named))} {peak / 1000:g}k",
             "colour": palette.scheme(named[0]),
         }
         for row, (peak, named) in enumerate(schemes.items())

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from creekdb.errors import CreekError
-from creekdb.pipeline.report.reading import Row, Tables
+from creekdb.pipeline.report.evidence import Row, Tables
 from creekdb.simulation.faults.fault_types import Fault, Heal, Partition
 from creekdb.simulation.faults.language import fault_text, parse_faults
 

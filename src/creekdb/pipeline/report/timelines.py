@@ -2,14 +2,13 @@
 
 from typing import Any, Final, NamedTuple
 
-from creekdb.pipeline.report import charts, words
+from creekdb.pipeline.report import charts, formatting
 from creekdb.pipeline.report.charts import Axis, Panel, Rows
-from creekdb.pipeline.report.evidence import Evidence
-from creekdb.pipeline.report.live import shown_live
+from creekdb.pipeline.report.charts.theme import Palette
+from creekdb.pipeline.report.evidence import Evidence, Row
+from creekdb.pipeline.report.live_runs import shown_live
 from creekdb.pipeline.report.partitions import Moment, Partitioned, by_run, moments, partitioned
 from creekdb.pipeline.report.quantities import Unit
-from creekdb.pipeline.report.reading import Row
-from creekdb.pipeline.report.theme import Palette
 
 TIMELINES_MAX: Final = 6
 SAMPLES_MAX: Final = 250
@@ -62,10 +61,10 @@ def _timeline(
         description = f"Operations that are {title} at each replica over time, in {run['run']}"
         spec = charts.timeline(rows, colours, marked, palette, x, y, description)
         panels.append(Panel(f"timeline-{run['run']}-{column}", spec))
-    load = "" if run["load_tps"] is None else f" at {words.throughput(run['load_tps'])}"
+    load = "" if run["load_tps"] is None else f" at {formatting.throughput(run['load_tps'])}"
     return Timeline(
         run=run["run"],
-        title=f"{words.name_of(run['scheme'])}{load}",
+        title=f"{formatting.name_of(run['scheme'])}{load}",
         faults=run["faults"],
         panels=panels,
         groups=colours,
@@ -83,7 +82,7 @@ def _rows(samples: list[Row], column: str, split: Partitioned | None) -> Rows:
             "group": group,
             "at": row["at_us"] / US_PER_S,
             "value": row[column],
-            "shown": words.number(row[column], Unit.COUNT),
+            "shown": formatting.number(row[column], Unit.COUNT),
             "when": f"{row['at_us'] / US_PER_S:.2f} s",
         }
         for row in sorted(samples, key=lambda row: (row["replica"], row["at_us"]))

@@ -3,16 +3,19 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from creekdb.pipeline.report import charts, curves, words
-from creekdb.pipeline.report.charts import Axis, Panel, Rows
-from creekdb.pipeline.report.curves import Line
+from creekdb.pipeline.report import charts, formatting
+from creekdb.pipeline.report.charts import Axis, Panel, Rows, curves
+from creekdb.pipeline.report.charts.curves import Line
+from creekdb.pipeline.report.charts.theme import DASHED, SOLID, Palette
 from creekdb.pipeline.report.evidence import Evidence
-from creekdb.pipeline.report.found import Found, Highest, PeakThroughput, Range
-from creekdb.pipeline.report.paper.latency import STRONG_STABLE, latency
-from creekdb.pipeline.report.paper.numbers import PEAKS_TPS, PEAKS_TPS_BY_WAREHOUSES
-from creekdb.pipeline.report.paper.systems import SEQUENTIAL
+from creekdb.pipeline.report.paper.claim import STRONG_STABLE, latency
+from creekdb.pipeline.report.paper.reference_values import (
+    PEAKS_TPS,
+    PEAKS_TPS_BY_WAREHOUSES,
+    SEQUENTIAL,
+)
 from creekdb.pipeline.report.quantities import Unit
-from creekdb.pipeline.report.theme import DASHED, SOLID, Palette
+from creekdb.pipeline.report.queries import Found, Highest, PeakThroughput, Range
 
 
 class Variation(NamedTuple):
@@ -194,15 +197,17 @@ def _rows(evidence: Evidence, drawn: list[_Curve], parameter: str, measure: _Mea
             found = measure.find(evidence, line.scheme, {**differing, parameter: value})
             if found is None:
                 continue
-            shown = words.number(measure.end(found), measure.unit)
+            shown = formatting.number(measure.end(found), measure.unit)
             paper = None if differing else _paper(measure.key, line.scheme, parameter, value)
             rows.append(
                 {
                     "line": line.label,
-                    "parameter": words.parameter(parameter, value),
+                    "parameter": formatting.parameter(parameter, value),
                     "value": measure.end(found) / scale,
                     "paper": paper,
-                    "paper_says": words.NOTHING if paper is None else words.throughput(paper),
+                    "paper_says": formatting.NOTHING
+                    if paper is None
+                    else formatting.throughput(paper),
                     "bound": found.is_bound,
                     "shown": f"at least {shown}" if found.is_bound else shown,
                     "seeds": found.seeds,

@@ -30,8 +30,8 @@ from creekdb.simulation.kernel.scenario import Scenario
 from creekdb.tpcc import on_population
 
 if TYPE_CHECKING:
-    from creekdb.pipeline.simulate import Failure, Progress
-    from creekdb.pipeline.spark import SparkSession
+    from creekdb.pipeline.spark.session import SparkSession
+    from creekdb.pipeline.stages.simulate import Failure, Progress
 
 TELL_EVERY_S: Final = 10.0
 """How often, where nobody watches a bar, a line tells how far it is."""
@@ -97,14 +97,16 @@ def generate(warehouses: int, seed: int, out: Path, master: str, force: bool) ->
       creek simulate --workload tpcc --scheme creek --population runs/population
     """
     with needed_packages():
-        from creekdb.pipeline import cardinalities  # noqa: PLC0415
-        from creekdb.pipeline import generate as generating  # noqa: PLC0415
+        from creekdb.pipeline.stages import population as generating  # noqa: PLC0415
+        from creekdb.pipeline.stages import population_checks  # noqa: PLC0415
     generating.prepare(out, warehouses, seed, force)
     with on_spark(master, "creek: generate") as spark:
         rows = waiting("writing", lambda: generating.generate(spark, out, warehouses, seed), spark)
         wrong = waiting(
             "checking",
-            lambda: cardinalities.problems(cardinalities.read_tables(spark, out), warehouses),
+            lambda: population_checks.problems(
+                population_checks.read_tables(spark, out), warehouses
+            ),
             spark,
         )
     show([Text(f"{rows} rows of {counted(warehouses, 'warehouse')}, seed {seed}, in {out}")])
@@ -155,9 +157,9 @@ def simulate(grid_name: str, out: Path, master: str, force: bool) -> int:
     recorded, and faults ("partition 0,1 at 1s; heal at 2s").
     """
     with needed_packages():
-        from creekdb.pipeline.grid import load_grid  # noqa: PLC0415
-        from creekdb.pipeline.output import prepare  # noqa: PLC0415
-        from creekdb.pipeline.simulate import simulate as simulate_cells  # noqa: PLC0415
+        from creekdb.pipeline.stages.grid import load_grid  # noqa: PLC0415
+        from creekdb.pipeline.stages.output_dir import prepare  # noqa: PLC0415
+        from creekdb.pipeline.stages.simulate import simulate as simulate_cells  # noqa: PLC0415
     grid = load_grid(grid_name)
     prepare(out, grid, force)
     with going_on_later(out), on_spark(master, f"creek: {grid_name}") as spark, watching() as watch:
@@ -186,7 +188,7 @@ def tell_simulated(cells: int, failures: Sequence["Failure"], out: Path) -> None
 def loaded(folder: Path, scenario: Scenario) -> DataType:
     """The scenario's data type, on initial data from a folder."""
     with needed_packages():
-        from creekdb.pipeline.population import LoadedPopulation  # noqa: PLC0415
+        from creekdb.pipeline.stages.population import LoadedPopulation  # noqa: PLC0415
     layout, warehouses = tpcc_of(scenario.datatype)
     population = LoadedPopulation(folder)
     if layout is None or (population.warehouses, population.seed) != (warehouses, scenario.seed):
@@ -216,7 +218,7 @@ def needed_packages() -> Iterator[None]:
 def on_spark(master: str, name: str) -> Iterator["SparkSession"]:
     """A session; until it is there, which takes a while, one is told what is waited for: in a line
     that stands still, since what comes to stderr meanwhile is taken for Spark's."""
-    from creekdb.pipeline.spark import session  # noqa: PLC0415
+    from creekdb.pipeline.spark.session import session  # noqa: PLC0415
 
     console = complaints()
     with ExitStack() as held:
@@ -255,7 +257,7 @@ def waiting(
 
 
 def _watch(what: str, spark: "SparkSession", status: Status, done: threading.Event) -> None:
-    from creekdb.pipeline.spark import tasks  # noqa: PLC0415
+    from creekdb.pipeline.spark.session import tasks  # noqa: PLC0415
 
     while not done.wait(LOOK_EVERY_S):
         finished, total = tasks(spark)

@@ -59,7 +59,7 @@ def measure(out: Path, master: str, strict: bool, as_json: bool) -> int:
       creek pipeline measure runs/quick --json | jq '.peaks[].peak_tps'
     """
     with needed_packages():
-        from creekdb.pipeline.stages import measure_runs  # noqa: PLC0415
+        from creekdb.pipeline.stages.results import measure_runs  # noqa: PLC0415
     with on_spark(master, "creek: measure") as spark:
         measured = waiting("measuring", lambda: measure_runs(spark, out, strict), spark)
     measures = [row.asDict() for row in measured.measures]
@@ -90,7 +90,7 @@ def verify(out: Path, master: str, strict: bool, as_json: bool) -> int:
       creek pipeline verify runs/quick --strict --json
     """
     with needed_packages():
-        from creekdb.pipeline.stages import verify_runs  # noqa: PLC0415
+        from creekdb.pipeline.stages.results import verify_runs  # noqa: PLC0415
     with on_spark(master, "creek: verify") as spark:
         verified = waiting("verifying", lambda: verify_runs(spark, out, strict), spark)
     verdicts = [row.asDict() for row in verified.verdicts]
@@ -262,12 +262,16 @@ def run(grid_name: str, out: Path | None, live: tuple[Path, ...], master: str, f
       creek live-run --out runs/live && creek pipeline run --live runs/live
     """
     with needed_packages():
-        from creekdb.pipeline.grid import load_grid  # noqa: PLC0415
-        from creekdb.pipeline.live import live_configs, take_in, twins  # noqa: PLC0415
-        from creekdb.pipeline.output import prepare  # noqa: PLC0415
         from creekdb.pipeline.report import write_report  # noqa: PLC0415
-        from creekdb.pipeline.simulate import simulate  # noqa: PLC0415
-        from creekdb.pipeline.stages import measure_runs, verify_runs  # noqa: PLC0415
+        from creekdb.pipeline.stages.grid import load_grid  # noqa: PLC0415
+        from creekdb.pipeline.stages.live_import import (  # noqa: PLC0415
+            live_configs,
+            take_in,
+            twins,
+        )
+        from creekdb.pipeline.stages.output_dir import prepare  # noqa: PLC0415
+        from creekdb.pipeline.stages.results import measure_runs, verify_runs  # noqa: PLC0415
+        from creekdb.pipeline.stages.simulate import simulate  # noqa: PLC0415
     grid = load_grid(grid_name)
     folder = out or Path(FOLDER) / Path(grid_name).stem
     beside = twins(live_configs(live).values())

@@ -9,11 +9,16 @@ for zooming. A picture has a legend of its own instead.
     over_time   replicas, and faults              finishing   what all charts end with
 """
 
-from creekdb.pipeline.report.charts.axes import MARGIN, PERCENT, PLAIN, THOUSANDS, Axis
-from creekdb.pipeline.report.charts.finishing import Panel, Rows
-from creekdb.pipeline.report.charts.multiples import by_parameter
-from creekdb.pipeline.report.charts.over_time import timeline
-from creekdb.pipeline.report.charts.throughput import MIDDLE, against_throughput
+from creekdb.pipeline.report.charts.layers import (
+    MARGIN,
+    PERCENT,
+    PLAIN,
+    THOUSANDS,
+    Axis,
+    Panel,
+    Rows,
+)
+from creekdb.pipeline.report.charts.plots import MIDDLE, against_throughput, by_parameter, timeline
 
 __all__ = [
     "MARGIN",

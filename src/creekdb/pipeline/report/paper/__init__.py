@@ -13,11 +13,11 @@ that a page shows are in this folder.
 
 from typing import Final
 
-from creekdb.pipeline.report.paper import section_6_2, section_6_3, section_6_4
-from creekdb.pipeline.report.paper.statement import Statement
+from creekdb.pipeline.report.paper import section_6
+from creekdb.pipeline.report.paper.claim import Statement
 
 STATEMENTS: Final[tuple[Statement, ...]] = (
-    *section_6_2.STATEMENTS,
-    *section_6_3.STATEMENTS,
-    *section_6_4.STATEMENTS,
+    *section_6.SECTION_6_2,
+    *section_6.SECTION_6_3,
+    *section_6.SECTION_6_4,
 )

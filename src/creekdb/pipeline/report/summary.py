@@ -1,14 +1,17 @@
-"""The few numbers that matter, in words."""
+"""The few numbers that matter, in words.
 
-from typing import Final, NamedTuple
+The latencies of Creek by kind of transaction, under a middling load.
+"""
 
-from creekdb.pipeline.report import live, words
-from creekdb.pipeline.report.evidence import Evidence
-from creekdb.pipeline.report.found import Found, PeakThroughput, Range
-from creekdb.pipeline.report.judging import Judged, Mark
-from creekdb.pipeline.report.paper.latency import STRONG_STABLE, WEAK, latency, ratio
-from creekdb.pipeline.report.paper.numbers import PEAKS_TPS
+from typing import Any, Final, NamedTuple
+
+from creekdb.pipeline.report import formatting, live_runs
+from creekdb.pipeline.report.claims import Judged, Mark
+from creekdb.pipeline.report.evidence import Evidence, Row
+from creekdb.pipeline.report.paper.claim import STRONG_STABLE, WEAK, latency, ratio
+from creekdb.pipeline.report.paper.reference_values import PEAKS_TPS
 from creekdb.pipeline.report.quantities import Unit
+from creekdb.pipeline.report.queries import Found, PeakThroughput, Range
 
 ALMOST: Final = 0.9
 
@@ -40,7 +43,7 @@ def headline(evidence: Evidence, judged: list[Judged]) -> Headline:
         sentences=[
             *_lead(weak, stable, accuracy),
             *_scope(evidence, judged),
-            *live.sentence(evidence),
+            *live_runs.sentence(evidence),
         ],
         numbers=_numbers(peak, weak, stable, compared, accuracy),
         alarms=_alarms(evidence),
@@ -50,12 +53,12 @@ def headline(evidence: Evidence, judged: list[Judged]) -> Headline:
 def _lead(weak: Found | None, stable: Found | None, accuracy: Found | None) -> list[str]:
     if weak is None or stable is None or accuracy is None:
         return []
-    true = "all" if accuracy.low == 1 else f"at least {words.share(accuracy.low)}"
+    true = "all" if accuracy.low == 1 else f"at least {formatting.share(accuracy.low)}"
     return [
-        f"A weak transaction is answered after {words.number(weak.typical, Unit.MICROSECONDS)}, "
+        f"A weak transaction is answered after {formatting.number(weak.typical, Unit.MICROSECONDS)}, "
         f"without asking any other replica, and {true} of these answers turn out to be true. "
         "A strong one has an answer that will never change after "
-        f"{words.number(stable.typical, Unit.MICROSECONDS)}."
+        f"{formatting.number(stable.typical, Unit.MICROSECONDS)}."
     ]
 
 
@@ -68,7 +71,7 @@ def _scope(evidence: Evidence, judged: list[Judged]) -> list[str]:
         f"{marks.count(Mark.HOLDS)} of the {told} statements of the paper that they tell about hold"
     )
     return [
-        f"From {words.number(runs, Unit.COUNT)} runs of TPC-C with {words.seeds(seeds)}"
+        f"From {formatting.number(runs, Unit.COUNT)} runs of TPC-C with {formatting.seeds(seeds)}"
         + (f"; {held}." if told else ".")
     ]
 
@@ -85,7 +88,7 @@ def _numbers(
         numbers.append(
             Number(
                 "peak throughput of Creek",
-                ("≥ " if peak.is_bound else "") + words.thousands(peak.low),
+                ("≥ " if peak.is_bound else "") + formatting.thousands(peak.low),
                 "tx/s",
                 _about_peak(peak),
             )
@@ -95,8 +98,10 @@ def _numbers(
         ("until a strong answer is stable", stable),
     ):
         if found is not None:
-            value, _, unit = words.number(found.typical, Unit.MICROSECONDS).partition(words.SPACE)
-            note = words.span(found.low, found.high, Unit.MICROSECONDS)
+            value, _, unit = formatting.number(found.typical, Unit.MICROSECONDS).partition(
+                formatting.SPACE
+            )
+            note = formatting.span(found.low, found.high, Unit.MICROSECONDS)
             numbers.append(Number(label, value, unit, _by_load(note)))
     if compared is not None:
         numbers.append(
@@ -104,20 +109,20 @@ def _numbers(
                 "of Archie’s latency, for weak transactions",
                 f"{compared.typical * 100:.0f}",
                 "%",
-                _by_load(words.percents(compared.low, compared.high)),
+                _by_load(formatting.percents(compared.low, compared.high)),
             )
         )
     if accuracy is not None:
-        value, _, unit = words.share(accuracy.low).partition(words.SPACE)
+        value, _, unit = formatting.share(accuracy.low).partition(formatting.SPACE)
         numbers.append(Number("of speculation is right, at worst", value, unit, "below saturation"))
     return numbers
 
 
 def _about_peak(peak: Found) -> str:
-    paper = f"paper: {words.thousands(PEAKS_TPS['creek'])}"
+    paper = f"paper: {formatting.thousands(PEAKS_TPS['creek'])}"
     if peak.is_bound or peak.possible is None:
         return paper
-    return f"{words.thousands(peak.possible[1])} was too much; {paper}"
+    return f"{formatting.thousands(peak.possible[1])} was too much; {paper}"
 
 
 def _by_load(span: str) -> str:
@@ -144,3 +149,36 @@ def _alarms(evidence: Evidence) -> list[str]:
     if unsettled:
         alarms.append(f"{len(unsettled)} of the runs did not come to rest.")
     return alarms
+
+
+FIRST = ("weak_tentative", "strong_tentative")
+LAST = ("strong_stable", "weak_stable")
+COLUMNS = ("mean_us", "p50_us", "p99_us")
+
+
+def by_transaction(evidence: Evidence) -> dict[str, Any] | None:
+    run = evidence.typical_run("creek")
+    kinds = {} if run is None else evidence.by_kind(run["run"])
+    if run is None or not kinds:
+        return None
+    header = ["transaction", "answers"]
+    for answer in ("first answer", "stable"):
+        header += [f"{answer}, {name}" for name in ("mean", "median", "p99")]
+    return {
+        "title": f"By kind of transaction: Creek at {formatting.throughput(run['load_tps'])}",
+        "header": header,
+        "rows": [_row(kind, answers) for kind, answers in kinds.items()],
+    }
+
+
+def _row(kind: str, answers: dict[str, Row]) -> list[str]:
+    first = next((answers[name] for name in FIRST if name in answers), None)
+    last = next((answers[name] for name in LAST if name in answers), None)
+    count = first or last
+    cells = [kind.replace("_", " "), "" if count is None else str(count["answers"])]
+    for row in (first, last):
+        cells += [
+            formatting.NOTHING if row is None else formatting.number(row[name], Unit.MICROSECONDS)
+            for name in COLUMNS
+        ]
+    return cells

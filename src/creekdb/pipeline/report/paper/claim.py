@@ -1,12 +1,55 @@
-"""What the paper states again and again, for one number of warehouses after the other."""
+"""What a statement is.
 
-from typing import Final
+How latencies are compared: their means, where the processors are not saturated.
 
-from creekdb.pipeline.report.found import Highest, PeakThroughput, Range
-from creekdb.pipeline.report.paper.numbers import PEAKS_TPS_BY_WAREHOUSES
-from creekdb.pipeline.report.paper.statement import Statement
-from creekdb.pipeline.report.paper.systems import NAMES, SEQUENTIAL
+What the paper states again and again, for one number of warehouses after the other.
+"""
+
+import operator
+from typing import Final, NamedTuple
+
+from creekdb.pipeline.report.paper.reference_values import (
+    NAMES,
+    PEAKS_TPS_BY_WAREHOUSES,
+    SEQUENTIAL,
+)
 from creekdb.pipeline.report.quantities import Band, Unit, within
+from creekdb.pipeline.report.queries import Compared, Finding, Highest, PeakThroughput, Range
+
+
+class Statement(NamedTuple):
+    section: str
+    what: str
+    paper: str
+    unit: Unit
+    band: Band
+    finding: Finding | None
+    """None: nothing in the tables tells."""
+    why_not: str = ""
+
+
+MEAN: Final = "_mean_us"
+WEAK: Final = f"weak_tentative{MEAN}"
+STRONG_TENTATIVE: Final = f"strong_tentative{MEAN}"
+STRONG_STABLE: Final = f"strong_stable{MEAN}"
+UP_TO: Final = 0.9
+"""Latencies are compared where the processors are not saturated, as in the paper: at loads up to
+this share of the first that is too much."""
+
+
+def latency(scheme: str, measure: str, **differing: float) -> Range:
+    return Range(scheme, measure, differing, UP_TO)
+
+
+def ratio(one: str, two: str, measure: str, **differing: float) -> Compared:
+    """Of one system to another."""
+    return Compared(
+        latency(one, measure, **differing),
+        latency(two, measure, **differing),
+        operator.truediv,
+        f"{NAMES[one]}'s mean latency ÷ {NAMES[two]}'s",
+    )
+
 
 SEQUENTIAL_TOLERANCE: Final = 0.10
 PEAK_TOLERANCE: Final = {1: 0.25, 5: 0.12, 20: 0.12}

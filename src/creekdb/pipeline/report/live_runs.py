@@ -10,13 +10,12 @@ from itertools import groupby, pairwise
 from typing import Any, Final, NamedTuple
 
 from creekdb.history import LIVE
-from creekdb.pipeline.report import charts, words
+from creekdb.pipeline.report import charts, formatting
 from creekdb.pipeline.report.charts import Axis, Panel, Rows
-from creekdb.pipeline.report.evidence import Evidence
+from creekdb.pipeline.report.charts.theme import DASHED, SOLID, Palette
+from creekdb.pipeline.report.evidence import Evidence, Row
 from creekdb.pipeline.report.partitions import by_run, faults_of
 from creekdb.pipeline.report.quantities import Unit
-from creekdb.pipeline.report.reading import Row
-from creekdb.pipeline.report.theme import DASHED, SOLID, Palette
 from creekdb.pipeline.schemas import ALL_KINDS
 from creekdb.simulation.faults.fault_types import Crash, Fault, Heal, Partition, Restart
 from creekdb.simulation.faults.language import fault_phrase, fault_text
@@ -109,7 +108,7 @@ def summary(evidence: Evidence) -> list[str]:
         ]
         verdict, _ = _judged(evidence, run)
         line = f"live cluster {run['run']}: answered within, median, {', '.join(told)}; {verdict}"
-        lines.append(line.replace(words.SPACE, " "))
+        lines.append(line.replace(formatting.SPACE, " "))
     return lines
 
 
@@ -142,14 +141,17 @@ def _drawn(evidence: Evidence, palette: Palette, run: Row) -> LiveRun:
     both = [run] if twin is None else [run, twin]
     colours = {WEAK: palette["good"], STRONG: palette.scheme(run["scheme"])}
     verdict, is_fine = _judged(evidence, run)
-    load = "" if run["load_tps"] is None else f" at {words.throughput(run['load_tps'])}"
+    load = "" if run["load_tps"] is None else f" at {formatting.throughput(run['load_tps'])}"
     seconds = (run["end_us"] - run["begin_us"]) / US_PER_S
     return LiveRun(
-        title=f"{words.name_of(run['scheme'])}, {run['replicas']} replicas{load}",
+        title=f"{formatting.name_of(run['scheme'])}, {run['replicas']} replicas{load}",
         text=f"{seconds:.0f} seconds of TPC-C with {run['warehouses'] or 'no'} warehouses on "
         f"{run['cores']} cores that everybody shares, the clients too.",
         faults=[
-            (f"{(each.at_us - run['begin_us']) / US_PER_S:.1f}{words.SPACE}s", fault_phrase(each))
+            (
+                f"{(each.at_us - run['begin_us']) / US_PER_S:.1f}{formatting.SPACE}s",
+                fault_phrase(each),
+            )
             for each in faults_of(run["faults"])
         ],
         groups={
@@ -216,7 +218,7 @@ def _done(steps: dict[str, list[Row]], run: Row) -> Rows:
         length_us = row["length_us"]
     times = sorted({at_us for _, at_us in done})
     return [
-        _point(KINDS[answer], answer, at_us, rate, words.throughput(rate))
+        _point(KINDS[answer], answer, at_us, rate, formatting.throughput(rate))
         for answer in KINDS
         for at_us in times
         for rate in [done.get((answer, at_us), 0) * US_PER_S / length_us]
@@ -237,7 +239,7 @@ def _waited(steps: dict[str, list[Row]], run: Row) -> Rows:
         for before, row in pairwise([rows[0], *rows]):
             piece += row["at_us"] - before["at_us"] > 2 * row["length_us"]
             value = max(row["p50_us"] / 1000, LEAST_MS)
-            shown = words.milliseconds(row["p50_us"])
+            shown = formatting.milliseconds(row["p50_us"])
             line = f"replica {replica}, {KINDS[answer]}"
             detail = f"{replica} {answer} {piece}"
             found.append(_point(KINDS[answer], detail, row["at_us"], value, shown, line))
@@ -258,7 +260,7 @@ def _tentative(samples: dict[str, list[Row]], run: Row) -> Rows:
             f"{row['replica']} {incarnation(row)}",
             row["at_us"] - begin_us,
             row["tentative"],
-            words.number(row["tentative"], Unit.COUNT),
+            formatting.number(row["tentative"], Unit.COUNT),
             f"replica {row['replica']}",
         )
         for row in sorted(samples.get(run["run"], ()), key=lambda row: int(row["at_us"]))
@@ -347,10 +349,10 @@ def _table(evidence: Evidence, both: list[Row]) -> dict[str, Any]:
 
 def _cell(row: Row | None, name: str, unit: Unit) -> str:
     if row is None or row[name] is None:
-        return words.NOTHING
+        return formatting.NOTHING
     if unit is Unit.MICROSECONDS:
-        return words.milliseconds(row[name])
-    return words.number(row[name], unit)
+        return formatting.milliseconds(row[name])
+    return formatting.number(row[name], unit)
 
 
 def _judged(evidence: Evidence, run: Row) -> tuple[str, bool]:

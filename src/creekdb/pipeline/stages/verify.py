@@ -23,14 +23,14 @@ from creekdb.checkers import CHECKERS, Illegal, Ok, Run, Unknown, Verdict
 from creekdb.errors import CreekError
 from creekdb.evaluation import datatype_of, violated
 from creekdb.history import Committed, Dot, History, LoggedEvent, load
-from creekdb.pipeline import relations, tables
-from creekdb.pipeline.declared import declared, spark_schema
 from creekdb.pipeline.schemas import VERDICTS
+from creekdb.pipeline.spark.frames import declared, spark_schema
+from creekdb.pipeline.stages import relational_checks, run_tables
 from creekdb.tpcc import PopulationBase
 
 OK: Final = "ok"
-ILLEGAL: Final = relations.ILLEGAL
-UNKNOWN: Final = relations.UNKNOWN
+ILLEGAL: Final = relational_checks.ILLEGAL
+UNKNOWN: Final = relational_checks.UNKNOWN
 FOLDER: Final = "run_folder"
 """The checker that says a run cannot be read."""
 CONDITIONS: Final = "tpcc_conditions"
@@ -55,9 +55,11 @@ def verdicts(
 
 
 def relational(runs: DataFrame, operations: DataFrame, orders: DataFrame) -> DataFrame:
-    checkers = F.explode(F.array(*map(F.lit, relations.CHECKERS))).alias("checker")
+    checkers = F.explode(F.array(*map(F.lit, relational_checks.CHECKERS))).alias("checker")
     every = runs.select("run", "command", checkers)
-    judged = every.join(relations.found(runs, operations, orders), ["run", "checker"], "left")
+    judged = every.join(
+        relational_checks.found(runs, operations, orders), ["run", "checker"], "left"
+    )
     judged = judged.fillna({"verdict": OK, "detail": ""})
     return declared(judged, VERDICTS).unionByName(declared(_conditions(runs), VERDICTS))
 
@@ -121,7 +123,7 @@ def judge(folder: Path, command: str) -> list[Told]:
 
 
 def _unrecorded() -> str:
-    checked = (*relations.CHECKERS, *WITHOUT_EVENTS)
+    checked = (*relational_checks.CHECKERS, *WITHOUT_EVENTS)
     missing = ", ".join(each.name for each in CHECKERS if each.name not in checked)
     return f"what replicas did was not recorded, so these cannot be checked: {missing}"
 
@@ -130,7 +132,7 @@ def _with_orders(history: History, folder: Path) -> History:
     """As if replicas had recorded what they committed: the table of their orders has that."""
     events: dict[int, list[LoggedEvent]] = {}
     columns = ["replica", "origin", "event", "index"]
-    table = pq.read_table(folder / tables.FILES["orders"], columns=columns)
+    table = pq.read_table(folder / run_tables.FILES["orders"], columns=columns)
     for replica, *dot, index in zip(*(table[each].to_pylist() for each in columns), strict=True):
         events.setdefault(replica, []).append(LoggedEvent(0, Committed(Dot(*dot), index)))
     # From the last to the first, so that the last incarnation of a replica gets them.

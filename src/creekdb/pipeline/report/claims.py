@@ -1,11 +1,62 @@
-"""The paper's statements beside what was measured, as rows of a table."""
+"""Whether what the paper states holds in the runs at hand.
 
+The paper's statements beside what was measured, as rows of a table.
+
+The paper's statements beside what was measured, as a table in Markdown: for documents.
+"""
+
+from enum import StrEnum
 from itertools import groupby
 from math import isinf
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from creekdb.pipeline.report import words
-from creekdb.pipeline.report.judging import Judged, Mark
+from creekdb.pipeline.report import formatting
+from creekdb.pipeline.report.evidence import Evidence
+from creekdb.pipeline.report.paper import STATEMENTS
+from creekdb.pipeline.report.paper.claim import Statement
+from creekdb.pipeline.report.quantities import DIGITS
+from creekdb.pipeline.report.queries import Found
+
+
+class Mark(StrEnum):
+    HOLDS = "holds"
+    DIFFERS = "differs"
+    NOT_MEASURED = "not measured"
+
+
+class Judged(NamedTuple):
+    statement: Statement
+    found: Found | None
+    mark: Mark
+
+
+def judge(evidence: Evidence) -> list[Judged]:
+    judged = []
+    for statement in STATEMENTS:
+        found = None if statement.finding is None else statement.finding.find(evidence)
+        judged.append(Judged(statement, found, _mark(statement, found)))
+    return judged
+
+
+def _mark(statement: Statement, found: Found | None) -> Mark:
+    """The paper's numbers are rounded, and so are ours before they are compared.
+
+    A lower bound tells something only when it is already enough, or already too much; and loads
+    that are too far apart tell nothing as long as the value might lie in the band.
+    """
+    if found is None:
+        return Mark.NOT_MEASURED
+    band, digits = statement.band, DIGITS[statement.unit]
+    least, most = found.possible or (found.low, found.high)
+    if found.is_bound:
+        if isinf(band.high) and least >= band.low:
+            return Mark.HOLDS
+        return Mark.DIFFERS if least > band.high else Mark.NOT_MEASURED
+    if band.low <= round(found.low, digits) and round(found.high, digits) <= band.high:
+        return Mark.HOLDS
+    might = found.possible is not None and least <= band.high and band.low <= most
+    return Mark.NOT_MEASURED if might else Mark.DIFFERS
+
 
 WIDTH: Final = 120
 """Of the picture in a row."""
@@ -45,9 +96,9 @@ def _row(judged: Judged) -> dict[str, Any]:
         "what": statement.what,
         "how": how,
         "paper": statement.paper,
-        "band": words.band(statement.band, statement.unit),
+        "band": formatting.band(statement.band, statement.unit),
         "measured": _measured(judged),
-        "seeds": "" if found is None else words.seeds(found.seeds),
+        "seeds": "" if found is None else formatting.seeds(found.seeds),
         "picture": None if found is None else _picture(judged),
         "mark": judged.mark.value,
     }
@@ -56,11 +107,11 @@ def _row(judged: Judged) -> dict[str, Any]:
 def _measured(judged: Judged) -> str:
     found = judged.found
     if found is None:
-        return words.NOTHING
+        return formatting.NOTHING
     unit = judged.statement.unit
     if judged.mark is Mark.NOT_MEASURED and found.possible and not found.is_bound:
-        return f"in {words.span(*found.possible, unit)}"
-    text = words.span(found.low, found.high, unit)
+        return f"in {formatting.span(*found.possible, unit)}"
+    text = formatting.span(found.low, found.high, unit)
     return f"at least {text}" if found.is_bound else text
 
 
@@ -85,3 +136,24 @@ def _picture(judged: Judged) -> dict[str, float]:
         "from": round((place(found.low) + place(found.high) - width) / 2, 1),
         "width": round(width, 1),
     }
+
+
+HEAD = (
+    "| | paper | accepted | measured | seeds | |",
+    "|---|---|---|---|---|---|",
+)
+
+
+def table(judged: list[Judged]) -> str:
+    lines: list[str] = []
+    for section, rows in grouped(judged):
+        lines += [f"**Section {section}**", "", *HEAD]
+        for row in rows:
+            cells = (row[name] for name in ("what", "paper", "band", "measured", "seeds", "mark"))
+            lines.append(f"| {' | '.join(map(_escaped, cells))} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _escaped(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")

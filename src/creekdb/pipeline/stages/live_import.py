@@ -17,8 +17,8 @@ from creekdb.evaluation import Experiment
 from creekdb.evaluation.measures import tpcc_of
 from creekdb.history import LIVE, load_config
 from creekdb.load.live_run import PLANNED
-from creekdb.pipeline.grid import Cell, Grid, cell_name
-from creekdb.pipeline.output import RUNS
+from creekdb.pipeline.stages.grid import Cell, Grid, cell_name
+from creekdb.pipeline.stages.output_dir import RUNS
 from creekdb.simulation.faults.language import fault_text, parse_faults
 
 WARM_UP_US: Final = 1_000_000

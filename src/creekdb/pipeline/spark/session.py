@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import creekdb
 from creekdb.errors import CreekError, HelperEnded, UsageError
-from creekdb.pipeline.java import java_home
+from creekdb.pipeline.spark.java import java_home
 
 if TYPE_CHECKING:
     from signal import _HANDLER

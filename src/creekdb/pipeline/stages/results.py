@@ -6,18 +6,21 @@
 They are written as `schemas` declares them, in the order of their rows, so that the same runs give
 the same tables. A file that was cut off, or that holds other columns, is named in one line. Where
 runs are, and what is in their folders, is told by `output`.
+
+Measuring and verifying what is in a folder: tables read, computed and written.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from creekdb.errors import CreekError, StorageFault, UsageError
-from creekdb.pipeline import output
-from creekdb.pipeline.declared import declared, spark_schema
 from creekdb.pipeline.schemas import LATENCIES, MEASURES, OVER_TIME, PEAKS, SUMMARY, VERDICTS
+from creekdb.pipeline.spark.frames import declared, spark_schema
+from creekdb.pipeline.stages import measure, output_dir, verify
+from creekdb.pipeline.stages.measure import over_time
 
 SCHEMAS: Final = {
     "measures": MEASURES,
@@ -47,10 +50,10 @@ def read_runs(spark: SparkSession, out: Path, strict: bool = False) -> RunTables
     recorded, a live cluster for instance, get their tables first."""
     readable: list[Path] = []
     skipped: list[str] = []
-    for folder in output.run_folders(out):
+    for folder in output_dir.run_folders(out):
         try:
-            output.ensure_tables([folder])
-            output.check(folder)
+            output_dir.ensure_tables([folder])
+            output_dir.check(folder)
         except CreekError as error:
             if strict:
                 raise
@@ -60,9 +63,9 @@ def read_runs(spark: SparkSession, out: Path, strict: bool = False) -> RunTables
     if not readable:
         raise UsageError(skipped[0] if skipped else f"{out} holds no runs")
     return RunTables(
-        runs=output.read(spark, readable, "runs"),
-        operations=output.read(spark, readable, "operations"),
-        orders=output.read(spark, readable, "orders"),
+        runs=output_dir.read(spark, readable, "runs"),
+        operations=output_dir.read(spark, readable, "operations"),
+        orders=output_dir.read(spark, readable, "orders"),
         folders=tuple(readable),
         skipped=tuple(skipped),
     )
@@ -92,9 +95,48 @@ def check(out: Path, name: str) -> Sequence[Path]:
         stage = MADE_BY.get(name, "measure")
         raise UsageError(f"{out} has no {name} yet: make them with 'creek pipeline {stage} {out}'")
     for file in files:
-        found = output.schema_of(file)
+        found = output_dir.schema_of(file)
         # Spark writes every column as one that may be null.
         expected = [(field.name, field.type) for field in SCHEMAS[name]]
         if [(field.name, field.type) for field in found] != expected:
             raise StorageFault(f"{file} is damaged: its columns are others than {name} has")
     return files
+
+
+class Measured(NamedTuple):
+    measures: Sequence[Row]
+    peaks: Sequence[Row]
+    skipped: tuple[str, ...]
+
+
+def measure_runs(spark: SparkSession, out: Path, strict: bool = False) -> Measured:
+    """Writes `measures`, `latencies`, `over_time`, `summary` and `peaks`."""
+    given = read_runs(spark, out, strict)
+    measured = _kept(spark, measure.measures(given.runs, given.operations), out, "measures")
+    timed = _kept(spark, measure.latencies(given.runs, given.operations), out, "latencies")
+    write(over_time(given.runs, given.operations), out, "over_time")
+    _kept(spark, measure.summary(measured, timed), out, "summary")
+    peaks = _kept(spark, measure.peaks(measured), out, "peaks")
+    return Measured(measured.collect(), peaks.collect(), given.skipped)
+
+
+class Verified(NamedTuple):
+    verdicts: Sequence[Row]
+    skipped: tuple[str, ...]
+
+
+def verify_runs(spark: SparkSession, out: Path, strict: bool = False) -> Verified:
+    """Writes `verdicts`."""
+    given = read_runs(spark, out, strict)
+    found = verify.verdicts(given.runs, given.operations, given.orders, given.folders)
+    told = _kept(spark, found, out, "verdicts").collect()
+    for row in told:
+        if strict and row["checker"] == verify.FOLDER:
+            raise StorageFault(row["detail"])
+    return Verified(told, given.skipped)
+
+
+def _kept(spark: SparkSession, frame: DataFrame, out: Path, name: str) -> DataFrame:
+    """Written, and read again: what is computed from it need not compute it once more."""
+    write(frame, out, name)
+    return read(spark, out, name)

@@ -3,7 +3,7 @@
 from math import isinf
 from typing import Any
 
-from creekdb.pipeline.report.paper.systems import NAMES
+from creekdb.pipeline.report.paper.reference_values import NAMES
 from creekdb.pipeline.report.quantities import Band, Unit
 
 NOTHING = "–"

@@ -1,9 +1,17 @@
-"""Numbers that the drawings show, too, or that several statements take."""
+"""The systems that the paper compares.
+
+Numbers that the drawings show, too, or that several statements take.
+"""
 
 from typing import Final
 
-from creekdb.pipeline.report.paper.systems import SEQUENTIAL
 from creekdb.pipeline.report.quantities import Band
+
+NAMES: Final = {"smr": "SMR", "bayou": "Bayou", "archie": "Archie", "creek": "Creek"}
+SEQUENTIAL: Final = ("smr", "bayou")
+"""They execute one transaction after the other."""
+CONCURRENT: Final = ("creek", "archie")
+
 
 PEAKS_TPS: Final = {"smr": 2_700.0, "bayou": 2_700.0, "creek": 32_500.0, "archie": 35_000.0}
 """Five warehouses."""

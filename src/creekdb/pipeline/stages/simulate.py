@@ -26,9 +26,9 @@ from creekdb.errors import CreekError, StorageFault
 from creekdb.evaluation import datatype_named, simulation_of, violated
 from creekdb.execution.python_runtime import seldom_collecting
 from creekdb.history import save
-from creekdb.pipeline import tables
-from creekdb.pipeline.grid import Cell
-from creekdb.pipeline.output import ATTEMPTS, FAILED, RUNS, check, is_done
+from creekdb.pipeline.stages import run_tables
+from creekdb.pipeline.stages.grid import Cell
+from creekdb.pipeline.stages.output_dir import ATTEMPTS, FAILED, RUNS, check, is_done
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -203,9 +203,9 @@ def make_run(cell: Cell, out: Path) -> None:
     with seldom_collecting():
         run = simulation_of(scenario).run()
         problems = violated(run.history, datatype_named(scenario.datatype))
-        made = tables.of_run(cell.name, scenario, run, problems, cell.experiment.command())
+        made = run_tables.of_run(cell.name, scenario, run, problems, cell.experiment.command())
         attempt = out / ATTEMPTS / f"{cell.name}-{uuid.uuid4().hex}"
-        save(run.history, attempt, lambda folder: tables.write(made, folder))
+        save(run.history, attempt, lambda folder: run_tables.write(made, folder))
     try:
         attempt.rename(out / RUNS / cell.name)
     except OSError:

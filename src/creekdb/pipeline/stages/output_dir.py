@@ -24,9 +24,9 @@ import creekdb
 from creekdb.errors import StorageFault, UsageError
 from creekdb.evaluation import Experiment
 from creekdb.history import load_config
-from creekdb.pipeline import tables
-from creekdb.pipeline.declared import spark_schema
-from creekdb.pipeline.grid import Cell, Grid
+from creekdb.pipeline.spark.frames import spark_schema
+from creekdb.pipeline.stages import run_tables
+from creekdb.pipeline.stages.grid import Cell, Grid
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -133,11 +133,11 @@ def check(folder: Path) -> None:
     """Is it a run folder in our schema version, with its tables whole? Otherwise `UsageError` or
     `StorageFault`."""
     load_config(folder)
-    for name, place in tables.FILES.items():
+    for name, place in run_tables.FILES.items():
         file = folder / place
         if not file.is_file():
             raise StorageFault(f"{folder} has no {place}")
-        if not schema_of(file).equals(tables.SCHEMAS[name]):
+        if not schema_of(file).equals(run_tables.SCHEMAS[name]):
             raise StorageFault(f"{file} is damaged: its columns are others than {name} has")
 
 
@@ -152,14 +152,14 @@ def schema_of(file: Path) -> pa.Schema:
 def ensure_tables(folders: Iterable[Path]) -> None:
     """Give tables to runs that have none yet: those of a live cluster, or of `creek simulate`."""
     for folder in folders:
-        if not (folder / tables.FILES["runs"]).exists():
-            tables.add(folder)
+        if not (folder / run_tables.FILES["runs"]).exists():
+            run_tables.add(folder)
 
 
 def read(spark: "SparkSession", folders: Sequence[Path], name: str) -> "DataFrame":
     """One of the tables of `schemas` (`runs`, `operations`, `orders`, `samples`) of all runs."""
-    schema = spark_schema(tables.SCHEMAS[name])
-    files = [str((folder / tables.FILES[name]).resolve()) for folder in folders]
+    schema = spark_schema(run_tables.SCHEMAS[name])
+    files = [str((folder / run_tables.FILES[name]).resolve()) for folder in folders]
     if not files:
         return spark.createDataFrame([], schema)
     return spark.read.schema(schema).parquet(*files)

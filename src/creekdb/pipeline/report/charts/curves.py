@@ -6,10 +6,10 @@ have been answered. Circles are weak operations, squares strong ones.
 
 from typing import Any, Final, NamedTuple
 
-from creekdb.pipeline.report import words
+from creekdb.pipeline.report import formatting
+from creekdb.pipeline.report.charts.theme import DASHED, DOTTED, SOLID
 from creekdb.pipeline.report.evidence import Evidence, Point
 from creekdb.pipeline.report.quantities import Unit
-from creekdb.pipeline.report.theme import DASHED, DOTTED, SOLID
 
 PAPER_ORDER: Final = ("creek", "archie", "smr", "bayou")
 STATISTICS: Final = {"mean": "mean_us", "median": "p50_us", "p95": "p95_us", "p99": "p99_us"}
@@ -79,7 +79,7 @@ def _lines_of(scheme: str) -> tuple[Line, ...]:
 def scheme_lines(schemes: list[str], measure: str) -> list[Line]:
     """One line for each scheme."""
     return [
-        Line(words.name_of(scheme), scheme, measure, SOLID, _SHAPES.get(scheme, "triangle-up"))
+        Line(formatting.name_of(scheme), scheme, measure, SOLID, _SHAPES.get(scheme, "triangle-up"))
         for scheme in ordered(schemes)
     ]
 
@@ -98,10 +98,10 @@ def rows(line: Line, points: list[Point], unit: Unit, **more: Any) -> list[dict[
             "low": None if point.low is None else max(point.low, point.mean * LEAST) / scale,
             "high": None if point.high is None else point.high / scale,
             "saturated": point.saturated,
-            "shown": words.number(point.mean, unit),
+            "shown": formatting.number(point.mean, unit),
             "interval": _interval(point, unit),
-            "done": words.throughput(point.throughput_tps),
-            "asked": words.throughput(point.load_tps)
+            "done": formatting.throughput(point.throughput_tps),
+            "asked": formatting.throughput(point.load_tps)
             + (" (more than it can do)" if point.saturated else ""),
         }
         | more
@@ -113,8 +113,8 @@ def rows(line: Line, points: list[Point], unit: Unit, **more: Any) -> list[dict[
 def _interval(point: Point, unit: Unit) -> str:
     if point.low is None or point.high is None:
         return "one seed only"
-    interval = words.span(point.low, point.high, unit)
-    return f"{interval} (95 %, {words.seeds(point.seeds)})"
+    interval = formatting.span(point.low, point.high, unit)
+    return f"{interval} (95 %, {formatting.seeds(point.seeds)})"
 
 
 def latency_rows(evidence: Evidence, lines: list[Line]) -> list[dict[str, Any]]:

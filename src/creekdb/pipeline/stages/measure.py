@@ -1,4 +1,10 @@
-"""What runs measure, from the tables that they left: `evaluation.measures`, as DataFrame code.
+"""How far a mean over a few seeds can be trusted: Student's t distribution.
+
+For whole degrees of freedom its distribution function is a finite sum (Abramowitz and Stegun,
+26.7.3 and 26.7.4), so a quantile takes no table and no library: an interval is halved until it is
+found.
+
+What runs measure, from the tables that they left: `evaluation.measures`, as DataFrame code.
 
     measures    RUNS, OPERATIONS -> MEASURES    a row per run
     latencies   RUNS, OPERATIONS -> LATENCIES   percentiles by nearest rank, to the microsecond
@@ -7,24 +13,67 @@
 
 What every measure means is said there, and both give the same figures. Ratios of nothing are null.
 Nothing here is computed in Python: rows never leave the JVM.
+
+What was done over time, and how long clients waited for it: of runs in which something happened.
+
+    over_time   RUNS, OPERATIONS -> OVER_TIME   a row per step, replica and kind of answer
+
+An operation counts in two steps: as done where it was answered, and with its latency where it was
+asked for, so that a wait is seen where it begins. Rows never leave the JVM.
 """
 
+from functools import cache
+from math import atan, cos, pi, sin, sqrt, tan
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it  # noqa: N812 - as everybody calls it
 
 from creekdb.evaluation.measures import BACKLOG_GROWS, BACKLOG_GROWS_S, BACKLOG_SAMPLES, KEPT_UP
-from creekdb.pipeline.confidence import quantile
-from creekdb.pipeline.declared import declared
+from creekdb.history import LIVE
 from creekdb.pipeline.schemas import (
     ALL_KINDS,
     EXPERIMENT,
     LATENCIES,
     MEASURES,
+    OVER_TIME,
     PEAKS,
     SUMMARY,
 )
+from creekdb.pipeline.spark.frames import declared
+
+CONFIDENCE = 0.95
+HALVINGS = 80
+
+
+def within(t: float, degrees: int) -> float:
+    """The probability that a value of the t distribution lies between -t and t."""
+    return _within_angle(atan(t / sqrt(degrees)), degrees)
+
+
+@cache
+def quantile(degrees: int) -> float:
+    """The t that values stay `within` with a probability of `CONFIDENCE`."""
+    low, high = 0.0, pi / 2
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        if _within_angle(middle, degrees) < CONFIDENCE:
+            low = middle
+        else:
+            high = middle
+    return tan(high) * sqrt(degrees)
+
+
+def _within_angle(angle: float, degrees: int) -> float:
+    """The sum is cos + 2/3 cos³ + 2·4/(3·5) cos⁵ … for odd degrees of freedom, and
+    1 + 1/2 cos² + 1·3/(2·4) cos⁴ … for even ones."""
+    odd = degrees % 2
+    total, term = 0.0, cos(angle) ** odd
+    for power in range(odd, degrees - 1, 2):
+        total += term
+        term *= cos(angle) ** 2 * (power + 1) / (power + 2)
+    return (angle + sin(angle) * total) * 2 / pi if odd else sin(angle) * total
+
 
 US_PER_S: Final = 1_000_000
 PERCENTILES: Final = (50, 95, 99)
@@ -257,3 +306,56 @@ def _named(columns: tuple[str, ...]) -> Column:
 
 def _total(numbers: str) -> Column:
     return F.aggregate(numbers, F.lit(0.0), lambda total, number: total + number)
+
+
+STEPS: Final = 30
+"""Of a run, from when it is measured to its end."""
+KEYS: Final = ("run", "replica", "answer", "step")
+
+
+def over_time(runs: DataFrame, operations: DataFrame) -> DataFrame:
+    watched = runs.where((F.col("faults") != "") | (F.col("source") == LIVE))
+    answered = (
+        timed_operations(watched, operations)
+        .where("done_us is not null and end_us > begin_us")
+        .withColumn("answer", F.when(F.col("strong"), "strong_stable").otherwise("weak_tentative"))
+        .withColumn("latency_us", F.col("done_us") - F.col("invoked_us"))
+    )
+    kept = ("run", "replica", "answer")
+    nothing = F.lit(None).cast("bigint")
+    done = answered.select(
+        *kept, _step("done_us"), F.lit(1).alias("done"), nothing.alias("latency_us")
+    )
+    asked = answered.select(*kept, _step("invoked_us"), F.lit(0).alias("done"), "latency_us")
+    grouped = (
+        done.unionByName(asked)
+        .where(F.col("step").between(0, STEPS - 1))
+        .groupBy(*KEYS)
+        .agg(
+            F.sum("done").alias("done"),
+            F.count("latency_us").alias("asked"),
+            F.sort_array(F.collect_list("latency_us")).alias("sorted"),
+        )
+    )
+    length_us = F.floor((F.col("end_us") - F.col("begin_us")) / STEPS)
+    windows = F.broadcast(watched.select("run", length_us.alias("length_us")))
+    return declared(
+        grouped.join(windows, "run").withColumns(
+            {
+                "at_us": F.col("step") * F.col("length_us"),
+                "p50_us": _ranked("sorted", F.ceil(F.size("sorted") / 2)),
+                "max_us": _ranked("sorted", F.size("sorted")),
+            }
+        ),
+        OVER_TIME,
+    )
+
+
+def _step(at: str) -> Column:
+    since_us = F.col(at) - F.col("begin_us")
+    return F.floor(since_us * STEPS / (F.col("end_us") - F.col("begin_us"))).alias("step")
+
+
+def _ranked(numbers: str, rank: Column) -> Column:
+    """The one of that rank, from 1 on; null where there are none."""
+    return F.when(F.size(numbers) > 0, F.element_at(numbers, rank.cast("int")))

@@ -1,0 +1,225 @@
+"""One axis of a chart: from where to where it goes, and how its numbers are written.
+
+What all charts are made of and end with: rows, layers, and the specification.
+
+How lines look: the colour of their scheme, their dashes, their marks; and a legend of them.
+"""
+
+from collections.abc import Sequence
+from math import ceil, floor, log10
+from typing import Any, Final, NamedTuple
+
+import altair as alt
+
+from creekdb.pipeline.report.charts.curves import Line
+from creekdb.pipeline.report.charts.theme import Palette, config
+
+THOUSANDS: Final = "datum.value >= 1000 ? format(datum.value / 1000, '~r') + 'k' : datum.label"
+PERCENT: Final = "format(datum.value * 100, '~r') + ' %'"
+PLAIN: Final = "format(datum.value, '~r')"
+ROUND: Final = (1, 2, 5)
+FINE: Final = (1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 9)
+ROUND_FROM: Final = 8
+"""Where an axis on which a multiple counts spans more than this, only round numbers are marked."""
+TENS: Final = (1,)
+TENS_FROM: Final = 500
+"""And where it spans more than this, only powers of ten."""
+TICKS_MAX: Final = 9
+"""Of more than these every second one would be left out, and round numbers with them."""
+MARGIN: Final = 0.06
+"""How much of an axis is left free beyond its last value."""
+
+
+class Axis:
+    """One axis: its title, its labels, whether it is logarithmic, and from where to where."""
+
+    def __init__(
+        self,
+        title: str,
+        labels: str,
+        values: Sequence[float],
+        logarithmic: bool = False,
+        low: float | None = None,
+        high: float | None = None,
+    ) -> None:
+        self.title = title
+        self.labels = labels
+        self.logarithmic = logarithmic
+        self.values = values
+        self.low, self.high = _ends(values, logarithmic, low, high)
+
+    def either(self, name: str) -> dict[str, dict[str, Any]]:
+        """What the page's script needs to know to draw it both ways."""
+        both = {
+            "log": Axis(self.title, self.labels, self.values, logarithmic=True),
+            "linear": Axis(self.title, self.labels, self.values, low=0),
+        }
+        return {
+            kind: {"low": axis.low, "high": axis.high}
+            | ({"ticks": axis.ticks(name)} if axis.logarithmic else {})
+            for kind, axis in both.items()
+        }
+
+    def scale(self, name: str) -> alt.Scale:
+        return alt.Scale(
+            type="log" if self.logarithmic else "linear",
+            domainMin=alt.ExprRef(f"{name}_low"),
+            domainMax=alt.ExprRef(f"{name}_high"),
+            nice=False,
+            zero=alt.Undefined if self.logarithmic else False,
+        )
+
+    def axis(self, name: str, count: int) -> alt.Axis:
+        return alt.Axis(
+            title=self.title,
+            labelExpr=self.labels,
+            tickCount=max(count, TICKS_MAX) if self.logarithmic else count,
+            labelOverlap=True,
+            values=alt.ExprRef(self.ticks(name)) if self.logarithmic else alt.Undefined,
+        )
+
+    def ticks(self, name: str) -> str:
+        """Where an axis on which a multiple counts is marked: more closely, once zoomed into."""
+        spread = f"{name}_high / {name}_low"
+        fine = f"{spread} > {ROUND_FROM} ? {_ticks(self, ROUND)} : {_ticks(self, FINE)}"
+        return f"{spread} > {TENS_FROM} ? {_ticks(self, TENS)} : {fine}"
+
+    def parameters(self, name: str) -> list[alt.Parameter]:
+        return [
+            alt.param(name=f"{name}_low", value=self.low),
+            alt.param(name=f"{name}_high", value=self.high),
+        ]
+
+
+def _ticks(axis: Axis, leading: Sequence[float]) -> list[float]:
+    decades = range(floor(log10(axis.low)), ceil(log10(axis.high)))
+    return [round(digits * 10.0**decade, 6) for decade in decades for digits in leading]
+
+
+def _ends(
+    values: Sequence[float], logarithmic: bool, low: float | None, high: float | None
+) -> tuple[float, float]:
+    least, most = min(values, default=1.0), max(values, default=2.0)
+    if logarithmic:
+        room = 10 ** (MARGIN * max(log10(most / least), 0.3))
+        return low or least / room, high or most * room
+    room = MARGIN * ((most - least) or abs(most) or 1)
+    return (
+        least - room if low is None else low,
+        most + room if high is None else high,
+    )
+
+
+Rows = list[dict[str, Any]]
+ROWS: Final = alt.NamedData("rows")
+"""The rows are put in at the end: altair would copy and check them at every step."""
+PICTURE_WIDTH: Final = 640
+
+
+class Panel(NamedTuple):
+    """A chart among others, with its place in the page."""
+
+    key: str
+    spec: dict[str, Any]
+    title: str = ""
+    """Where its axis has none."""
+
+
+def pointed_at() -> alt.Parameter:
+    """Of all points the one that is closest to the pointer."""
+    return alt.selection_point(
+        name="pointed_at", on="pointerover", clear="pointerout", nearest=True, empty=False
+    )
+
+
+def layered(*charts: alt.Chart) -> alt.LayerChart:
+    chart = alt.layer(*charts)
+    assert isinstance(chart, alt.LayerChart)
+    return chart
+
+
+def finished(
+    chart: alt.LayerChart,
+    rows: Rows,
+    legend: alt.LayerChart | None,
+    palette: Palette,
+    parameters: list[alt.Parameter],
+    *,
+    description: str,
+    height: int,
+    width: int | str,
+) -> dict[str, Any]:
+    """As Vega-Lite takes it: a chart of its own, or a picture with its legend."""
+    chart = chart.properties(width=width, height=height)
+    whole: alt.LayerChart | alt.VConcatChart
+    if legend is None:
+        fit = alt.AutoSizeParams(type="fit-x", contains="padding")
+        whole = chart.properties(autosize=fit, description=description)
+    else:
+        # The legend's scales are its own, but for those by which lines look as they do.
+        whole = alt.vconcat(chart, legend, description=description)
+    spec: dict[str, Any] = whole.add_params(*parameters).to_dict()
+    spec["datasets"] = spec.get("datasets", {}) | {"rows": rows}
+    spec["config"] = config(palette)
+    if legend is not None:
+        spec["config"] |= {"background": palette["background"], "padding": 16}
+    return spec
+
+
+def look(lines: list[Line], palette: Palette) -> dict[str, Any]:
+    dashes = alt.Scale(
+        domain=[line.label for line in lines], range=[line.dash or [1, 0] for line in lines]
+    )
+    return {
+        "color": alt.Color("line:N", scale=_colours(lines, palette), legend=None),
+        "strokeDash": alt.StrokeDash("line:N", scale=dashes, legend=None),
+    }
+
+
+def _colours(lines: list[Line], palette: Palette) -> alt.Scale:
+    return alt.Scale(
+        domain=[line.label for line in lines],
+        range=[palette.scheme(line.scheme) for line in lines],
+    )
+
+
+def hollow(where: str, lines: list[Line], palette: Palette) -> Any:
+    """Filled with the colour of the line, but empty where a condition holds."""
+    colour = alt.Fill("line:N", scale=_colours(lines, palette), legend=None)
+    return alt.condition(where, alt.value(palette["background"]), colour)
+
+
+def shapes(lines: list[Line]) -> alt.Shape:
+    return alt.Shape(
+        "line:N",
+        scale=alt.Scale(
+            domain=[line.label for line in lines], range=[line.shape for line in lines]
+        ),
+        legend=None,
+    )
+
+
+def legend(lines: list[Line], palette: Palette) -> alt.LayerChart:
+    """A piece of each line with its name, in columns; for pictures."""
+    rows = [
+        {"line": line.label, "from": place % 3, "row": place // 3}
+        for place, line in enumerate(lines)
+    ]
+    base = (
+        alt.Chart(alt.InlineData(values=rows))
+        .transform_calculate(middle="datum.from + 0.045", to="datum.from + 0.09")
+        .encode(
+            x=alt.X("from:Q", scale=alt.Scale(domain=[0, 3]), axis=None),
+            y=alt.Y("row:O", axis=None),
+        )
+    )
+    looks = look(lines, palette)
+    return layered(
+        base.mark_rule(strokeWidth=2).encode(x2="to:Q", **looks),
+        base.mark_point(filled=True, opacity=1, size=46).encode(
+            x="middle:Q", color=looks["color"], shape=shapes(lines)
+        ),
+        base.mark_text(
+            align="left", baseline="middle", dx=8, fontSize=12, color=palette["ink"]
+        ).encode(x="to:Q", text="line:N"),
+    ).properties(width=PICTURE_WIDTH, height=20 * -(-len(lines) // 3))

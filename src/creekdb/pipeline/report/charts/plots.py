@@ -1,0 +1,257 @@
+"""Small multiples: one measure for each value of a parameter.
+
+Charts over time, a line for each replica, with the faults marked.
+
+Curves against throughput, with what the paper says behind them.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import altair as alt
+
+from creekdb.pipeline.report.charts.curves import Line
+from creekdb.pipeline.report.charts.layers import (
+    PICTURE_WIDTH,
+    ROWS,
+    Axis,
+    Rows,
+    finished,
+    hollow,
+    layered,
+    legend,
+    look,
+    pointed_at,
+    shapes,
+)
+from creekdb.pipeline.report.charts.theme import Palette
+
+SMALL: Final = 170
+
+
+def by_parameter(
+    rows: Rows, lines: list[Line], palette: Palette, y: Axis, values: list[str], description: str
+) -> dict[str, Any]:
+    """A small multiple: one measure for each value of a parameter, with the paper's as a stroke."""
+    base = (
+        alt.Chart(ROWS)
+        .transform_filter("indexof(hidden, datum.line) < 0")
+        .encode(
+            x=alt.X(
+                "parameter:N",
+                sort=values,
+                scale=alt.Scale(paddingOuter=0.35),
+                axis=alt.Axis(title=None, labelAngle=0, labelOverlap=False),
+            ),
+            y=alt.Y("value:Q", scale=y.scale("y"), axis=y.axis("y", 4)),
+            color=look(lines, palette)["color"],
+        )
+    )
+    tells = [
+        alt.Tooltip("line:N", title="line"),
+        alt.Tooltip("shown:N", title="measured"),
+        alt.Tooltip("paper_says:N", title="paper"),
+        alt.Tooltip("seeds:N", title="seeds"),
+    ]
+    of_paper = (
+        base.transform_filter("isValid(datum.paper)")
+        .mark_point(shape="stroke", size=420, strokeWidth=2, opacity=0.75, aria=False)
+        .encode(y=alt.Y("paper:Q"))
+    )
+    chart = layered(
+        base.mark_line(strokeWidth=1.5, opacity=0.6, aria=False).encode(
+            strokeDash=look(lines, palette)["strokeDash"]
+        ),
+        *([of_paper] if any(row["paper"] is not None for row in rows) else []),
+        base.mark_point(size=64, opacity=1, strokeWidth=1.5).encode(
+            shape=shapes(lines),
+            fill=hollow("datum.bound", lines, palette),
+            tooltip=tells,
+        ),
+    )
+    return finished(
+        chart,
+        rows,
+        None,
+        palette,
+        [*y.parameters("y"), alt.param(name="hidden", value=[])],
+        description=description,
+        height=SMALL,
+        width="container",
+    )
+
+
+LOW: Final = 200
+
+
+def timeline(
+    rows: Rows,
+    groups: dict[str, str],
+    moments: Rows,
+    palette: Palette,
+    x: Axis,
+    y: Axis,
+    description: str,
+    dashes: Mapping[str, Sequence[int]] | None = None,
+) -> dict[str, Any]:
+    """What each replica held over time; `groups` gives the colour of each group of replicas, and
+    `dashes` how lines of some are drawn that are not solid."""
+    dash = [list((dashes or {}).get(group, ())) or [1, 0] for group in groups]
+    base = alt.Chart(ROWS).encode(
+        x=alt.X("at:Q", scale=x.scale("x"), axis=x.axis("x", 8)),
+        y=alt.Y("value:Q", scale=y.scale("y"), axis=y.axis("y", 4)),
+        detail="replica:N",
+        color=alt.Color(
+            "group:N",
+            scale=alt.Scale(domain=list(groups), range=list(groups.values())),
+            legend=None,
+        ),
+        strokeDash=alt.StrokeDash(
+            "group:N", scale=alt.Scale(domain=list(groups), range=dash), legend=None
+        ),
+    )
+    nearest = pointed_at()
+    faults = alt.Chart(alt.InlineData(values=moments)).encode(x="at:Q")
+    chart = layered(
+        faults.mark_rect(clip=True, color=palette["wash"], aria=False)
+        .transform_filter("isValid(datum.until)")
+        .encode(x2="until:Q"),
+        faults.mark_rule(clip=True, strokeDash=[1, 3], color=palette["soft"], aria=False),
+        faults.mark_text(clip=True, align="left", baseline="top", dx=5, aria=False).encode(
+            y=alt.value(2), text="text:N"
+        ),
+        base.mark_line(clip=True, strokeWidth=1.6, opacity=0.85),
+        base.mark_point(clip=True, filled=True, size=70)
+        .encode(
+            strokeDash=alt.value([1, 0]),
+            opacity=alt.condition(nearest, alt.value(1), alt.value(0)),
+            tooltip=[
+                alt.Tooltip("line:N", title="line"),
+                alt.Tooltip("shown:N", title=y.title),
+                alt.Tooltip("when:N", title="at"),
+            ],
+        )
+        .add_params(nearest),
+    )
+    return finished(
+        chart,
+        rows,
+        None,
+        palette,
+        [*x.parameters("x"), *y.parameters("y")],
+        description=description,
+        height=LOW,
+        width="container",
+    )
+
+
+TALL: Final = 420
+MIDDLE: Final = 300
+
+
+def against_throughput(
+    rows: Rows,
+    lines: list[Line],
+    palette: Palette,
+    x: Axis,
+    y: Axis,
+    *,
+    description: str,
+    tells: str,
+    marks: Rows | None = None,
+    statistic: str | None = None,
+    height: int = TALL,
+    picture: bool = False,
+) -> dict[str, Any]:
+    """Curves with their points, the intervals of confidence, and the paper's `marks` behind them.
+
+    `tells` says what a value is when it is pointed at.
+    """
+    if picture:
+        rows = [row for row in rows if _is_shown(row, lines)]
+        lines = [line for line in lines if line.shown]
+    base = alt.Chart(ROWS).transform_filter("indexof(hidden, datum.line) < 0")
+    if statistic is not None:
+        base = base.transform_filter("datum.statistic === statistic")
+    base = base.encode(
+        x=alt.X("throughput:Q", scale=x.scale("x"), axis=x.axis("x", 8)),
+        y=alt.Y("value:Q", scale=y.scale("y"), axis=y.axis("y", 6)),
+        **look(lines, palette),
+    )
+    nearest = pointed_at()
+    interval = (
+        base.transform_filter("isValid(datum.low) && !datum.saturated")
+        .mark_rule(clip=True, opacity=0.5, strokeWidth=1.5, strokeDash=[], aria=False)
+        .encode(y=alt.Y("low:Q"), y2="high:Q", strokeDash=alt.value([1, 0]))
+    )
+    curve = base.mark_line(clip=True, strokeWidth=2).encode(order="throughput:Q")
+    point = base.mark_point(clip=True, opacity=1, strokeWidth=2).encode(
+        strokeDash=alt.value([1, 0]),
+        fill=hollow("datum.saturated", lines, palette),
+        shape=shapes(lines),
+        size=alt.value(46) if picture else alt.condition(nearest, alt.value(150), alt.value(46)),
+        tooltip=[
+            alt.Tooltip("line:N", title="line"),
+            alt.Tooltip("shown:N", title=tells),
+            alt.Tooltip("interval:N", title="interval"),
+            alt.Tooltip("done:N", title="throughput"),
+            alt.Tooltip("asked:N", title="asked for"),
+        ],
+    )
+    if not picture:
+        point = point.add_params(nearest)
+    chart = layered(
+        *_behind(marks or [], palette), interval, curve, point, *_labels(marks or [], palette)
+    )
+    return finished(
+        chart,
+        rows,
+        legend(lines, palette) if picture else None,
+        palette,
+        [*x.parameters("x"), *y.parameters("y"), alt.param(name="hidden", value=[])]
+        + ([alt.param(name="statistic", value=statistic)] if statistic is not None else []),
+        description=description,
+        height=height,
+        width=PICTURE_WIDTH if picture else "container",
+    )
+
+
+def _is_shown(row: dict[str, Any], lines: list[Line]) -> bool:
+    return any(line.shown for line in lines if line.label == row["line"])
+
+
+def _behind(marks: Rows, palette: Palette) -> list[alt.Chart]:
+    """What the paper says: a dotted line across for an `x`, a band for `low` and `high`."""
+    bands = [mark for mark in marks if "low" in mark]
+    drawn = [
+        alt.Chart(alt.InlineData(values=bands))
+        .mark_rect(clip=True, opacity=0.5, color=palette["wash"], aria=False)
+        .encode(y=alt.Y("low:Q"), y2="high:Q")
+    ]
+    return (drawn if bands else []) + [
+        alt.Chart(alt.InlineData(values=[mark]))
+        .mark_rule(clip=True, strokeDash=[1, 3], opacity=0.8, color=mark["colour"], aria=False)
+        .encode(x="x:Q")
+        for mark in marks
+        if "x" in mark
+    ]
+
+
+def _side(mark: dict[str, Any]) -> dict[str, Any]:
+    """Of its line. Curves come from the left, so that it is clearer on the right."""
+    return {"align": "left", "dx": 6} if mark["is_right"] else {"align": "right", "dx": -6}
+
+
+def _labels(marks: Rows, palette: Palette) -> list[alt.Chart]:
+    """Their names, on a rim of background so that lines may pass behind."""
+    return [
+        alt.Chart(alt.InlineData(values=[mark]))
+        .mark_text(clip=True, baseline="top", aria=False, **_side(mark), **style)
+        .encode(x="beside:Q", y=alt.value(mark["row"]), text="text:N")
+        for mark in marks
+        if "x" in mark
+        for style in (
+            {"stroke": palette["background"], "strokeWidth": 5, "strokeJoin": "round"},
+            {"color": mark["colour"]},
+        )
+    ]

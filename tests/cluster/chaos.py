@@ -22,7 +22,7 @@ from pathlib import Path
 from random import Random
 from typing import TypeAlias
 
-from creekdb.wire.messages import address_of
+from creekdb.wire.addresses import address_of
 from tests.cluster import faults_clock, faults_disk
 from tests.cluster.faults_members import Operator
 from tests.cluster.faults_story import Cluster, tell

@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from itertools import permutations
 
-from creekdb.wire.messages import address_of, framed, peer_hello
+from creekdb.wire.addresses import address_of
+from creekdb.wire.messages import framed, peer_hello
 
 PIECE = 64 * 1024
 LENGTH = 4

@@ -25,7 +25,7 @@ from creekdb.server.runtime.config import Security, read_config
 from creekdb.server.runtime.driver import Driver
 from creekdb.server.runtime.server import Server
 from creekdb.server.transport import client_connection
-from creekdb.wire import messages
+from creekdb.wire import addresses, messages
 from tests.cluster.house import PATIENCE_S, House, house, run
 from tests.cluster.keeping import back_up, own_state
 
@@ -137,7 +137,7 @@ def test_one_copy_at_a_time_and_none_for_who_is_gone(tmp_path: Path) -> None:
             (address,) = cluster.addresses(0)
             hello = messages.Hello(messages.WIRE_VERSION, "somebody")
             line, _ = await dial(
-                messages.address_of(address), hello, heard.put_nowait, None, PATIENCE_S
+                addresses.address_of(address), hello, heard.put_nowait, None, PATIENCE_S
             )
             line.write(messages.frame_of(messages.CopyRequest(1)))
             async with asyncio.timeout(PATIENCE_S):
@@ -222,7 +222,7 @@ def test_who_asks_for_more_than_it_reads_is_left_alone(
                 for number in range(100):
                     await db.weak.put(f"key {number}", "x" * 200_000)
                 await db.strong.put("last", 0)
-            host, port = messages.address_of(cluster.addresses(0)[0])
+            host, port = addresses.address_of(cluster.addresses(0)[0])
             reader, writer = await asyncio.open_connection(host, port)
             hello = messages.Hello(messages.WIRE_VERSION, "greedy")
             writer.write(messages.frame_of(hello) + messages.frame_of(messages.CopyRequest(1)))

@@ -8,7 +8,7 @@ import pytest
 
 from creekdb.client import NotDone, connect
 from creekdb.server.transport.client_connection import CROWDED
-from creekdb.wire.messages import address_of
+from creekdb.wire.addresses import address_of
 from tests.cluster.house import PATIENCE_S, house, run
 from tests.cluster.processes import Processes
 

@@ -14,7 +14,7 @@ from creekdb.server.runtime import server
 from creekdb.server.runtime.config import Security
 from creekdb.server.runtime.server import Server
 from creekdb.server.security.certificates import Pair, issue, new_authority
-from creekdb.wire.messages import address_of
+from creekdb.wire.addresses import address_of
 from tests.cluster.house import PATIENCE_S, house, run
 from tests.cluster.processes import Processes
 

@@ -14,7 +14,7 @@ from creekdb.protocol import validation
 from creekdb.server.backup.format import SCHEMA_VERSION, Deleted, contents, read_head, requests_of
 from creekdb.server.backup.restore import restore
 from creekdb.server.storage.journal import Journal
-from creekdb.wire import messages
+from creekdb.wire import addresses, messages
 from tests.cluster.house import PATIENCE_S, house, run
 from tests.cluster.keeping import back_up, own_state, restored
 
@@ -40,7 +40,7 @@ class Asking:
         heard: asyncio.Queue[messages.ToClient] = asyncio.Queue()
         hello = messages.Hello(messages.WIRE_VERSION, self._client)
         line, _ = await dial(
-            messages.address_of(self._address), hello, heard.put_nowait, None, PATIENCE_S
+            addresses.address_of(self._address), hello, heard.put_nowait, None, PATIENCE_S
         )
         try:
             line.write(messages.frame_of(messages.Call(number, operation, arguments, strong=True)))

@@ -17,7 +17,7 @@ from creekdb.server.observability.status import Watch
 from creekdb.server.runtime.driver import Driver
 from creekdb.server.runtime.task_supervisor import Tasks, is_ours
 from creekdb.server.transport import peer_link
-from creekdb.wire.messages import address_of
+from creekdb.wire.addresses import address_of
 from tests.cluster.house import PATIENCE_S, House, house, run
 
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from difflib import get_close_matches
+from typing import Final
 
 import click
 from click.exceptions import NoArgsIsHelpError
@@ -28,9 +29,23 @@ SECTIONS = {
 """Commands as the help shows them: what one needs first goes first."""
 
 
+MODULES: Final = {
+    "restore": "backup",
+    "export": "backup",
+    "gather": "history",
+    "check": "history",
+    "pipeline": "pipeline.group",
+}
+"""Modules of commands that share a file with others."""
+
+
 @click.group(
     cls=LazyGroup,
-    lazily={name: name.replace("-", "_") for names in SECTIONS.values() for name in names},
+    lazily={
+        name: MODULES.get(name, name.replace("-", "_"))
+        for names in SECTIONS.values()
+        for name in names
+    },
     sections=SECTIONS,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from creekdb.wire.messages import address_text
+from creekdb.wire.addresses import address_text
 
 FIRST_CLIENT_PORT: Final = 7100
 FIRST_PEER_PORT: Final = 7200

@@ -27,7 +27,7 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.commands and cmd_name in self._lazily:
-            module = import_module(f"creekdb.cli.{self._lazily[cmd_name]}")
+            module = import_module(f"creekdb.cli.commands.{self._lazily[cmd_name]}")
             self.add_command(getattr(module, cmd_name.replace("-", "_")), cmd_name)
         return super().get_command(ctx, cmd_name)
 

@@ -8,6 +8,7 @@ from typing import Final
 from creekdb.client.errors import NotDone
 from creekdb.client.replica_connection import Finder, Line, trusting
 from creekdb.wire import messages
+from creekdb.wire.addresses import address_of
 
 AHEAD: Final = 4
 """Pieces that are asked for before they are here: the way there and back takes its time."""
@@ -30,7 +31,7 @@ async def copy(
     also in the middle: then what was written is worth nothing. `progress` is told how many of how
     many registers are there; `refused` is as in `connect`."""
     heard: asyncio.Queue[messages.ToClient] = asyncio.Queue()
-    finder = Finder(map(messages.address_of, addresses), trusting(authority), PATIENCE_S)
+    finder = Finder(map(address_of, addresses), trusting(authority), PATIENCE_S)
     hello = messages.Hello(messages.WIRE_VERSION, uuid.uuid4().hex, token)
     line, _ = await finder.find(hello, heard.put_nowait, refused)
     try:
@@ -51,7 +52,7 @@ async def copy(
         line.close()
 
 
-async def _next(line: Line, heard: "asyncio.Queue[wire.ToClient]") -> messages.ToClient:
+async def _next(line: Line, heard: "asyncio.Queue[messages.ToClient]") -> messages.ToClient:
     waiting = asyncio.ensure_future(heard.get())
     try:
         await asyncio.wait(

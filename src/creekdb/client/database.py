@@ -24,6 +24,7 @@ from creekdb.errors import BadValue, UnknownName, UsageError
 from creekdb.execution.datatype import DataType
 from creekdb.execution.serializable import is_row, refuse_uncarriable
 from creekdb.wire import messages
+from creekdb.wire.addresses import address_of
 from creekdb.wire.deduplication import ENDED
 
 TIMEOUT_S: Final = 60.0
@@ -272,7 +273,7 @@ def connect(
     if not texts:
         raise BadValue("no address was given: name at least one replica as HOST:PORT")
     return Database(
-        [messages.address_of(text) for text in texts],
+        [address_of(text) for text in texts],
         datatype=datatype,
         token=token,
         secured=trusting(authority),

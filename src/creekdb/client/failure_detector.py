@@ -14,7 +14,7 @@ from contextlib import ExitStack, suppress
 from typing import Any, Final
 
 from creekdb.client.replica_connection import Line
-from creekdb.server.transport.keepalive import ANSWER, LENGTH, QUESTION
+from creekdb.wire.liveness import ANSWER, LENGTH, QUESTION
 
 HUSH_S: Final = 1.0
 """Without a word, until its pulse is asked for; the same without a pulse, until it is asked how it

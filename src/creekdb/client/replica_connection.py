@@ -16,6 +16,7 @@ from typing import Any, Final, cast
 from creekdb.client.errors import NotDone
 from creekdb.errors import MalformedMessage, UsageError
 from creekdb.wire import messages
+from creekdb.wire.addresses import address_text
 from creekdb.wire.tls import encrypts as encrypts
 
 ENCRYPTS: Final = "encrypts: give the authority that you trust"
@@ -141,7 +142,7 @@ async def dial(
     """A replica that is willing. Raises `UsageError` if it never will be, `OSError`, `TimeoutError`
     or `MalformedMessage` if it is not now."""
     host, port = address
-    at = messages.address_text(host, port)
+    at = address_text(host, port)
     try:
         async with asyncio.timeout(patience):
             _, line = await asyncio.get_running_loop().create_connection(
@@ -193,7 +194,7 @@ class Finder:
         self, addresses: Iterable[tuple[str, int]], secured: ssl.SSLContext | None, patience: float
     ) -> None:
         self.addresses = tuple(addresses)
-        self.texts = tuple(messages.address_text(*each) for each in self.addresses)
+        self.texts = tuple(address_text(*each) for each in self.addresses)
         self._secured = secured
         self._patience = patience
         self._at = 0
@@ -243,7 +244,7 @@ class Finder:
             for _ in self.addresses:
                 address = self.addresses[self._at % len(self.addresses)]
                 self._at += 1
-                at = messages.address_text(*address)
+                at = address_text(*address)
                 self._why.setdefault(at, TimeoutError("no answer yet"))
                 try:
                     line, welcome = await dial(address, hello, heard, self._secured, each_s)

@@ -22,7 +22,7 @@ from creekdb.http.responses import EVENTS, Problem, event
 from creekdb.http.schema import to_json
 from creekdb.server.observability import metrics
 from creekdb.server.observability.metrics import Family, gauge, text_of
-from creekdb.server.runtime.config import is_loopback
+from creekdb.wire.addresses import is_loopback
 from creekdb.wire.messages import Refused
 
 BEAT_S: Final = 15.0

@@ -14,9 +14,9 @@ from creekdb.protocol.values import Key
 from creekdb.server.backup.capture import until_durable
 from creekdb.server.calls.dispatcher import Desk
 from creekdb.server.observability.metrics import families, lag, text_of
-from creekdb.server.runtime.config import is_loopback
 from creekdb.server.runtime.server import Server
-from creekdb.wire.messages import Answer, Call, Issued, Refused, address_of
+from creekdb.wire.addresses import address_of, is_loopback
+from creekdb.wire.messages import Answer, Call, Issued, Refused
 
 Items: TypeAlias = Generator[tuple[Key, Any], None, None]
 Said: TypeAlias = Issued | Answer | Refused

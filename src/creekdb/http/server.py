@@ -13,7 +13,7 @@ from creekdb.http.page.feed import Feed
 from creekdb.http.page.routes import PagePaths
 from creekdb.http.requests import Limits
 from creekdb.server.runtime.server import Server
-from creekdb.wire.messages import address_text
+from creekdb.wire.addresses import address_text
 
 STOP_S: Final = 1.0
 """How long requests under way may take when it is stopped."""

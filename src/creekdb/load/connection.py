@@ -31,7 +31,7 @@ from creekdb.load.measurement import (
 )
 from creekdb.load.workload import Asked
 from creekdb.wire import messages
-from creekdb.wire.messages import address_of
+from creekdb.wire.addresses import address_of
 
 PATIENCE_S: Final = 10.0
 PAUSE_S: Final = 0.02

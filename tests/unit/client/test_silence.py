@@ -10,8 +10,8 @@ import pytest
 from creekdb.client import failure_detector
 from creekdb.client.failure_detector import Silence
 from creekdb.client.replica_connection import Line
-from creekdb.server.transport.keepalive import ANSWER, QUESTION
 from creekdb.wire import messages
+from creekdb.wire.liveness import ANSWER, QUESTION
 
 PATIENCE_S = 60.0
 ROUNDS = 5 * failure_detector.TRIES

@@ -3,7 +3,7 @@
 import pytest
 
 from creekdb.errors import BadValue
-from creekdb.wire.messages import address_of, address_text
+from creekdb.wire.addresses import address_of, address_text
 
 
 @pytest.mark.parametrize(

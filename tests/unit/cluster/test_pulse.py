@@ -7,7 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from creekdb.server.transport.keepalive import ANSWER, QUESTION, Pulse
+from creekdb.server.transport.keepalive import Pulse
+from creekdb.wire.liveness import ANSWER, QUESTION
 
 NUMBER = b"\0\0\0\0\0\0\0\7"
 

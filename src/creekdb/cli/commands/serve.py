@@ -30,8 +30,8 @@ from creekdb.server.security.authentication import valid_until
 from creekdb.server.transport.listeners import allow_more_files
 from creekdb.wire import event_log
 from creekdb.wire import event_loop as event_loop
+from creekdb.wire.addresses import address_of, address_text
 from creekdb.wire.dev_control import Parent, end_with
-from creekdb.wire.messages import address_of, address_text
 
 if TYPE_CHECKING:
     from creekdb.http import Gateway

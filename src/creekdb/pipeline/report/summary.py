@@ -55,8 +55,9 @@ def _lead(weak: Found | None, stable: Found | None, accuracy: Found | None) -> l
         return []
     true = "all" if accuracy.low == 1 else f"at least {formatting.share(accuracy.low)}"
     return [
-        f"A weak transaction is answered after {formatting.number(weak.typical, Unit.MICROSECONDS)}, "
-        f"without asking any other replica, and {true} of these answers turn out to be true. "
+        "A weak transaction is answered after "
+        f"{formatting.number(weak.typical, Unit.MICROSECONDS)}, without asking any other replica, "
+        f"and {true} of these answers turn out to be true. "
         "A strong one has an answer that will never change after "
         f"{formatting.number(stable.typical, Unit.MICROSECONDS)}."
     ]

@@ -63,7 +63,9 @@ def load_grid(name: str) -> Grid:
     """A grid of ours, or the one in the file of that name."""
     if name in GRIDS:
         text = (
-            resources.files("creekdb.pipeline").joinpath("grids", f"{name}.toml").read_text("utf-8")
+            resources.files("creekdb.pipeline.stages")
+            .joinpath("grids", f"{name}.toml")
+            .read_text("utf-8")
         )
         return parse(name, _toml(name, text))
     path = Path(name)

@@ -41,11 +41,12 @@ ATTEMPTS: Final = ".attempts"
 _NOT_SIMULATING: Final = (
     "cli",
     "client",
-    "cluster",
-    "gateway",
+    "http",
     "load",
     "pipeline",
     "checkers",
+    "server",
+    "wire",
 )
 
 

@@ -21,8 +21,8 @@ from creekdb.server.membership.join_ticket import read_ticket, write_ticket
 from creekdb.server.runtime.config import EVERYWHERE, ServerConfig
 from creekdb.server.runtime.startup import wait_for_others, what_it_waits_for
 from creekdb.server.storage.journal import Journal
+from creekdb.wire.addresses import address_of
 from creekdb.wire.event_log import REPLICA_REMOVED
-from creekdb.wire.messages import address_of
 
 if TYPE_CHECKING:
     from creekdb.server.runtime.server import Server

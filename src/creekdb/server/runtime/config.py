@@ -15,7 +15,6 @@ http = "127.0.0.1:7300"             # the same for those who speak HTTP; without
 2 = "127.0.0.1:7202"
 """
 
-import ipaddress
 import os
 import tomllib
 from collections.abc import Mapping
@@ -31,7 +30,7 @@ from creekdb.execution.datatype import DataType
 from creekdb.execution.module_loader import module_of
 from creekdb.protocol.request import NOOP
 from creekdb.server.membership.join_ticket import read_ticket
-from creekdb.wire.messages import address_of, address_text
+from creekdb.wire.addresses import address_of, address_text, is_loopback
 
 
 def imported(name: str) -> DataType:
@@ -205,15 +204,6 @@ def _check_tokens(security: Security) -> None:
     for name in security.admins:
         if name not in security.tokens:
             raise BadValue(f"security.admins: {name} has no token")
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def read_config(

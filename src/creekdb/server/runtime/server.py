@@ -53,18 +53,11 @@ from creekdb.server.transport.client_connection import CROWDED, Connection
 from creekdb.server.transport.keepalive import Pulse
 from creekdb.server.transport.listeners import LEFT_OVER_BY_PEERS, Doors
 from creekdb.server.transport.peers import Listener, Peers
+from creekdb.wire.addresses import address_of, address_text
 from creekdb.wire.dev_control import Trial
 from creekdb.wire.event_log import REPLICA_STOPPING, EventLog
 from creekdb.wire.event_log import set_up as set_up_logs
-from creekdb.wire.messages import (
-    WIRE_OLDEST,
-    WIRE_VERSION,
-    Heard,
-    PeerHello,
-    Told,
-    address_of,
-    address_text,
-)
+from creekdb.wire.messages import WIRE_OLDEST, WIRE_VERSION, Heard, PeerHello, Told
 
 WATCH_S: Final = 0.25
 """Between two looks for what its log should tell."""

@@ -7,7 +7,13 @@ from typing import Any, Final
 
 from creekdb.errors import CreekError
 
-OURS: Final = ("creekdb.server.", "creekdb.schemes.", "creekdb.protocol.", "creekdb.execution.")
+OURS: Final = (
+    "creekdb.server.",
+    "creekdb.wire.",
+    "creekdb.schemes.",
+    "creekdb.protocol.",
+    "creekdb.execution.",
+)
 """Modules in which nothing may break."""
 
 Spawn = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from creekdb.errors import UsageError
-from creekdb.server.runtime.config import is_loopback
+from creekdb.wire.addresses import is_loopback
 
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 EARLIER: Final = timedelta(hours=1)

@@ -22,6 +22,8 @@ from contextlib import suppress
 from selectors import EVENT_READ, DefaultSelector
 from typing import Any, Final
 
+from creekdb.wire.liveness import ANSWER, LENGTH, QUESTION
+
 HELLO_S: Final = 10.0
 """How long who dialled may be silent before it says hello."""
 IDLE_S: Final = 15
@@ -60,12 +62,6 @@ class UntilHello:
         """It has said hello, or is gone."""
         if self._timer is not None:
             self._timer.cancel()
-
-
-QUESTION: Final = b"creek?"
-ANSWER: Final = b"creek!"
-"""Which is no question: two who answer do not talk to each other for ever."""
-LENGTH: Final = 14
 
 
 class Pulse:

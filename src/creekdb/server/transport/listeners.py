@@ -20,7 +20,7 @@ from typing import Final, cast
 from creekdb.errors import UsageError
 from creekdb.server.runtime.config import ServerConfig
 from creekdb.server.security.authentication import answering, dialling
-from creekdb.wire.messages import address_of
+from creekdb.wire.addresses import address_of
 
 FILES_MAX: Final = 65_536
 """More are not asked of the system."""

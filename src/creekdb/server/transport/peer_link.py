@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 from creekdb.errors import MalformedMessage
 from creekdb.server.security.authentication import PLAIN, problem_of
 from creekdb.server.transport.keepalive import notice_silence
+from creekdb.wire.addresses import address_text
 from creekdb.wire.framing import Frames
-from creekdb.wire.messages import PEER_FRAME_MAX, PeerHello, address_text, frame_of, peer_hello
+from creekdb.wire.messages import PEER_FRAME_MAX, PeerHello, frame_of, peer_hello
 from creekdb.wire.tls import encrypts
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ from creekdb.server.storage.checkpoint_writer import DrawnSnapshot
 from creekdb.server.transport.keepalive import UntilHello, notice_silence
 from creekdb.server.transport.peer_link import Link, Problem
 from creekdb.server.transport.snapshot_transfer import Assembly, frames_of, give_up
+from creekdb.wire.addresses import address_of
 from creekdb.wire.framing import Frames, another_language
 from creekdb.wire.messages import (
     HELLO_FRAME_MAX,
@@ -34,7 +35,6 @@ from creekdb.wire.messages import (
     Heard,
     Part,
     PeerHello,
-    address_of,
     common_version,
     frame_of,
     from_peer,

@@ -49,10 +49,10 @@ with_master: Final[Callable[[Any], Any]] = click.option(
 
 
 STAGES: Final = {
-    "measure": "pipeline_stages",
-    "verify": "pipeline_stages",
-    "report": "pipeline_report",
-    "run": "pipeline_run",
+    "measure": "pipeline.stages",
+    "verify": "pipeline.stages",
+    "report": "pipeline.stages",
+    "run": "pipeline.stages",
 }
 
 

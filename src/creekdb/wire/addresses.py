@@ -1,0 +1,38 @@
+"""Network addresses written as `host:port`."""
+
+import ipaddress
+
+from creekdb.errors import BadValue
+
+
+def address_of(text: str) -> tuple[str, int]:
+    """From HOST:PORT; a host that has colons itself, as IPv6 does, stands in brackets."""
+    host, colon, port = text.rpartition(":")
+    host = host.strip("[]")
+    if not colon or "/" in host or not port.isdecimal() or int(port) > 65_535:
+        raise BadValue(f"'{text}' is not an address: write HOST:PORT")
+    if ":" in host and not _is_ipv6(host):
+        raise BadValue(f"'{text}' is not an address: write [HOST]:PORT")
+    return host or "127.0.0.1", int(port)
+
+
+def address_text(host: str, port: int) -> str:
+    """As `address_of` reads it."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _is_ipv6(host: str) -> bool:
+    try:
+        ipaddress.IPv6Address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

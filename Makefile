@@ -75,16 +75,16 @@ compiled: $(INSTALLED) ## Compile Creek into build/compiled, where there is a C 
 
 # Tests that look at all attributes of a replica, which compiled objects do not list, or put other
 # numbers in the place of constants, which compiled modules do not look up.
-OF_SOURCE := tests/unit/schemes/test_determinism.py tests/unit/schemes/test_refusal.py \
-    tests/unit/cluster/test_journal.py tests/unit/cluster/test_metrics.py
+OF_SOURCE := tests/unit/schemes/test_determinism.py tests/unit/schemes/test_rejected_messages.py \
+    tests/unit/server/storage/test_journal.py tests/unit/server/observability/test_metrics.py
 # Tests that put something of their own in the place of what is compiled.
 REPLACING := \
-    tests/unit/cluster/test_blocks.py::test_a_file_never_becomes_longer \
-    tests/unit/cluster/test_blocks.py::test_a_file_system_that_cannot_after_all_is_not_asked_again \
-    tests/unit/cluster/test_blocks.py::test_other_errors_and_short_writes_are_told \
-    tests/unit/cluster/test_blocks.py::test_nothing_stays_open \
-    tests/unit/cluster/test_blocks.py::test_where_a_file_cannot_be_opened_so_others_write \
-    tests/unit/cluster/test_journal_begun.py::test_it_is_given_up_when_it_fails_for_a_reason_of_its_own \
+    tests/unit/server/storage/test_direct_io.py::test_a_file_never_becomes_longer \
+    tests/unit/server/storage/test_direct_io.py::test_a_file_system_that_cannot_after_all_is_not_asked_again \
+    tests/unit/server/storage/test_direct_io.py::test_other_errors_and_short_writes_are_told \
+    tests/unit/server/storage/test_direct_io.py::test_nothing_stays_open \
+    tests/unit/server/storage/test_direct_io.py::test_where_a_file_cannot_be_opened_so_others_write \
+    tests/unit/server/storage/test_journal_async_writes.py::test_it_is_given_up_when_it_fails_for_a_reason_of_its_own \
     tests/cluster/test_backup.py::test_a_copy_that_is_never_begun_holds_on_to_nothing \
     tests/cluster/test_backup.py::test_who_asks_for_more_than_it_reads_is_left_alone \
     tests/cluster/test_bad_input.py::test_calls_that_wait_for_others_are_bounded_in_number \
@@ -96,7 +96,7 @@ REPLACING := \
     tests/cluster/test_sessions.py::test_a_connection_keeps_nothing_of_a_session_that_is_over \
     tests/cluster/test_tasks.py::test_a_replica_stops_when_one_of_its_tasks_breaks \
     tests/http/test_metrics.py::test_an_answer_that_changed_is_an_apology \
-    tests/unit/simulation/test_sharing.py::test_what_is_remembered_is_bounded
+    tests/unit/simulation/kernel/test_shared_executions.py::test_what_is_remembered_is_bounded
 
 test-compiled: compiled ## Run the tests near what is compiled on it, and compare it with the source
 	$(COMPILED) $(BIN)/python -m pytest -n auto --dist loadgroup \

@@ -14,7 +14,7 @@ from creekdb.server.calls import admission_control
 from creekdb.server.runtime.server import Server
 from creekdb.server.storage.segment_writer import Done
 from tests.cluster.house import PATIENCE_S, House, house
-from tests.unit.cluster.faulty import FaultyCalls, SlowCalls
+from tests.unit.server.storage.faulty_file_ops import FaultyCalls, SlowCalls
 
 
 def run(story: object) -> None:

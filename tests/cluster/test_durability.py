@@ -8,7 +8,7 @@ import pytest
 
 from creekdb.client import NotDone, Unknown
 from tests.cluster.house import House, run
-from tests.unit.cluster.faulty import SlowCalls
+from tests.unit.server.storage.faulty_file_ops import SlowCalls
 
 
 def test_what_a_crash_takes_back_is_missing_and_a_session_is_told_only_elsewhere(

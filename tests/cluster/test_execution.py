@@ -13,7 +13,7 @@ from creekdb.execution.mvcc.version_store import VersionStore
 from creekdb.server.runtime.replica_lock import Gate, GuardedView
 from tests.cluster import slow
 from tests.cluster.house import PATIENCE_S, House, house
-from tests.unit.execution.shelf import arrived
+from tests.unit.execution.mvcc.store_fixture import arrived
 
 SLOW = "tests.cluster.slow:slow"
 

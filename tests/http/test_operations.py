@@ -12,7 +12,7 @@ from creekdb.wire.messages import Answer
 from tests.cluster.house import PATIENCE_S
 from tests.cluster.test_other_modules import NEW, OLD
 from tests.http.served import Event, Served, run, served
-from tests.unit.cluster.faulty import SlowCalls
+from tests.unit.server.storage.faulty_file_ops import SlowCalls
 
 ANSWER = {"error": None, "changed": False}
 

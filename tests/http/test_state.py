@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.cluster.house import PATIENCE_S
 from tests.http.served import run, served
-from tests.unit.cluster.faulty import FaultyCalls, SlowCalls
+from tests.unit.server.storage.faulty_file_ops import FaultyCalls, SlowCalls
 
 
 def test_committed_state_is_read_in_pages(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from creekdb import datatypes
 from creekdb.cli import determinism, main
-from tests.unit.cli import hashed
+from tests.unit.cli import hash_seed_types
 
 ROOT = Path(__file__).parents[3]
 SHORT = ["simulate", "--duration", "100ms", "--replicas", "3"]
@@ -18,8 +18,8 @@ SHORT = ["simulate", "--duration", "100ms", "--replicas", "3"]
 def wrong_datatypes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datatypes, "DATATYPES", dict(datatypes.DATATYPES))
     monkeypatch.setattr(datatypes, "SAMPLES", dict(datatypes.SAMPLES))
-    hashed.register()
-    code = "from tests.unit.cli import hashed; hashed.register(); from creekdb.cli import again; "
+    hash_seed_types.register()
+    code = "from tests.unit.cli import hash_seed_types; hash_seed_types.register(); from creekdb.cli import again; "
     monkeypatch.setattr(determinism, "COMMAND", (sys.executable, "-c", f"{code}again.main()"))
     monkeypatch.chdir(ROOT)
 
@@ -88,7 +88,7 @@ def test_the_fuzzer_names_an_operation_and_how_to_replay_it(
     clocked = datatypes.DataType("any")
     for datatype in datatypes.DATATYPES.values():
         for name in set(datatype.operations) - set(clocked.operations):
-            clocked.operation(name=name)(lambda tx, *arguments: hashed.stamp(tx))
+            clocked.operation(name=name)(lambda tx, *arguments: hash_seed_types.stamp(tx))
     broken = dict.fromkeys(datatypes.DATATYPES, clocked)
     monkeypatch.setattr(datatypes, "DATATYPES", broken)
     assert main(["fuzz", "--seeds", "1", "--jobs", "1", "--debug"]) == 1

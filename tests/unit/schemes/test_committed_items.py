@@ -14,7 +14,7 @@ from creekdb.protocol.settings import Settings
 from creekdb.protocol.values import Key
 from creekdb.schemes import registry
 from creekdb.schemes.core.replica import Replica
-from tests.unit.schemes.alone import Alone, dots
+from tests.unit.schemes.single_replica import Alone, dots
 
 
 class TwoAtFirst(Nothing):

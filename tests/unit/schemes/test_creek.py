@@ -16,7 +16,7 @@ from creekdb.protocol.messages import Checkpoint, Received, Snapshot, decode_rec
 from creekdb.protocol.probes import Probe
 from creekdb.schemes.creek import CreekReplica
 from tests.paper.harness import NEVER, Cluster
-from tests.unit.schemes.alone import Alone, dots
+from tests.unit.schemes.single_replica import Alone, dots
 
 TENTATIVE, STABLE, FINAL = Kind.TENTATIVE, Kind.STABLE, Kind.FINAL
 

@@ -23,7 +23,8 @@ Transactions run one after the other on five warehouses touch, reads and writes 
 
 on average, and so the mix of 45/43/4/4/4 touches 52.8. Two equations, two unknowns. That the other
 kinds then take 0.57 ms on average, where the paper says "around 0.5 ms", was not put in.
-`tests/unit/simulation/test_cost.py` runs the transactions and solves the equations again.
+`tests/unit/simulation/models/test_parameters.py` runs the transactions and solves the equations
+again.
 
 Undoing is writing: to roll a request back (schemes `basic` and `bayou`) costs ACCESS_US for each
 register that it had written, and nothing else. The version store takes versions out of sight where

@@ -15,7 +15,7 @@ from rich.text import Text
 from benchmarks.registry import BENCHMARKS
 from benchmarks.result import Result
 from benchmarks.scale import FULL, QUICK, Scale
-from creekdb.execution.python_runtime import how_it_runs
+from creekdb.execution.python_runtime import build_kind
 
 STYLES = {"ok": "green", "missed": "bold red", "reported": "dim"}
 
@@ -82,7 +82,7 @@ def main(names: tuple[str, ...], quick: bool, json_path: Path | None) -> None:
     """
     results = measure(names, QUICK if quick else FULL)
     Console().print(table(results))
-    click.echo(f"Creek ran {how_it_runs()}.")
+    click.echo(f"Creek ran {build_kind()}.")
     if json_path is not None:
         json_path.write_bytes(msgspec.json.format(msgspec.json.encode(plain(results))) + b"\n")
     missed = [result.what for result in results if result.missed]

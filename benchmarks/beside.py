@@ -14,19 +14,19 @@ from typing import NamedTuple
 import click
 
 from benchmarks.rivals import etcd
-from creekdb.load.connection import Dial, dial
-from creekdb.load.generator import Plan, drive
+from creekdb.load.connection import DialFunction, dial
+from creekdb.load.generator import LoadPlan, generate_load
 from creekdb.load.local_cluster import LocalCluster
 from creekdb.load.measurement import (
     STRONG_STABLE,
     WEAK_TENTATIVE,
     CpuClock,
-    Latency,
-    Meter,
-    latency,
+    LatencySummary,
+    LoadMeter,
+    latency_summary,
 )
-from creekdb.load.workload import Stream, kv_stream
-from creekdb.wire.event_loop import run
+from creekdb.load.workload import Workload, kv_workload
+from creekdb.wire.event_loop import run_in_new_loop
 
 CLIENTS = 192
 KEYS = 10_000
@@ -37,12 +37,12 @@ class Puts(NamedTuple):
     """What is asked for."""
 
     clients: int
-    stream: Callable[[float, int], Stream]
+    stream: Callable[[float, int], Workload]
     """For a share of strong ones, and a seed."""
 
 
-def _small_puts(strong: float, seed: int) -> Stream:
-    return kv_stream(keys=KEYS, value_bytes=VALUE_BYTES, reads=0.0, strong=strong, seed=seed)
+def _small_puts(strong: float, seed: int) -> Workload:
+    return kv_workload(keys=KEYS, value_bytes=VALUE_BYTES, reads=0.0, strong=strong, seed=seed)
 
 
 SMALL_PUTS = Puts(CLIENTS, _small_puts)
@@ -56,7 +56,7 @@ class System(NamedTuple):
     name: str
     addresses: list[str]
     processes: dict[str, int]
-    dial: Dial
+    dial: DialFunction
     strong: float
 
     @property
@@ -68,15 +68,15 @@ class System(NamedTuple):
 class Turns(NamedTuple):
     """What one system did in all of its turns, under one load."""
 
-    meters: list[Meter]
+    meters: list[LoadMeter]
     cpu: list[CpuClock]
 
     def take(
         self, system: System, seconds: float, seed: int, load: float = 0.0, puts: Puts = SMALL_PUTS
-    ) -> Meter:
+    ) -> LoadMeter:
         """One more: with so many calls in a second, or with all clients asking again and again."""
         cpu = CpuClock(system.processes)
-        plan = Plan(
+        plan = LoadPlan(
             system.addresses,
             puts.stream(system.strong, seed),
             warm_up_s=seconds / 5,
@@ -87,8 +87,8 @@ class Turns(NamedTuple):
             cpu=cpu,
             dial=system.dial,
         )
-        meter = run(drive(plan))
-        if not meter.done:
+        meter = run_in_new_loop(generate_load(plan))
+        if not meter.completed:
             raise Silent(f"not one put of {system.name} was answered: {dict(meter.errors)}")
         self.meters.append(meter)
         self.cpu.append(cpu)
@@ -96,15 +96,17 @@ class Turns(NamedTuple):
 
     @property
     def per_second(self) -> float:
-        return sum(each.done for each in self.meters) / sum(each.seconds for each in self.meters)
+        return sum(each.completed for each in self.meters) / sum(
+            each.duration_s for each in self.meters
+        )
 
     @property
     def cpu_us(self) -> float:
         used = sum(sum(each.used_s.values()) for each in self.cpu)
-        return used * 1e6 / max(1, sum(each.done for each in self.meters))
+        return used * 1e6 / max(1, sum(each.completed for each in self.meters))
 
-    def latency(self, kind: int) -> Latency | None:
-        return latency([each for meter in self.meters for each in meter.latencies_ns[kind]])
+    def latency(self, kind: int) -> LatencySummary | None:
+        return latency_summary([each for meter in self.meters for each in meter.latencies_ns[kind]])
 
     def p50_ms(self, kind: int) -> float:
         found = self.latency(kind)
@@ -132,7 +134,7 @@ def beside_each_other(tell: Callable[[str], None]) -> Iterator[Beside]:
         stack.callback(cluster.stop)
         tell("three replicas are started")
         cluster.start()
-        run(cluster.until_ready())
+        run_in_new_loop(cluster.wait_until_ready())
         briefly = partial(dial, brief=True)  # one answer to each put, as from etcd
         systems = [
             System("weak", cluster.addresses, cluster.processes, briefly, 0.0),

@@ -24,29 +24,36 @@ from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from creekdb.datatypes.kv import KV
 from creekdb.errors import StorageFault
-from creekdb.execution.python_runtime import how_it_runs
+from creekdb.execution.python_runtime import build_kind
 from creekdb.protocol.effects import Event
 from creekdb.protocol.messages import Message, Record
 from creekdb.protocol.settings import Settings
 from creekdb.schemes.creek import CreekReplica
-from creekdb.server.backup.sessions import Copies
-from creekdb.server.calls.admission_control import Undecided
-from creekdb.server.calls.capabilities import Once
-from creekdb.server.calls.dispatcher import Desk
-from creekdb.server.calls.relay import Traffic
-from creekdb.server.observability.divergence import DIGEST_EVERY, Digests
-from creekdb.server.observability.latency import Latencies
-from creekdb.server.runtime.config import Security
+from creekdb.server.backup.sessions import BackupSessions
+from creekdb.server.calls.admission_control import PendingStrongCalls
+from creekdb.server.calls.capabilities import DeduplicatingDataType
+from creekdb.server.calls.dispatcher import CallDispatcher
+from creekdb.server.calls.relay import CallRelay
+from creekdb.server.observability.divergence import DIGEST_INTERVAL_REQUESTS, DivergenceDetector
+from creekdb.server.observability.latency import CallLatencies
+from creekdb.server.runtime.config import SecurityConfig
 from creekdb.server.runtime.driver import Driver
-from creekdb.server.runtime.executors import Inline, Watchdog
-from creekdb.server.runtime.startup import HANDED_OUT_MAX, NOOP_TICKS, WINDOW
-from creekdb.server.security.authentication import Tokens
-from creekdb.server.storage.segment_writer import Room
-from creekdb.server.transport.client_connection import Connection
-from creekdb.wire.deduplication import CALLS_KEPT
+from creekdb.server.runtime.executors import InlineExecutor, Watchdog
+from creekdb.server.runtime.startup import CONSENSUS_WINDOW, INLINE_TASKS_MAX, NOOP_TICKS
+from creekdb.server.security.authentication import AccessTokens
+from creekdb.server.storage.segment_writer import CheckpointSlot
+from creekdb.server.transport.client_connection import ClientConnection
+from creekdb.wire.deduplication import CALLS_PER_CLIENT_MAX
 from creekdb.wire.event_log import EventLog
 from creekdb.wire.event_loop import new_loop
-from creekdb.wire.messages import WIRE_VERSION, Call, Hello, Told, frame_of, from_peer
+from creekdb.wire.messages import (
+    WIRE_VERSION,
+    CallRequest,
+    ClientHello,
+    StateDigests,
+    decode_peer_message,
+    encode_frame,
+)
 
 MEMBERS: Final = (0, 1, 2)
 LINES: Final = 8
@@ -54,7 +61,7 @@ CALLS: Final = 8
 """Of a line, in a turn."""
 KEYS: Final = 10_000
 VALUE_BYTES: Final = 256
-FILLING: Final = CALLS_KEPT // CALLS
+FILLING: Final = CALLS_PER_CLIENT_MAX // CALLS
 """Turns until every register is written to."""
 EVENTS: Final = 4
 """Turns of the loop until all of a turn is done: what is said, is heard in the next."""
@@ -64,24 +71,26 @@ class Disk:
     """As quick as it gets."""
 
     def __init__(self) -> None:
-        self.durable = 0
+        self.durable_position = 0
         self.end = 0
-        self.failed: StorageFault | None = None
+        self.fault: StorageFault | None = None
 
     def append(self, records: Sequence[Record], hurry: bool = True) -> int:
         self.end += len(records)
         return self.end
 
-    def hurry(self) -> None:
+    def request_sync(self) -> None:
         pass
 
-    def append_image(self, pieces: Iterable[bytes]) -> int:
+    def append_checkpoint(self, pieces: Iterable[bytes]) -> int:
         raise NotImplementedError
 
-    def leave_room(self) -> Room:
+    def reserve_checkpoint(self) -> CheckpointSlot:
         raise NotImplementedError
 
-    def put_image(self, room: Room, pieces: Iterable[bytes], over: Callable[[], None]) -> None:
+    def write_checkpoint(
+        self, room: CheckpointSlot, pieces: Iterable[bytes], over: Callable[[], None]
+    ) -> None:
         raise NotImplementedError
 
 
@@ -113,57 +122,57 @@ class Node:
         settings = Settings(
             members=MEMBERS,
             checkpoint_every=1 << 30,
-            digest_every=DIGEST_EVERY,
+            digest_every=DIGEST_INTERVAL_REQUESTS,
             drafts=1,
             noop_ticks=NOOP_TICKS,
-            window=WINDOW,
-            parallelism=HANDED_OUT_MAX,
+            window=CONSENSUS_WINDOW,
+            parallelism=INLINE_TASKS_MAX,
         )
         self.index = index
-        self.replica = CreekReplica(index, settings, Once(KV))
+        self.replica = CreekReplica(index, settings, DeduplicatingDataType(KV))
         self.disk = Disk()
-        self.digests = Digests(index, MEMBERS)
-        self.undecided = Undecided(1 << 30)
-        self.traffic = Traffic(Latencies(), self.undecided)
+        self.digests = DivergenceDetector(index, MEMBERS)
+        self.undecided = PendingStrongCalls(1 << 30)
+        self.traffic = CallRelay(CallLatencies(), self.undecided)
         watchdog = Watchdog(10.0, EventLog(index))
         self.driver = self.traffic.driver = Driver(
             self.replica,
             self.disk,
-            Inline(watchdog, _broke),
+            InlineExecutor(watchdog, _broke),
             send=self._send,
             send_snapshot=_broke,
             respond=self.traffic.respond,
             observe=_observe,
-            compare=lambda digest: self.digests.note(digest, self.disk.end),
+            compare=lambda digest: self.digests.record(digest, self.disk.end),
             broke=_broke,
         )
-        self.desk = self.traffic.desk = Desk(
+        self.desk = self.traffic.dispatcher = CallDispatcher(
             "here",
             index,
             KV,
             invoke=self.traffic.invoke,
-            has=self.replica.has,
-            alone=self.replica.answers_alone,
+            has=self.replica.has_request,
+            alone=self.replica.can_respond_locally,
             refusal=lambda strong, alone: None,
             who_cannot=lambda name, count: None,
             change_members=_broke,
             status=dict,
             count=_count,
-            copies=Copies(_broke, _broke),
-            tokens=Tokens(Security()),
+            copies=BackupSessions(_broke, _broke),
+            tokens=AccessTokens(SecurityConfig()),
         )
         self.others: list[Node] = []
         self._heard: list[tuple[bytes, int]] = []
         self.lines = [self._line(each) for each in range(LINES)]
 
-    def _line(self, number: int) -> Connection:
-        line = Connection(self.desk)
+    def _line(self, number: int) -> ClientConnection:
+        line = ClientConnection(self.desk)
         line.connection_made(cast(asyncio.Transport, Wire()))
-        line.data_received(frame_of(Hello(WIRE_VERSION, f"{self.index} {number}")))
+        line.data_received(encode_frame(ClientHello(WIRE_VERSION, f"{self.index} {number}")))
         return line
 
     def _send(self, to: tuple[int, ...], message: Message) -> None:
-        frame = frame_of(message)
+        frame = encode_frame(message)
         for node in self.others:
             if node.index in to:
                 node._heard.append((frame[4:], self.index))
@@ -171,13 +180,13 @@ class Node:
     def hear(self) -> None:
         heard, self._heard = self._heard, []
         for payload, sender in heard:
-            message = from_peer(payload)
-            assert not isinstance(message, Told)
+            message = decode_peer_message(payload)
+            assert not isinstance(message, StateDigests)
             self.driver.receive(cast(Message, message), sender)
 
     def write(self) -> None:
-        if self.disk.durable < self.disk.end:
-            self.disk.durable = self.disk.end
+        if self.disk.durable_position < self.disk.end:
+            self.disk.durable_position = self.disk.end
             self.driver.release()
 
 
@@ -205,10 +214,10 @@ def asked(turns: int, first: int, strong: float) -> list[list[bytes]]:
             for each in range(CALLS):
                 key = f"key{random.randrange(KEYS):08}"
                 number = first + turn * CALLS + each
-                call = Call(
+                call = CallRequest(
                     number, "put", (key, random.choice(values)), random.random() < strong, each
                 )
-                frames.append(frame_of(call))
+                frames.append(encode_frame(call))
             of_turn.append(b"".join(frames))
         found.append(of_turn)
     return found
@@ -291,7 +300,7 @@ def main(turns: int, repeats: int, strong: float) -> None:
     with asyncio.Runner(loop_factory=new_loop) as runner:
         found = runner.run(measure_calls(turns, repeats, strong))
     times = ", ".join(f"{each:.1f}" for each in found)
-    click.echo(f"{how_it_runs()}: {min(found):.1f} µs of each replica for a call ({times})")
+    click.echo(f"{build_kind()}: {min(found):.1f} µs of each replica for a call ({times})")
 
 
 if __name__ == "__main__":

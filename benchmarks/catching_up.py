@@ -13,9 +13,9 @@ from benchmarks.beside import SMALL_PUTS, Silent
 from benchmarks.result import Result
 from benchmarks.scale import Scale
 from creekdb.client import NotDone, connect
-from creekdb.load.generator import Plan, drive
+from creekdb.load.generator import LoadPlan, generate_load
 from creekdb.load.local_cluster import LocalCluster
-from creekdb.load.measurement import Meter
+from creekdb.load.measurement import LoadMeter
 
 FALL_BAR = 0.2
 ANSWER_S = 20.0
@@ -32,11 +32,11 @@ Tell: TypeAlias = Callable[[str], None]
 async def measured(cluster: LocalCluster, scale: Scale, tell: Tell) -> Result:
     marks: dict[str, tuple[float, int]] = {}
 
-    async def break_and_mend(meter: Meter) -> None:
+    async def break_and_mend(meter: LoadMeter) -> None:
         loop = asyncio.get_running_loop()
 
         def mark(name: str) -> None:
-            marks[name] = loop.time(), meter.done
+            marks[name] = loop.time(), meter.completed
 
         mark("before")
         await asyncio.sleep(scale.live_s)
@@ -54,7 +54,7 @@ async def measured(cluster: LocalCluster, scale: Scale, tell: Tell) -> Result:
         mark("after")
         meter.end_ns = 0
 
-    plan = Plan(
+    plan = LoadPlan(
         cluster.addresses[:2],
         SMALL_PUTS.stream(0.5, 9),
         warm_up_s=scale.live_s / 5,
@@ -62,7 +62,7 @@ async def measured(cluster: LocalCluster, scale: Scale, tell: Tell) -> Result:
         clients=SMALL_PUTS.clients,
         during=break_and_mend,
     )
-    await drive(plan)
+    await generate_load(plan)
     before = _rate(marks["before"], marks["killed"])
     while_behind = _rate(marks["back"], marks["caught up"])
     after = _rate(marks["caught up"], marks["after"])
@@ -92,7 +92,7 @@ async def _until_in_step(cluster: LocalCluster, tell: Tell) -> None:
             await asyncio.sleep(LOOK_S)
             found = await last.status()
             if found["replica"] != 2:
-                raise Silent(f"replica 2 ended: {cluster.last_words(2)}")
+                raise Silent(f"replica 2 ended: {cluster.last_output_line(2)}")
             if found["committed"] >= wanted:
                 return
             how_far = f"replica 2 has {found['committed']:,} of {wanted:,} requests"
@@ -105,13 +105,13 @@ async def _until_in_step(cluster: LocalCluster, tell: Tell) -> None:
 
 
 async def _statuses(cluster: LocalCluster) -> list[dict[str, Any]]:
-    for replica, code in cluster.ended().items():
-        raise Silent(f"replica {replica} ended with {code}: {cluster.last_words(replica)}")
+    for replica, code in cluster.reap_exited().items():
+        raise Silent(f"replica {replica} ended with {code}: {cluster.last_output_line(replica)}")
     try:
         async with asyncio.timeout(ANSWER_S):
             return await cluster.statuses()
     except (TimeoutError, NotDone) as error:
-        last = "; ".join(f"{each}: {cluster.last_words(each)}" for each in range(3))
+        last = "; ".join(f"{each}: {cluster.last_output_line(each)}" for each in range(3))
         raise Silent(
             f"a replica does not answer in {ANSWER_S:.0f} s ({error}). Their last words: {last}"
         ) from error

@@ -12,39 +12,42 @@ from benchmarks.measuring import Timed, cheapest
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from creekdb.datatypes.kv import KV
-from creekdb.protocol.effects import Kind, Response, Task
+from creekdb.protocol.effects import Response, ResponseKind, Task
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Outcome
 from creekdb.protocol.settings import Settings
 from creekdb.schemes.creek import CreekReplica
-from creekdb.server.calls.capabilities import Once
-from creekdb.server.observability.latency import Latencies
-from creekdb.wire.deduplication import call_once
+from creekdb.server.calls.capabilities import DeduplicatingDataType
+from creekdb.server.observability.latency import CallLatencies
+from creekdb.wire.deduplication import wrap_call
 
 BAR = 0.05
 
 
 def _counted(calls: int) -> Timed:
-    latencies = Latencies()
+    latencies = CallLatencies()
     ids = [Dot(0, event) for event in range(1, calls + 1)]
     answers = [
-        (Response(id, 1, Kind.TENTATIVE, Outcome(1)), Response(id, 1, Kind.FINAL, Outcome(1)))
+        (
+            Response(id, 1, ResponseKind.TENTATIVE, Outcome(1)),
+            Response(id, 1, ResponseKind.FINAL, Outcome(1)),
+        )
         for id in ids
     ]
 
     def run() -> None:
         for id, (first, last) in zip(ids, answers, strict=True):
-            latencies.invoked(id, False, time.perf_counter())
-            latencies.answered(first, time.perf_counter())
-            latencies.answered(last, time.perf_counter())
+            latencies.record_invocation(id, False, time.perf_counter())
+            latencies.record_response(first, time.perf_counter())
+            latencies.record_response(last, time.perf_counter())
 
     return Timed(calls, run)
 
 
 def _called(calls: int) -> Timed:
-    replica = CreekReplica(0, Settings(members=(0,)), Once(KV))
+    replica = CreekReplica(0, Settings(members=(0,)), DeduplicatingDataType(KV))
     operations = [
-        call_once("client", number, KV.call("increment", f"key {number % 100}"))
+        wrap_call("client", number, KV.call("increment", f"key {number % 100}"))
         for number in range(calls)
     ]
 

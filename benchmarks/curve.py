@@ -30,8 +30,8 @@ from benchmarks.curve_figures import NAMES, Figures, FloorFigures, Point, climb,
 from benchmarks.floor import Floor
 from benchmarks.rivals import etcd
 from benchmarks.scale import FULL, QUICK, Scale
-from creekdb.execution.python_runtime import how_it_runs
-from creekdb.wire.event_loop import run
+from creekdb.execution.python_runtime import build_kind
+from creekdb.wire.event_loop import run_in_new_loop
 
 FIRST: Final = 100.0
 STEP: Final = sqrt(2)
@@ -50,7 +50,7 @@ def tell(what: str) -> None:
 def begun(scale: Scale) -> Figures:
     """Nothing is measured yet."""
     return Figures(
-        how_it_ran=how_it_runs(),
+        how_it_ran=build_kind(),
         cores=os.cpu_count() or 1,
         turns=scale.live_turns,
         turn_s=scale.live_s,
@@ -88,12 +88,12 @@ def _in_turns(both: Beside, names: list[str], scale: Scale, load: float) -> list
     for number in range(scale.live_turns):
         first = number % len(systems)
         for system in systems[first:] + systems[:first]:
-            run(both.cluster.until_settled())
+            run_in_new_loop(both.cluster.wait_until_stable())
             meter = found[system.name].take(system, scale.live_s, number, load)
-            took = meter.latency(system.kind)
+            took = meter.latency_of_kind(system.kind)
             tell(
                 f"{load:,.0f} a second, {NAMES[system.name]}, turn {number + 1} of "
-                f"{scale.live_turns}: {meter.done / meter.seconds:,.0f} answered"
+                f"{scale.live_turns}: {meter.completed / meter.duration_s:,.0f} answered"
                 + (f", median {took.p50:.2f} ms, 99 % within {took.p99:.2f} ms" if took else "")
             )
     points = [point(each.name, each.kind, load, found[each.name]) for each in systems]

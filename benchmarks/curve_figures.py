@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from benchmarks.beside import Turns
-from creekdb.load.measurement import Meter, latency
+from creekdb.load.measurement import LoadMeter, latency_summary
 
 ENOUGH: Final = 0.95
 """Of what is offered: who answers less does not keep up."""
@@ -96,9 +96,9 @@ def climb(
 
 def point(system: str, kind: int, load: float, turns: Turns) -> Point:
     whole = turns.latency(kind)
-    each = [found for meter in turns.meters if (found := meter.latency(kind)) is not None]
-    late = latency([late for meter in turns.meters for late in meter.late_ns])
-    seconds = sum(meter.seconds for meter in turns.meters)
+    each = [found for meter in turns.meters if (found := meter.latency_of_kind(kind)) is not None]
+    late = latency_summary([late for meter in turns.meters for late in meter.send_delays_ns])
+    seconds = sum(meter.duration_s for meter in turns.meters)
     return Point(
         system=system,
         load=load,
@@ -114,11 +114,11 @@ def point(system: str, kind: int, load: float, turns: Turns) -> Point:
     )
 
 
-def _offered(meter: Meter, load: float) -> float:
+def _offered(meter: LoadMeter, load: float) -> float:
     """Calls that were made, or were not for want of room; those that were due, but not made before
     the end; without those that were due before the begin. Calls come by chance: that they were
     fewer than asked for is nobody's fault."""
-    if not meter.late_ns:
-        return load * meter.seconds
-    tried = max(len(meter.late_ns), meter.done + meter.errors.total())
-    return tried + load * (meter.late_ns[-1] - meter.late_ns[0]) / 1e9
+    if not meter.send_delays_ns:
+        return load * meter.duration_s
+    tried = max(len(meter.send_delays_ns), meter.completed + meter.errors.total())
+    return tried + load * (meter.send_delays_ns[-1] - meter.send_delays_ns[0]) / 1e9

@@ -14,11 +14,17 @@ import altair as alt
 import vl_convert
 
 from benchmarks.curve_figures import NAMES, Figures, Point
-from creekdb.pipeline.report.charts import PLAIN, THOUSANDS
-from creekdb.pipeline.report.charts.curves import BOTH, STRONG, WEAK
-from creekdb.pipeline.report.charts.layers import PICTURE_WIDTH, ROUND
-from creekdb.pipeline.report.charts.theme import DASHED, DOTTED, Palette, config, of_picture
-from creekdb.pipeline.report.page import VEGA_LITE
+from creekdb.pipeline.report.charts import PLAIN_LABEL, THOUSANDS_LABEL
+from creekdb.pipeline.report.charts.curves import ANY_SHAPE, STRONG_SHAPE, WEAK_SHAPE
+from creekdb.pipeline.report.charts.layers import PICTURE_WIDTH, ROUND_STEPS
+from creekdb.pipeline.report.charts.theme import (
+    DASHED,
+    DOTTED,
+    Palette,
+    chart_config,
+    picture_palette,
+)
+from creekdb.pipeline.report.page import VEGA_LITE_VERSION
 
 HEIGHT: Final = 270
 FOR_NAMES: Final = 124
@@ -43,9 +49,9 @@ class Look(NamedTuple):
 
 
 LOOKS: Final = {
-    "weak": Look("creek", WEAK, DASHED),
-    "strong": Look("creek", STRONG, [1, 0]),
-    "etcd": Look("etcd", BOTH, [1, 0]),
+    "weak": Look("creek", WEAK_SHAPE, DASHED),
+    "strong": Look("creek", STRONG_SHAPE, [1, 0]),
+    "etcd": Look("etcd", ANY_SHAPE, [1, 0]),
 }
 
 
@@ -80,24 +86,24 @@ class Span(NamedTuple):
     def ticks(self, low: float) -> list[float]:
         """Round numbers, from `low` on."""
         decades = range(floor(log10(low)), ceil(log10(self.high)))
-        marks = [round(digits * 10.0**decade, 6) for decade in decades for digits in ROUND]
+        marks = [round(digits * 10.0**decade, 6) for decade in decades for digits in ROUND_STEPS]
         return [mark for mark in marks if low <= mark <= self.high]
 
 
 def svg(figures: Figures) -> str:
-    drawn: str = vl_convert.vegalite_to_svg(spec(figures), vl_version=VEGA_LITE)
+    drawn: str = vl_convert.vegalite_to_svg(spec(figures), vl_version=VEGA_LITE_VERSION)
     return drawn
 
 
 def spec(figures: Figures) -> dict[str, Any]:
     """As Vega-Lite takes it."""
-    palette = of_picture(sorted({look.scheme for look in LOOKS.values()}))
+    palette = picture_palette(sorted({look.scheme for look in LOOKS.values()}))
     x, y = _loads(figures), _heights(figures)
     panels = [_panel(panel, figures, palette, x, y) for panel in PANELS]
     whole = alt.vconcat(*panels, spacing=26, description=_description(figures))
     drawn: dict[str, Any] = whole.to_dict()
     title = {"anchor": "start", "color": palette["ink"], "fontSize": 12, "offset": 12}
-    drawn["config"] = config(palette) | {
+    drawn["config"] = chart_config(palette) | {
         "background": palette["background"],
         "padding": 16,
         "title": title | {"fontWeight": 600, "frame": "group"},
@@ -135,9 +141,9 @@ def _panel(panel: Panel, figures: Figures, palette: Palette, x: Span, y: Span) -
         values=x.ticks(_first(figures)),
         title="puts offered in a second" if is_last else None,
         labels=is_last,
-        labelExpr=THOUSANDS,
+        labelExpr=THOUSANDS_LABEL,
     )
-    y_axis = alt.Axis(values=y.ticks(y.low), title=None, labelExpr=PLAIN, labelOverlap=True)
+    y_axis = alt.Axis(values=y.ticks(y.low), title=None, labelExpr=PLAIN_LABEL, labelOverlap=True)
     rows = alt.InlineData(values=[_row(panel, point) for point in figures.points])
     base = alt.Chart(rows).encode(
         x=alt.X("load:Q", scale=x.scale, axis=x_axis),

@@ -74,7 +74,7 @@ def _behind(holes: int, count: int) -> Timed:
 
     def run() -> None:
         for _ in range(count):
-            mine.some_missing(theirs)
+            mine.find_missing(theirs)
 
     return Timed(count, run)
 
@@ -84,7 +84,7 @@ def _covers(mine: DotSet, theirs: Dots) -> object:
 
 
 def _some_missing(mine: DotSet, theirs: Dots) -> object:
-    return mine.some_missing(theirs)
+    return mine.find_missing(theirs)
 
 
 def _missing(mine: DotSet, theirs: Dots) -> object:

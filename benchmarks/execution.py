@@ -18,8 +18,8 @@ from benchmarks.measuring import Timed, ratio
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from creekdb.execution.datatype import DataType
-from creekdb.execution.mvcc.entry import Entry, committed_position, tentative_position
-from creekdb.execution.mvcc.state_loader import Arrivals
+from creekdb.execution.mvcc.entry import RequestEntry, committed_position, tentative_position
+from creekdb.execution.mvcc.state_loader import StateLoader
 from creekdb.execution.mvcc.version_store import VersionStore
 from creekdb.execution.transaction import Transaction
 from creekdb.protocol.ids.version_vector import Dot
@@ -59,20 +59,20 @@ class Versioned:
     ) -> None:
         self.datatype = datatype
         self.store = VersionStore()
-        arrived = Arrivals(datatype.base, digested=False)
+        arrived = StateLoader(datatype.base, digested=False)
         arrived.add(tuple(state.items()), ())
         self.store.load(arrived)
         self.answers: list[Any] = []
-        self._executed: deque[Entry] = deque()
+        self._executed: deque[RequestEntry] = deque()
         self._settled = 0
 
     def run(self, asked: list[Request]) -> None:
         store, executed, answers = self.store, self._executed, self.answers
         for request in asked:
-            entry = Entry(request, tentative_position(request))
+            entry = RequestEntry(request, tentative_position(request))
             snapshot = store.snapshot(entry.position)
             execution = self.datatype.run(request, snapshot)
-            execution = msgspec.structs.replace(execution, seen=snapshot)
+            execution = msgspec.structs.replace(execution, read_set=snapshot)
             assert store.install(entry, snapshot, execution)
             answers.append(execution.outcome.value)
             executed.append(entry)
@@ -86,7 +86,7 @@ class Versioned:
     def _settle(self) -> None:
         entry = self._executed.popleft()
         entry.position = committed_position(self._settled)
-        self.store.settle(entry)
+        self.store.stabilise(entry)
         self._settled += 1
 
 

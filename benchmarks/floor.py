@@ -17,9 +17,9 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Final, TypeAlias
 
-from creekdb.load.measurement import Latency, latency
+from creekdb.load.measurement import LatencySummary, latency_summary
 from creekdb.server.observability.latency import Histogram
-from creekdb.server.storage.direct_io import TimedCalls
+from creekdb.server.storage.direct_io import TimedFileOps
 
 PATIENCE_S: Final = 20.0
 ROOM_WRITES: Final = 1_000
@@ -53,9 +53,11 @@ class Floor:
         return statistics.median(self._echoes_ns) / 1e6
 
     @property
-    def together(self) -> Latency:
+    def together(self) -> LatencySummary:
         """One of each, one after the other."""
-        took = latency([sum(both) for both in zip(self._writes_ns, self._echoes_ns, strict=True)])
+        took = latency_summary(
+            [sum(both) for both in zip(self._writes_ns, self._echoes_ns, strict=True)]
+        )
         assert took is not None, "something must be measured first"
         return took
 
@@ -83,12 +85,12 @@ def paced(act: Act, count: int, pause_s: float) -> list[int]:
 
 @contextmanager
 def _writing(path: Path, data: bytes) -> Iterator[Act]:
-    calls = TimedCalls(Histogram())
+    calls = TimedFileOps(Histogram())
     file = os.open(path, os.O_RDWR | os.O_CREAT)
     try:
         os.pwrite(file, bytes(len(data) * ROOM_WRITES), 0)
         os.fsync(file)
-        yield lambda each: calls.write_through(file, data, each % ROOM_WRITES * len(data))
+        yield lambda each: calls.write_durably(file, data, each % ROOM_WRITES * len(data))
     finally:
         os.close(file)
         path.unlink()

@@ -23,7 +23,7 @@ from benchmarks.scale import Scale
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Received, Record, encode
 from creekdb.protocol.request import Operation, Request
-from creekdb.server.storage.file_ops import Calls
+from creekdb.server.storage.file_ops import FileOps
 from creekdb.server.storage.journal import Journal
 
 GROUPS = (1, 16, 128)
@@ -65,7 +65,7 @@ class _Bare:
         os.close(self._file)
 
 
-class _Unsynced(Calls):
+class _Unsynced(FileOps):
     """To fill a journal that is only to be read."""
 
     def fdatasync(self, file: int) -> None:

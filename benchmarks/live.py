@@ -29,7 +29,7 @@ from benchmarks.result import Benchmark, Result
 from benchmarks.rivals import etcd, etcd_benchmark, etcd_check, pysyncobj
 from benchmarks.scale import Scale
 from creekdb.load.measurement import STRONG_STABLE, WEAK_TENTATIVE
-from creekdb.wire.event_loop import run
+from creekdb.wire.event_loop import run_in_new_loop
 
 MODEST = 200
 """Calls in a second that leave every server much time."""
@@ -72,7 +72,7 @@ def measure(scale: Scale) -> Iterator[Result]:
         modest = _in_turns(systems, scale, at_a_modest_load, MODEST)
         yield _latencies(modest, bare)
         yield _own_latencies(modest, generator)
-        yield run(catching_up.measured(both.cluster, scale, tell))
+        yield run_in_new_loop(catching_up.measured(both.cluster, scale, tell))
         yield from _packaged_throughputs(both, scale)
     yield from _pysyncobj(scale, full["strong"].per_second)
 
@@ -92,7 +92,7 @@ def _in_turns(
             tell(
                 f"{system.name}, turn {each + 1} of {scale.live_turns}"
                 + (f", {load:g} a second" if load else "")
-                + f": {meter.done / meter.seconds:,.0f} puts a second"
+                + f": {meter.completed / meter.duration_s:,.0f} puts a second"
             )
         beside()
     return found

@@ -16,10 +16,10 @@ from benchmarks.scale import Scale
 from creekdb import tpcc
 from creekdb.execution.sequential import OperationRaised
 from creekdb.load.connection import dial
-from creekdb.load.generator import Plan, drive
+from creekdb.load.generator import LoadPlan, generate_load
 from creekdb.load.local_cluster import LocalCluster
-from creekdb.load.measurement import STRONG_STABLE, WEAK_TENTATIVE, CpuClock, Meter
-from creekdb.load.workload import tpcc_stream
+from creekdb.load.measurement import STRONG_STABLE, WEAK_TENTATIVE, CpuClock, LoadMeter
+from creekdb.load.workload import tpcc_workload
 from creekdb.wire.event_loop import new_loop
 
 DATATYPE = "tpcc-rows-5-0"
@@ -38,16 +38,16 @@ def measure(scale: Scale) -> Iterator[Result]:
         cluster = LocalCluster(Path(folder), replicas=3, datatype=DATATYPE)
         cluster.start()
         try:
-            runner.run(cluster.until_ready())
+            runner.run(cluster.wait_until_ready())
             cpu = CpuClock(cluster.processes)
             driven = partial(_driven, cluster, scale, cpu)
             full = runner.run(driven(clients=CLIENTS))
-            saturated = full.done / full.seconds
+            saturated = full.completed / full.duration_s
             cpu_us = _cpu_us(cpu, full)
-            runner.run(cluster.until_settled())
+            runner.run(cluster.wait_until_stable())
             half = runner.run(driven(load=max(1.0, saturated / 2)))
             yield _latency(saturated, cpu_us, half, _alone(saturated / 2, scale.live_s))
-            runner.run(cluster.until_settled())
+            runner.run(cluster.wait_until_stable())
             flooded = runner.run(driven(load=TOO_MUCH * saturated))
             yield _fall(saturated, _cpu_us(cpu, flooded), flooded)
         finally:
@@ -56,11 +56,11 @@ def measure(scale: Scale) -> Iterator[Result]:
 
 async def _driven(
     cluster: LocalCluster, scale: Scale, cpu: CpuClock, *, clients: int = 0, load: float = 0.0
-) -> Meter:
-    return await drive(
-        Plan(
+) -> LoadMeter:
+    return await generate_load(
+        LoadPlan(
             cluster.addresses,
-            tpcc_stream(DATATYPE, len(cluster.addresses), None, 0),
+            tpcc_workload(DATATYPE, len(cluster.addresses), None, 0),
             warm_up_s=scale.live_s,  # rows are computed when they are first read
             duration_s=scale.live_s,
             clients=clients,
@@ -80,7 +80,10 @@ class Alone(NamedTuple):
 
 def _alone(load: float, seconds: float) -> Alone:
     """One after the other, and at the pace of that load: in between, caches forget."""
-    machine, stream = tpcc.populated(DATATYPE).sequential(), tpcc_stream(DATATYPE, 1, None, 0)
+    machine, stream = (
+        tpcc.populated_datatype(DATATYPE).sequential(),
+        tpcc_workload(DATATYPE, 1, None, 0),
+    )
     count = max(1, int(load * seconds))
 
     def took(pause_s: float) -> float:
@@ -96,13 +99,13 @@ def _alone(load: float, seconds: float) -> Alone:
     return Alone(took(0.0), took(1 / load))
 
 
-def _cpu_us(cpu: CpuClock, meter: Meter) -> float:
+def _cpu_us(cpu: CpuClock, meter: LoadMeter) -> float:
     """Of a transaction, all processes."""
-    return sum(cpu.used_s.values()) * 1e6 / max(1, meter.done)
+    return sum(cpu.used_s.values()) * 1e6 / max(1, meter.completed)
 
 
-def _latency(saturated: float, cpu_us: float, half: Meter, alone: Alone) -> Result:
-    weak, stable = half.latency(WEAK_TENTATIVE), half.latency(STRONG_STABLE)
+def _latency(saturated: float, cpu_us: float, half: LoadMeter, alone: Alone) -> Result:
+    weak, stable = half.latency_of_kind(WEAK_TENTATIVE), half.latency_of_kind(STRONG_STABLE)
     return Result(
         what="TPC-C: median time of a weak transaction",
         explanation=(
@@ -118,9 +121,9 @@ def _latency(saturated: float, cpu_us: float, half: Meter, alone: Alone) -> Resu
     )
 
 
-def _fall(saturated: float, cpu_us: float, flooded: Meter) -> Result:
-    done = flooded.done / flooded.seconds
-    refused = sum(flooded.errors.values()) / flooded.seconds
+def _fall(saturated: float, cpu_us: float, flooded: LoadMeter) -> Result:
+    done = flooded.completed / flooded.duration_s
+    refused = sum(flooded.errors.values()) / flooded.duration_s
     return Result(
         what="TPC-C: throughput lost when asked for twice as much",
         explanation=(

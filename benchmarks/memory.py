@@ -17,7 +17,7 @@ from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from benchmarks.versions import ALL, FEW, KEYS, Operations, new_replica, requests, spread
 from benchmarks.workloads import catch_up
-from creekdb.execution.mvcc.entry import Entry, Version
+from creekdb.execution.mvcc.entry import RequestEntry, Version
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Operation
 from creekdb.protocol.settings import Settings
@@ -49,7 +49,7 @@ def memory_of(root: Any) -> Memory:
         each = found.pop()
         bytes_ += sys.getsizeof(each)
         versions += type(each) is Version
-        entries += isinstance(each, Entry)
+        entries += isinstance(each, RequestEntry)
         for other in gc.get_referents(each):
             if id(other) not in seen and not isinstance(other, NOT_DATA):
                 seen.add(id(other))

@@ -11,7 +11,7 @@ from collections import deque
 from benchmarks.measuring import Stopwatch
 from creekdb.datatypes.counter import COUNTER
 from creekdb.execution.datatype import DataType
-from creekdb.protocol.effects import Task, Work
+from creekdb.protocol.effects import Task, TaskKind
 from creekdb.protocol.messages import Message
 from creekdb.protocol.request import Operation
 from creekdb.protocol.settings import Settings
@@ -75,7 +75,7 @@ class Cluster:
     def is_at_rest(self) -> bool:
         lengths = {replica.committed_length() for replica in self.replicas}
         return len(lengths) == 1 and all(
-            replica.idle() and not replica.tentative_ids() for replica in self.replicas
+            replica.is_idle() and not replica.tentative_ids() for replica in self.replicas
         )
 
     def _deliver(self) -> None:
@@ -91,7 +91,7 @@ class Cluster:
     def _execute(self) -> None:
         while self._tasks:
             replica, task = self._tasks.popleft()
-            self.executions += task.work is Work.EXECUTE
+            self.executions += task.kind is TaskKind.EXECUTE
             replica.completed(task, replica.run(task), self._now)
             self._carry_out(replica)
 

@@ -12,7 +12,7 @@ from benchmarks.measuring import Timed, ratio
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from benchmarks.workloads import late_requests, mixed_requests, weak_requests
-from creekdb.protocol.order import Order
+from creekdb.protocol.order import RequestOrder
 from creekdb.protocol.request import Request
 
 BAR = 2.0
@@ -20,14 +20,14 @@ SHARE = 5
 """A list is used for at most one operation per so many entries."""
 
 
-def _filled(requests: list[Request]) -> Order:
-    order = Order()
+def _filled(requests: list[Request]) -> RequestOrder:
+    order = RequestOrder()
     for request in requests:
         order.insert(request)
     return order
 
 
-Use: TypeAlias = tuple[Order, list[Request]]
+Use: TypeAlias = tuple[RequestOrder, list[Request]]
 """An order, and what is to be inserted or committed."""
 
 

@@ -19,11 +19,11 @@ from pyspark.sql import SparkSession
 from benchmarks.measuring import Timed, ratio
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
-from creekdb.pipeline.spark.session import session
+from creekdb.pipeline.spark.session import spark_session
 from creekdb.pipeline.stages import output_dir
-from creekdb.pipeline.stages.grid import Cell, Grid, parse
-from creekdb.pipeline.stages.population import Part, arrow_table
-from creekdb.pipeline.stages.simulate import cost, run_cell, simulate
+from creekdb.pipeline.stages.grid import Cell, Grid, parse_grid
+from creekdb.pipeline.stages.population import PopulationFile, arrow_table
+from creekdb.pipeline.stages.simulate import estimated_cost, run_cell, simulate
 from creekdb.tpcc import Population
 from creekdb.tpcc.schema import CUSTOMERS, DISTRICTS, TABLES
 
@@ -43,11 +43,11 @@ def cells(simulated_us: int) -> Grid:
         "seed": [0, 1],
         "duration": f"{simulated_us // 5}us",
     }
-    return parse("benchmark", {"block": [block]})
+    return parse_grid("benchmark", {"block": [block]})
 
 
 def in_a_pool(chosen: Sequence[Cell], out: Path) -> None:
-    ordered = sorted(chosen, key=cost, reverse=True)
+    ordered = sorted(chosen, key=estimated_cost, reverse=True)
     with ProcessPoolExecutor(WORKERS) as pool:
         results = list(pool.map(run_cell, [(cell, str(out)) for cell in ordered]))
     assert not any(reason for _, reason in results)
@@ -61,13 +61,13 @@ def grid_ratio(scale: Scale) -> float:
     grid = cells(scale.simulated_us)
     best = [float("inf"), float("inf")]
     repeats = min(scale.repeats, GRID_REPEATS_MAX)
-    with session(f"local[{WORKERS}]", "creek: benchmark") as spark:
+    with spark_session(f"local[{WORKERS}]", "creek: benchmark") as spark:
         spark.sparkContext.parallelize(range(WORKERS), WORKERS).map(abs).collect()
         for done in range(1, 2 * repeats + 1):
             for index, way in enumerate(("spark", "pool")):
                 with tempfile.TemporaryDirectory() as folder:
                     out = Path(folder) / "out"
-                    output_dir.prepare(out, grid)
+                    output_dir.prepare_output_dir(out, grid)
                     start = monotonic_ns()
                     if way == "spark":
                         on_spark(spark, grid.cells, out)
@@ -79,12 +79,12 @@ def grid_ratio(scale: Scale) -> float:
     return best[0] / best[1]
 
 
-def row_by_row(population: Population, part: Part) -> pa.Table:
+def row_by_row(population: Population, part: PopulationFile) -> pa.Table:
     """What `arrow_table` gives, from rows that are computed one at a time."""
     table = TABLES[part.table]
     evaluate: Any = getattr(population, part.table)
     rows = []
-    for unit in range(part.start, part.stop):
+    for unit in range(part.first_unit, part.end_unit):
         key = _key(part.table, unit)
         rows.append((*key, *evaluate(*key)))
     columns = zip(*rows, strict=True)
@@ -101,7 +101,7 @@ def _key(table: str, unit: int) -> tuple[int, ...]:
 
 def population_ratio(scale: Scale) -> float:
     population = Population(1, 1)
-    chosen = [Part(table, 1, 0, ROWS) for table in ("customer", "orders", "stock")]
+    chosen = [PopulationFile(table, 1, 0, ROWS) for table in ("customer", "orders", "stock")]
     for part in chosen:
         assert arrow_table(population, part).equals(row_by_row(population, part))
     return ratio(

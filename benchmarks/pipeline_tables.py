@@ -20,10 +20,10 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from creekdb.pipeline.schemas import OPERATIONS, ORDERS, RUNS
-from creekdb.pipeline.spark.frames import declared
-from creekdb.pipeline.spark.session import session
+from creekdb.pipeline.spark.frames import conform_to_schema
+from creekdb.pipeline.spark.session import spark_session
 from creekdb.pipeline.stages.measure import latencies, measures
-from creekdb.pipeline.stages.relational_checks import found
+from creekdb.pipeline.stages.relational_checks import find_violations
 
 HEAP_MIB: Final = 1024
 MEMORY_MIB_MAX: Final = 2048
@@ -94,7 +94,7 @@ def make(spark: SparkSession, rows: int, folder: Path) -> Made:
         "runs": (runs, RUNS),
     }
     for name, (frame, schema) in tables.items():
-        declared(frame, schema).write.mode("overwrite").parquet(str(folder / name))
+        conform_to_schema(frame, schema).write.mode("overwrite").parquet(str(folder / name))
     return Made(*(spark.read.parquet(str(folder / name)) for name in Made._fields))
 
 
@@ -121,7 +121,7 @@ def measured(made: Made, folder: Path) -> None:
 
 
 def verified(made: Made, folder: Path) -> None:
-    frame = found(made.runs, made.operations, made.orders)
+    frame = find_violations(made.runs, made.operations, made.orders)
     frame.write.mode("overwrite").parquet(str(folder / "verdicts"))
     assert made.runs.sparkSession.read.parquet(str(folder / "verdicts")).isEmpty()
 
@@ -130,7 +130,7 @@ def costs(rows: int) -> Costs:
     """In this process. Where a session is running already, its memory says nothing."""
     with (
         tempfile.TemporaryDirectory(prefix="creek-benchmark-") as name,
-        session("local[2]", "creek benchmark", HEAP_MIB) as spark,
+        spark_session("local[2]", "creek benchmark", HEAP_MIB) as spark,
     ):
         sizes = {"tiny": rows // WARM_UP_SHARE, "few": rows // GROWTH, "many": rows}
         folders = {size: Path(name, size) for size in sizes}

@@ -24,12 +24,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.live_tpcc import DATATYPE
-from creekdb.execution.python_runtime import how_it_runs
-from creekdb.load.generator import Plan, drive
+from creekdb.execution.python_runtime import build_kind
+from creekdb.load.generator import LoadPlan, generate_load
 from creekdb.load.local_cluster import LocalCluster
-from creekdb.load.measurement import CpuClock, Meter
-from creekdb.load.workload import Stream, kv_stream, tpcc_stream
-from creekdb.wire.event_loop import run
+from creekdb.load.measurement import CpuClock, LoadMeter
+from creekdb.load.workload import Workload, kv_workload, tpcc_workload
+from creekdb.wire.event_loop import run_in_new_loop
 
 RATE = 400
 """Looks in a second."""
@@ -49,7 +49,7 @@ def main(
 
     Example: python -m benchmarks.profile --strong 1
     """
-    tool = "perf" if how_it_runs() == "compiled" else "py-spy"
+    tool = "perf" if build_kind() == "compiled" else "py-spy"
     spy = shutil.which(tool)
     if spy is None:
         hint = "pip install py-spy" if tool == "py-spy" else "apt-get install linux-perf"
@@ -58,13 +58,13 @@ def main(
         datatype = "kv" if workload == "kv" else DATATYPE
         cluster = LocalCluster(Path(folder), replicas=3, datatype=datatype)
         stream = (
-            kv_stream(keys=10_000, value_bytes=256, reads=0.0, strong=strong, seed=0)
+            kv_workload(keys=10_000, value_bytes=256, reads=0.0, strong=strong, seed=0)
             if workload == "kv"
-            else tpcc_stream(DATATYPE, 3, None, 0)
+            else tpcc_workload(DATATYPE, 3, None, 0)
         )
         cluster.start()
         try:
-            meter, cpu, raw = run(
+            meter, cpu, raw = run_in_new_loop(
                 _profiled(spy, cluster, stream, clients, seconds, replica, Path(folder))
             )
         finally:
@@ -75,32 +75,32 @@ def main(
 async def _profiled(
     spy: str,
     cluster: LocalCluster,
-    stream: Stream,
+    stream: Workload,
     clients: int,
     seconds: float,
     replica: int,
     folder: Path,
-) -> tuple[Meter, CpuClock, str]:
-    await cluster.until_ready()
+) -> tuple[LoadMeter, CpuClock, str]:
+    await cluster.wait_until_ready()
     cpu = CpuClock(cluster.processes)
     out = folder / "raw"
     process_id = str(cluster.processes[f"replica {replica}"])
     command = [spy, "record", "--pid", process_id]
-    if how_it_runs() == "compiled":
+    if build_kind() == "compiled":
         command += ["--freq", str(RATE), "--call-graph", "dwarf,16384", "--output", str(out)]
         command += ["--", "sleep", str(int(seconds))]
     else:
         command += ["--format", "raw", "--output", str(out), "--rate", str(RATE)]
         command += ["--nonblocking", "--gil", "--duration", str(int(seconds))]
 
-    async def look(_: Meter) -> None:
+    async def look(_: LoadMeter) -> None:
         process = await asyncio.create_subprocess_exec(
             *command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         await process.wait()
 
-    meter = await drive(
-        Plan(
+    meter = await generate_load(
+        LoadPlan(
             cluster.addresses,
             stream,
             warm_up_s=2.0,
@@ -110,7 +110,7 @@ async def _profiled(
             during=look,
         )
     )
-    return meter, cpu, _folded(spy, out) if how_it_runs() == "compiled" else out.read_text()
+    return meter, cpu, _folded(spy, out) if build_kind() == "compiled" else out.read_text()
 
 
 def _folded(perf: str, recorded: Path) -> str:
@@ -137,7 +137,7 @@ def _frame(symbol: str) -> str | None:
     return "system call (creek/system:0)" if symbol.startswith("do_syscall") else None
 
 
-def _show(meter: Meter, cpu: CpuClock, raw: str, replica: int, top: int) -> None:
+def _show(meter: LoadMeter, cpu: CpuClock, raw: str, replica: int, top: int) -> None:
     own: Counter[str] = Counter()
     through: Counter[str] = Counter()
     files: Counter[str] = Counter()
@@ -154,10 +154,11 @@ def _show(meter: Meter, cpu: CpuClock, raw: str, replica: int, top: int) -> None
         ours = [each for each in names if each.startswith("creek/")]
         files[ours[-1].split(" ")[0] if ours else "outside"] += int(count)
     console = Console()
-    used_us = cpu.used_s[f"replica {replica}"] * 1e6 / max(1, meter.done)
+    used_us = cpu.used_s[f"replica {replica}"] * 1e6 / max(1, meter.completed)
     console.print(
-        f"{meter.done / meter.seconds:,.0f} calls a second; replica {replica} "
-        f"needs {used_us:.0f} µs for each, the load {cpu.used_s['the load'] * 1e6 / meter.done:.0f}"
+        f"{meter.completed / meter.duration_s:,.0f} calls a second; replica {replica} "
+        f"needs {used_us:.0f} µs for each, the load "
+        f"{cpu.used_s['the load'] * 1e6 / meter.completed:.0f}"
     )
     for title, counted in (("file", files), ("itself", own), ("with what it calls", through)):
         table = Table(box=None, header_style="dim")

@@ -12,10 +12,15 @@ from typing import Any
 from benchmarks.measuring import Timed, cheapest
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
-from creekdb.datatypes import DATATYPES, SAMPLES
-from creekdb.execution.keys import Place
-from creekdb.execution.result import Execution
-from creekdb.protocol.checkpoint.stream import Brought, Draft, Given, Intake
+from creekdb.datatypes import DATATYPES, SAMPLERS
+from creekdb.execution.keys import CollationKey
+from creekdb.execution.result import ExecutionResult
+from creekdb.protocol.checkpoint.stream import (
+    AssembledSnapshot,
+    IncomingMessage,
+    LazyCheckpoint,
+    RegisterLoader,
+)
 from creekdb.protocol.effects import Effects, Task
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.membership.configuration import Configuration
@@ -23,7 +28,7 @@ from creekdb.protocol.messages import Message, Record, decode_message, encode
 from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.values import Key
 from creekdb.schemes.basic import BasicReplica
-from creekdb.simulation.kernel.cluster import Run, Simulation
+from creekdb.simulation.kernel.cluster import Simulation, SimulationRun
 from creekdb.simulation.kernel.scenario import ClientModel, Scenario
 
 
@@ -40,7 +45,7 @@ class Recording:
 
     def __init__(self) -> None:
         self.inputs: list[tuple[int, Input, Any]] = []
-        self.tasks: dict[tuple[int, int], Execution] = {}
+        self.tasks: dict[tuple[int, int], ExecutionResult] = {}
         """What each task, by replica and number, gave."""
         self.sent: list[Message | Record] = []
         self.received: list[bytes] = []
@@ -50,8 +55,8 @@ class Recorded:
     """A replica that writes down what it is told; it has no part in what is measured."""
 
     def __init__(self, replica: BasicReplica, recording: Recording) -> None:
-        self.index, self.terms = replica.index, replica.terms
-        self.probes, self.refused = replica.probes, replica.refused
+        self.index, self.guarantees = replica.index, replica.guarantees
+        self.probes, self.rejected = replica.probes, replica.rejected
         self.drift_us = replica.drift_us
         self._replica = replica
         self._recording = recording
@@ -73,11 +78,11 @@ class Recorded:
         self._note(Input.INVOKE, operation, strong, session, now)
         return self._replica.invoke(operation, strong, session, now, after)
 
-    def intake(self) -> Intake:
+    def new_state_loader(self) -> RegisterLoader:
         raise NotImplementedError("nobody is behind in this scenario")
 
-    def receive(self, message: Given, sender: int, now: int) -> None:
-        assert not isinstance(message, Brought)
+    def receive(self, message: IncomingMessage, sender: int, now: int) -> None:
+        assert not isinstance(message, AssembledSnapshot)
         self._note(Input.RECEIVE, message, sender, now)
         self._recording.received.append(encode(message))
         self._replica.receive(message, sender, now)
@@ -86,17 +91,17 @@ class Recorded:
         self._note(Input.TICK, now)
         self._replica.tick(now)
 
-    def run(self, task: Task) -> Execution:
+    def run(self, task: Task) -> ExecutionResult:
         execution = self._replica.run(task)
         self._recording.tasks[self.index, task.number] = execution
         return execution
 
-    def completed(self, task: Task, execution: Execution, now: int) -> None:
+    def completed(self, task: Task, execution: ExecutionResult, now: int) -> None:
         self._note(Input.COMPLETED, task.number, now)
         self._replica.completed(task, execution, now)
 
-    def kept_waiting(self) -> int:
-        return self._replica.kept_waiting()
+    def queue_delay_ticks(self) -> int:
+        return self._replica.queue_delay_ticks()
 
     def take_tasks(self) -> tuple[Task, ...]:
         return self._replica.take_tasks()
@@ -107,32 +112,32 @@ class Recorded:
         self._recording.sent += (*effects.persist, *(each.message for each in effects.send))
         return effects
 
-    def answers_alone(self, operation: Operation, strong: bool) -> bool:
-        return self._replica.answers_alone(operation, strong)
+    def can_respond_locally(self, operation: Operation, strong: bool) -> bool:
+        return self._replica.can_respond_locally(operation, strong)
 
-    def has(self, id: Dot) -> bool:
-        return self._replica.has(id)
+    def has_request(self, id: Dot) -> bool:
+        return self._replica.has_request(id)
 
-    def is_seen(self, id: Dot) -> bool:
-        return self._replica.is_seen(id)
+    def is_visible(self, id: Dot) -> bool:
+        return self._replica.is_visible(id)
 
     def last_issued(self) -> Dot:
         return self._replica.last_issued()
 
-    def awaits(self, id: Dot) -> bool:
-        return self._replica.awaits(id)
+    def has_pending_response(self, id: Dot) -> bool:
+        return self._replica.has_pending_response(id)
 
     def committed_length(self) -> int:
         return self._replica.committed_length()
 
-    def waits_for(self) -> tuple[int, ...] | None:
+    def awaited_members(self) -> tuple[int, ...] | None:
         return None
 
     def configuration(self) -> Configuration:
         return self._replica.configuration()
 
-    def is_dismissed(self) -> bool:
-        return self._replica.is_dismissed()
+    def can_shut_down(self) -> bool:
+        return self._replica.can_shut_down()
 
     def leader(self) -> int | None:
         return self._replica.leader()
@@ -156,21 +161,21 @@ class Recorded:
         return self._replica.readable_lengths()
 
     def committed_items(
-        self, length: int, start: Place, stop: Place
+        self, length: int, start: CollationKey, stop: CollationKey
     ) -> Iterator[tuple[Key, object]]:
         return self._replica.committed_items(length, start, stop)
 
-    def draft(self) -> Draft:
-        return self._replica.draft()
+    def lazy_checkpoint(self) -> LazyCheckpoint:
+        return self._replica.lazy_checkpoint()
 
-    def progress(self) -> dict[int, int]:
-        return self._replica.progress()
+    def stable_instances(self) -> dict[int, int]:
+        return self._replica.stable_instances()
 
     def state(self) -> dict[Key, object]:
         return self._replica.state()
 
-    def idle(self) -> bool:
-        return self._replica.idle()
+    def is_idle(self) -> bool:
+        return self._replica.is_idle()
 
 
 def typical(simulated_us: int) -> Scenario:
@@ -186,18 +191,18 @@ def new_replica(scenario: Scenario, index: int) -> BasicReplica:
     return BasicReplica(index, scenario.protocol_settings(), DATATYPES[scenario.datatype])
 
 
-def simulate(scenario: Scenario, recording: Recording | None = None) -> Run:
+def simulate(scenario: Scenario, recording: Recording | None = None) -> SimulationRun:
     def make_replica(index: int) -> BasicReplica | Recorded:
         replica = new_replica(scenario, index)
         return replica if recording is None else Recorded(replica, recording)
 
-    return Simulation(scenario, make_replica, SAMPLES[scenario.datatype]).run()
+    return Simulation(scenario, make_replica, SAMPLERS[scenario.datatype]).run()
 
 
 def replay(scenario: Scenario, recording: Recording, execute: bool) -> list[BasicReplica]:
     """Give the inputs to new replicas. Without `execute`, tasks give what they gave before."""
     replicas = [new_replica(scenario, index) for index in range(scenario.replicas)]
-    running: dict[tuple[int, int], tuple[Task, Execution]] = {}
+    running: dict[tuple[int, int], tuple[Task, ExecutionResult]] = {}
     for index, kind, what in recording.inputs:
         replica = replicas[index]
         if kind is Input.RECEIVE:

@@ -19,9 +19,17 @@ from creekdb.execution.transaction import ABSENT, Transaction
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Request
 from creekdb.protocol.values import Key
-from creekdb.tpcc import LAYOUTS, SHARES, Inputs, Overlay, Population, PopulationBase, datatype
-from creekdb.tpcc.datatype import QUERIES, TRANSACTIONS
-from creekdb.tpcc.layout import Tables
+from creekdb.tpcc import (
+    LAYOUTS,
+    TRANSACTION_SHARES,
+    OverlayState,
+    Population,
+    PopulationBase,
+    TransactionInputs,
+    tpcc_datatype,
+)
+from creekdb.tpcc.datatype import READ_TRANSACTIONS, UPDATE_TRANSACTIONS
+from creekdb.tpcc.layout import TpccTables
 
 SEED = 1
 WAREHOUSES = 5
@@ -30,7 +38,7 @@ TERMINALS = 10 * WAREHOUSES
 Functions = dict[str, Callable[..., Any]]
 
 
-class Noted(Overlay):
+class Noted(OverlayState):
     """Remembers what was read of the initial data."""
 
     def __init__(self, base: PopulationBase) -> None:
@@ -45,15 +53,17 @@ class Noted(Overlay):
 
 
 def functions(layout: str) -> Functions:
-    tables = Tables(layout)
-    return {each.__name__: partial(each, tables) for each in (*TRANSACTIONS, *QUERIES)}
+    tables = TpccTables(layout)
+    return {
+        each.__name__: partial(each, tables) for each in (*UPDATE_TRANSACTIONS, *READ_TRANSACTIONS)
+    }
 
 
 def workload(layout: str, count: int) -> tuple[dict[Key, Any], list[Request]]:
     """The initial registers that are needed, and requests, without those that are rolled back."""
-    declared, population = datatype(layout), Population(SEED, WAREHOUSES)
+    declared, population = tpcc_datatype(layout), Population(SEED, WAREHOUSES)
     state = Noted(PopulationBase(population, layout))
-    clients = [Inputs(declared, population, SEED, client) for client in range(TERMINALS)]
+    clients = [TransactionInputs(declared, population, SEED, client) for client in range(TERMINALS)]
     requests: list[Request] = []
     for event, client in enumerate(islice(cycle(clients), count), 1):
         request = Request(event, Dot(0, event), next(client).operation, strong=False)
@@ -81,12 +91,14 @@ def measure(scale: Scale) -> Iterator[Result]:
         called = functions(layout)
         rounds = [run(dict(state), requests, called) for _ in range(scale.repeats)]
         cheapest = {kind: min(each[kind] for each in rounds) / 1000 for kind in rounds[0]}
-        told = ", ".join(f"{kind} {cheapest[kind]:.0f}" for kind in SHARES if kind in cheapest)
-        share = sum(SHARES[kind] for kind in cheapest)
+        told = ", ".join(
+            f"{kind} {cheapest[kind]:.0f}" for kind in TRANSACTION_SHARES if kind in cheapest
+        )
+        share = sum(TRANSACTION_SHARES[kind] for kind in cheapest)
         yield Result(
             what=f"tpcc: a transaction, layout {layout}",
             explanation=f"What a transaction of the mix costs on a bare dict, in µs: {told}.",
-            value=sum(SHARES[kind] * each for kind, each in cheapest.items()) / share,
+            value=sum(TRANSACTION_SHARES[kind] * each for kind, each in cheapest.items()) / share,
             unit="µs",
         )
 

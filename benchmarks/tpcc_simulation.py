@@ -13,7 +13,7 @@ from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from benchmarks.shop import BareTransaction
 from benchmarks.tpcc import Functions, Noted, functions
-from creekdb.evaluation import Experiment, datatype_named, simulation_of
+from creekdb.evaluation import Experiment, build_simulation, resolve_datatype
 from creekdb.execution.transaction import Transaction
 from creekdb.history import History
 from creekdb.protocol.ids.version_vector import Dot
@@ -42,12 +42,12 @@ def scenario(duration_us: int) -> Scenario:
         layout=LAYOUT,
         duration_us=duration_us,
         warm_up_us=0,
-    ).scenario()
+    ).to_scenario()
 
 
 def transactions(history: History) -> tuple[dict[Key, Any], list[Request]]:
     """What clients asked for, without what is rolled back, and the initial registers it needs."""
-    datatype = datatype_named(history.datatype)
+    datatype = resolve_datatype(history.datatype)
     assert isinstance(datatype.base, PopulationBase)
     state = Noted(datatype.base)
     requests: list[Request] = []
@@ -72,11 +72,11 @@ def bare(initial: dict[Key, Any], requests: list[Request], called: Functions) ->
 
 def measure(scale: Scale) -> Iterator[Result]:
     simulated = scenario(scale.simulated_us // SHARE_OF_A_SECOND)
-    initial, requests = transactions(simulation_of(simulated).run().history)
+    initial, requests = transactions(build_simulation(simulated).run().history)
     called = functions(LAYOUT)
     simulation_ns, bare_ns = cheapest(
         (
-            lambda: Timed(1, simulation_of(simulated).run),
+            lambda: Timed(1, build_simulation(simulated).run),
             lambda: bare(initial, requests, called),
         ),
         min(scale.repeats, REPEATS_MAX),

@@ -19,10 +19,10 @@ from typing import Final
 from benchmarks.result import Benchmark, Result
 from benchmarks.scale import Scale
 from creekdb.client import connect
-from creekdb.execution.python_runtime import seldom_collecting
+from creekdb.execution.python_runtime import reduced_gc
 from creekdb.load.local_cluster import free_port
 from creekdb.protocol.ids.version_vector import Dots
-from creekdb.protocol.messages import Ballot, Checkpoint, Image
+from creekdb.protocol.messages import Ballot, Checkpoint, CheckpointRecord
 from creekdb.schemes.core.ordering import OrderingReplica
 from creekdb.server.runtime.config import ServerConfig
 from creekdb.server.runtime.server import Server
@@ -64,7 +64,7 @@ def _begin_with(folder: Path, registers: int, instance: int = 1) -> None:
     checkpoint = Checkpoint(instance, ids.count(), ids, 1, tuple(state), ())
     journal = Journal(folder)
     journal.open()
-    journal.append((Image(checkpoint, Ballot(1, 0), (), (), ()),))
+    journal.append((CheckpointRecord(checkpoint, Ballot(1, 0), (), (), ()),))
     journal.flush()
     journal.close()
 
@@ -101,8 +101,8 @@ async def _longest_turn_s(folder: Path) -> float:
     async with connect(config.clients) as db:
         await db.strong.put("key", 0)
         beats = Beats()
-        replica._broadcasts.compact(*replica.draft())
-        server.driver.carry_out()
+        replica._stack.compact(*replica.lazy_checkpoint())
+        server.driver.apply_effects()
         while first.exists():
             await db.strong.increment("calls")
         beats.stop()
@@ -128,7 +128,10 @@ async def _longest_turn_when_brought_s(folder: Path) -> float:
     replica = behind.driver.replica
     assert isinstance(replica, OrderingReplica)
     beats = Beats()
-    while replica.settled_instance() < AHEAD or behind.journal.durable < behind.journal.end:
+    while (
+        replica.stable_instance() < AHEAD
+        or behind.journal.durable_position < behind.journal.end_position
+    ):
         await asyncio.sleep(0.01)
     beats.stop()
     await behind.stop()
@@ -147,7 +150,7 @@ def measure(scale: Scale) -> Iterator[Result]:
     with (
         tempfile.TemporaryDirectory(dir=Path.cwd()) as made,
         asyncio.Runner(loop_factory=new_loop) as runner,
-        seldom_collecting(),
+        reduced_gc(),
     ):
         folder = Path(made)
         _begin_with(folder, REGISTERS)

@@ -14,10 +14,10 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Final, cast
 
-from creekdb.load.connection import Done
+from creekdb.load.connection import CallDone
 from creekdb.load.local_cluster import free_port
-from creekdb.load.measurement import STRONG_STABLE, Meter
-from creekdb.load.workload import Asked
+from creekdb.load.measurement import STRONG_STABLE, LoadMeter
+from creekdb.load.workload import WorkloadCall
 
 NAME: Final = "etcd"
 MISSING: Final = "etcd is not installed ('apt-get install etcd-server' adds it)"
@@ -108,7 +108,7 @@ def put_request(key: bytes, value: bytes) -> bytes:
 
 
 class EtcdLine(asyncio.Protocol):
-    def __init__(self, authority: str, meter: Meter, done: Done) -> None:
+    def __init__(self, authority: str, meter: LoadMeter, done: CallDone) -> None:
         self._loop = asyncio.get_running_loop()
         self._headers = _first_headers(authority)
         self._meter = meter
@@ -130,7 +130,7 @@ class EtcdLine(asyncio.Protocol):
         self.ready: asyncio.Future[None] = self._loop.create_future()
 
     @property
-    def under_way(self) -> int:
+    def in_flight(self) -> int:
         return len(self._calls)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -144,14 +144,14 @@ class EtcdLine(asyncio.Protocol):
         lost, self._calls = self._calls, {}
         now_ns = perf_counter_ns()
         for _, who in lost.values():
-            self._meter.failed("connection lost", now_ns)
+            self._meter.record_failure("connection lost", now_ns)
             self._done(self, who)
 
     def close(self) -> None:
         if self._transport is not None:
             self._transport.close()
 
-    def ask(self, asked: Asked, who: int) -> None:
+    def call(self, asked: WorkloadCall, who: int) -> None:
         key, value = asked.arguments
         self._stream += 2
         stream = self._stream
@@ -235,13 +235,13 @@ class EtcdLine(asyncio.Protocol):
         asked_ns, who = call
         if stream in self._answered:
             self._answered.discard(stream)
-            self._meter.answered(STRONG_STABLE, asked_ns, now_ns)
+            self._meter.record_response(STRONG_STABLE, asked_ns, now_ns)
         else:
-            self._meter.failed("refused", now_ns)
+            self._meter.record_failure("refused", now_ns)
         self._done(self, who)
 
 
-async def dial(address: str, meter: Meter, done: Done) -> EtcdLine:
+async def dial(address: str, meter: LoadMeter, done: CallDone) -> EtcdLine:
     loop = asyncio.get_running_loop()
     host, _, port = address.partition(":")
     until = loop.time() + PATIENCE_S

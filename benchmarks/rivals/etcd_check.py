@@ -14,7 +14,7 @@ from random import Random
 from typing import Final
 
 from benchmarks.rivals.generators import Failed, run, unreadable
-from creekdb.load.workload import Asked, Stream
+from creekdb.load.workload import Workload, WorkloadCall
 
 NAME: Final = "etcdctl"
 WHAT: Final = f"'{NAME} check perf'"
@@ -52,13 +52,13 @@ def read(said: str, complained: str = "") -> int:
     return int(rate[1])
 
 
-def stream(strong: float, seed: int) -> Stream:
+def stream(strong: float, seed: int) -> Workload:
     """The same puts, for Creek."""
     random = Random(f"check {seed}")
     value = bytes(VALUE_BYTES)
 
-    def asked(_: int) -> Asked:
+    def asked(_: int) -> WorkloadCall:
         key = f"{PREFIX}{random.getrandbits(63):x}".ljust(KEY_BYTES, ".")
-        return Asked("put", (key, value), random.random() < strong)
+        return WorkloadCall("put", (key, value), random.random() < strong)
 
     return asked

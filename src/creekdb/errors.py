@@ -22,7 +22,7 @@ An operation that raises is none of these: its error is its answer (`protocol.re
 from difflib import get_close_matches
 from typing import Final
 
-LIKELY: Final = 0.7
+SUGGESTION_CUTOFF: Final = 0.7
 """From which likeness on, between 0 and 1, another name is worth a suggestion."""
 
 
@@ -38,7 +38,7 @@ class UnknownName(UsageError):
     """A name that does not exist."""
 
     def __init__(self, what: str, name: str, known: list[str] | tuple[str, ...]) -> None:
-        likely = get_close_matches(name, known, n=1, cutoff=LIKELY)
+        likely = get_close_matches(name, known, n=1, cutoff=SUGGESTION_CUTOFF)
         meant = f"; did you mean '{likely[0]}'?" if likely else ""
         super().__init__(f"unknown {what} '{name}': known are {', '.join(known) or 'none'}{meant}")
 
@@ -72,7 +72,7 @@ class FrameTooLong(MalformedMessage):
 
     def __init__(self, message: str, begins: bytes) -> None:
         super().__init__(message)
-        self.begins = begins
+        self.first_bytes = begins
         """What was taken for its length: in another language it may be the first word."""
 
 

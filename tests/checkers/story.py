@@ -10,31 +10,31 @@ from random import Random
 
 import msgspec
 
-from creekdb.checkers import Illegal, Ok, Run, Verdict
-from creekdb.datatypes import DATATYPES, named, sample
+from creekdb.checkers import Illegal, Ok, RunIndex, Verdict
+from creekdb.datatypes import DATATYPES, get_datatype, sample_operation
 from creekdb.history import (
     NOOP,
-    Answer,
     Ballot,
+    BallotPromised,
     CabDelivered,
-    Cast,
+    CheckpointInstalled,
     Committed,
     Dot,
     Event,
     FinalState,
     History,
-    Installed,
-    Kind,
     LoggedEvent,
-    Observed,
+    ObservedOrder,
     Operation,
     OperationRecord,
     Outcome,
-    Promised,
+    RbCast,
     RbDelivered,
     ReplicaLog,
     Request,
-    Terms,
+    ResponseKind,
+    ResponseRecord,
+    SchemeGuarantees,
     Voted,
 )
 from creekdb.protocol.ids.version_vector import Dots, DotSet
@@ -42,10 +42,10 @@ from creekdb.protocol.ids.version_vector import Dots, DotSet
 BALLOT = Ballot(1, 0)
 """The one in which everything is decided."""
 
-CREEK = Terms()
-PRIMARY = Terms(voters=(0,), contexts=False, sequential=True)
+CREEK = SchemeGuarantees()
+PRIMARY = SchemeGuarantees(voters=(0,), contexts=False, sequential=True)
 """Replica 0 orders each request for itself."""
-STABLE_ONLY = Terms(contexts=False, tentative=False, sequential=True)
+STABLE_ONLY = SchemeGuarantees(contexts=False, tentative=False, sequential=True)
 """A state machine: everything is ordered, and then answered."""
 
 
@@ -68,7 +68,9 @@ class _Replica:
 
 
 class Story:
-    def __init__(self, members: int = 3, datatype: str = "list", terms: Terms = CREEK) -> None:
+    def __init__(
+        self, members: int = 3, datatype: str = "list", terms: SchemeGuarantees = CREEK
+    ) -> None:
         self.now_us = 0
         self.terms = terms
         self.datatype = datatype
@@ -108,7 +110,7 @@ class Story:
         for replica in able:
             if replica not in self.promised:
                 self.promised.add(replica)
-                self.log(replica, Promised(BALLOT, 0, 0, ()))
+                self.log(replica, BallotPromised(BALLOT, 0, 0, ()))
         for replica in able:
             self.log(replica, Voted(BALLOT, len(self.batches), dots))
         self.batches.append(dots)
@@ -123,20 +125,22 @@ class Story:
                     self._commit(replica, dot)
                 mine.instance += 1
 
-    def answer(self, dot: Dot, kind: Kind = Kind.TENTATIVE, outcome: Outcome | None = None) -> None:
+    def answer(
+        self, dot: Dot, kind: ResponseKind = ResponseKind.TENTATIVE, outcome: Outcome | None = None
+    ) -> None:
         mine = self._at(dot.replica)
         order = mine.committed
-        if kind is Kind.TENTATIVE:
+        if kind is ResponseKind.TENTATIVE:
             order = mine.committed + mine.tentative
         record = self.records[dot, mine.incarnation]
         said = outcome or self._outcome(order, dot)
         observed = None
-        if kind is Kind.TENTATIVE:
+        if kind is ResponseKind.TENTATIVE:
             settled = min(mine.first, order.index(dot))
-            observed = Observed(settled, tuple(order[settled : order.index(dot)]))
+            observed = ObservedOrder(settled, tuple(order[settled : order.index(dot)]))
         told = record.tentative
-        changed = kind is Kind.FINAL and told is not None and told.outcome != said
-        answer = Answer(self._tick(), kind, said, changed, observed)
+        changed = kind is ResponseKind.FINAL and told is not None and told.outcome != said
+        answer = ResponseRecord(self._tick(), kind, said, changed, observed)
         answers = (*record.answers, answer)
         self.records[dot, mine.incarnation] = msgspec.structs.replace(record, answers=answers)
 
@@ -171,7 +175,7 @@ class Story:
         last = {batch[-1] for batch in self.batches[:instances]}
         length = 1 + max(source.committed.index(dot) for dot in last)
         prefix = source.committed[:length]
-        self.log(replica, Installed(instances, length, DotSet(prefix).freeze()))
+        self.log(replica, CheckpointInstalled(instances, length, DotSet(prefix).freeze()))
         mine.known += [dot for dot in prefix if dot not in mine.known]
         mine.tentative = [dot for dot in mine.tentative if dot not in prefix]
         mine.committed = list(prefix)
@@ -208,11 +212,11 @@ class Story:
             if incarnation == self._at(dot.replica).incarnation:
                 strong = record.strong or not self.terms.tentative
                 if strong and record.stable is None:
-                    self.answer(dot, Kind.STABLE)
+                    self.answer(dot, ResponseKind.STABLE)
                 elif not strong and record.final is None:
                     if not record.answers:
                         self.answer(dot)
-                    self.answer(dot, Kind.FINAL)
+                    self.answer(dot, ResponseKind.FINAL)
 
     def log(self, replica: int, event: Event) -> None:
         self._at(replica).events.append(LoggedEvent(self._tick(), event))
@@ -224,7 +228,7 @@ class Story:
             config={"seed": 1},
             datatype=self.datatype,
             members=tuple(range(len(self.incarnations))),
-            terms=self.terms,
+            guarantees=self.terms,
             quiescent=quiescent,
             operations=tuple(self.records.values()),
             logs=tuple(
@@ -234,12 +238,12 @@ class Story:
                     started_us=each.started_us,
                     crashed_us=each.crashed_us,
                     events=tuple(each.events),
-                    known=len(each.events) - each.in_vain,
+                    visible_count=len(each.events) - each.in_vain,
                 )
                 for replica, incarnations in enumerate(self.incarnations)
                 for each in incarnations
             ),
-            finals=tuple(
+            final_states=tuple(
                 self._final(replica, incarnations[-1])
                 for replica, incarnations in enumerate(self.incarnations)
                 if incarnations[-1].crashed_us is None
@@ -247,7 +251,7 @@ class Story:
         )
 
     def _final(self, replica: int, mine: _Replica) -> FinalState:
-        machine = named(self.datatype).sequential()
+        machine = get_datatype(self.datatype).sequential()
         for dot in mine.committed + mine.tentative:
             machine.apply(self.requests[dot])
         return FinalState(
@@ -297,7 +301,7 @@ class Story:
             strong=strong,
             invoked_us=self.now_us,
         )
-        mine.events.append(LoggedEvent(self.now_us, Cast(request)))
+        mine.events.append(LoggedEvent(self.now_us, RbCast(request)))
         self._learn(mine, dot)
         return dot
 
@@ -319,7 +323,7 @@ class Story:
         mine.context.add(dot)
 
     def _outcome(self, order: list[Dot], dot: Dot) -> Outcome:
-        machine = named(self.datatype).sequential()
+        machine = get_datatype(self.datatype).sequential()
         outcomes = {each: machine.apply(self.requests[each]) for each in order}
         return outcomes[dot]
 
@@ -327,7 +331,7 @@ class Story:
 def _brought(logged: LoggedEvent) -> Dot | None:
     """The request that was new with it."""
     match logged.event:
-        case Cast(request=request):
+        case RbCast(request=request):
             return request.id
         case RbDelivered(id=dot):
             return dot
@@ -357,12 +361,12 @@ def everyday() -> Story:
     story.gossip(second)
     story.order(second)
     story.deliver()
-    story.answer(second, Kind.STABLE)
+    story.answer(second, ResponseKind.STABLE)
     third = story.strong(0, "duplicate")
     story.gossip(third)
     story.order(third)
     story.deliver(0, 1)
-    story.answer(third, Kind.STABLE)
+    story.answer(third, ResponseKind.STABLE)
     story.weak(2, "append", "lost", session=2)
     story.crash(2)
     story.restart(2, lost=1, checkpoint=1)
@@ -372,13 +376,13 @@ def everyday() -> Story:
     return story
 
 
-def random_story(seed: int, terms: Terms = CREEK) -> Story:
+def random_story(seed: int, terms: SchemeGuarantees = CREEK) -> Story:
     """A good history, at random: crashes that lose what nobody saw, checkpoints, late replicas."""
     random = Random(seed)
     story = Story(random.randint(1, 4), random.choice(sorted(DATATYPES)), terms)
     for session in range(random.randint(1, 30)):
         replica = random.randrange(len(story.incarnations))
-        operation = sample(story.datatype, random)
+        operation = sample_operation(story.datatype, random)
         issue = story.strong if random.random() < 0.4 else story.weak
         dot = issue(replica, operation.name, *operation.arguments, session=session)
         step = random.random()
@@ -428,20 +432,22 @@ def with_event(
 def with_final(
     history: History, replica: int, change: Callable[[FinalState], FinalState]
 ) -> History:
-    finals = tuple(change(each) if each.replica == replica else each for each in history.finals)
-    return msgspec.structs.replace(history, finals=finals)
+    finals = tuple(
+        change(each) if each.replica == replica else each for each in history.final_states
+    )
+    return msgspec.structs.replace(history, final_states=finals)
 
 
 # --- asking ------------------------------------------------------------------------------------
 
 
-def accepts(check: Callable[[Run], Verdict], history: History) -> None:
-    verdict = check(Run(history))
+def accepts(check: Callable[[RunIndex], Verdict], history: History) -> None:
+    verdict = check(RunIndex(history))
     assert isinstance(verdict, Ok), verdict.describe()
 
 
-def refuses(check: Callable[[Run], Verdict], history: History, words: str) -> Illegal:
-    verdict = check(Run(history))
+def refuses(check: Callable[[RunIndex], Verdict], history: History, words: str) -> Illegal:
+    verdict = check(RunIndex(history))
     assert isinstance(verdict, Illegal), verdict
     assert words in verdict.message, verdict.describe()
     assert len(verdict.counterexample) <= 6

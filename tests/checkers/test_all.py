@@ -2,7 +2,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from creekdb.checkers import CHECKERS, Ok, check_all
-from creekdb.history import Terms
+from creekdb.history import SchemeGuarantees
 from tests.checkers.story import CREEK, PRIMARY, STABLE_ONLY, Story, everyday, random_story
 
 
@@ -23,7 +23,7 @@ def test_the_registry_names_each_checker_once_and_order_comes_first() -> None:
 @settings(max_examples=150, deadline=None)
 @given(st.integers(min_value=0, max_value=2**32), st.sampled_from((CREEK, PRIMARY, STABLE_ONLY)))
 def test_good_runs_with_crashes_and_checkpoints_please_every_checker(
-    seed: int, terms: Terms
+    seed: int, terms: SchemeGuarantees
 ) -> None:
     for verdict in check_all(random_story(seed, terms).history()):
         assert isinstance(verdict, Ok), verdict.describe()

@@ -2,7 +2,7 @@ import pytest
 from msgspec.structs import replace
 
 from creekdb.checkers.responses import check
-from creekdb.history import Dot, Kind, OperationRecord, Outcome, Terms
+from creekdb.history import Dot, OperationRecord, Outcome, ResponseKind, SchemeGuarantees
 from tests.checkers.story import (
     STABLE_ONLY,
     Story,
@@ -38,7 +38,7 @@ def test_a_second_stable_answer_is_caught() -> None:
     story = Story()
     strong = story.strong(0, "append", 1)
     story.settle()
-    story.answer(strong, Kind.STABLE)
+    story.answer(strong, ResponseKind.STABLE)
     refuses(check, story.history(), "answered again after its stable answer")
 
 
@@ -46,7 +46,7 @@ def test_a_tentative_answer_after_the_stable_one_is_caught() -> None:
     story = Story()
     strong = story.strong(0, "append", 1)
     story.settle()
-    story.answer(strong, Kind.TENTATIVE)
+    story.answer(strong, ResponseKind.TENTATIVE)
     refuses(check, story.history(), "answered again after its stable answer")
 
 
@@ -58,7 +58,7 @@ def test_a_strong_operation_that_ends_with_a_final_answer_is_caught() -> None:
 
     def weakly(record: OperationRecord) -> OperationRecord:
         told, stable = record.answers
-        return replace(record, answers=(told, replace(stable, kind=Kind.FINAL)))
+        return replace(record, answers=(told, replace(stable, kind=ResponseKind.FINAL)))
 
     history = with_operation(story.history(), strong, weakly)
     refuses(check, history, f"strong {strong} got the final answer of a weak one")
@@ -91,14 +91,14 @@ def test_an_answer_before_the_invocation_is_caught() -> None:
 def test_a_stable_answer_without_a_commit_is_caught() -> None:
     story = Story()
     strong = story.strong(0, "append", 1)
-    story.answer(strong, Kind.STABLE, Outcome(1))
+    story.answer(strong, ResponseKind.STABLE, Outcome(1))
     refuses(check, story.history(), "was not committed there at all")
 
 
 def test_a_stable_answer_before_the_commit_is_caught() -> None:
     story = Story()
     strong = story.strong(0, "append", 1)
-    story.answer(strong, Kind.STABLE, Outcome(1))
+    story.answer(strong, ResponseKind.STABLE, Outcome(1))
     story.settle()
     refuses(check, story.history(), "was not committed there before 0.0")
 
@@ -110,7 +110,7 @@ def test_a_stable_answer_out_of_a_checkpoint_is_fine() -> None:
     story.order(strong)
     story.deliver(1, 2)
     story.install(0, 1)
-    story.answer(strong, Kind.STABLE)
+    story.answer(strong, ResponseKind.STABLE)
     accepts(check, story.history())
 
 
@@ -146,7 +146,7 @@ def test_what_happens_at_one_moment_is_in_time() -> None:
     story.standing_still = True
     story.deliver()
     story.answer(strong)
-    story.answer(strong, Kind.STABLE)
+    story.answer(strong, ResponseKind.STABLE)
     accepts(check, story.history())
 
 
@@ -161,8 +161,8 @@ def test_an_operation_of_an_incarnation_that_crashed_may_stay_unanswered() -> No
 def test_an_answer_can_be_read_in_the_counterexample() -> None:
     story = Story()
     weak = story.weak(0, "append", "x", session=4)
-    story.answer(weak, Kind.TENTATIVE, Outcome(1))
-    story.answer(weak, Kind.TENTATIVE, Outcome(error="ValueError: no"))
+    story.answer(weak, ResponseKind.TENTATIVE, Outcome(1))
+    story.answer(weak, ResponseKind.TENTATIVE, Outcome(error="ValueError: no"))
     text = refuses(check, story.history(), "more than once").describe()
     assert text.splitlines() == [
         "ILLEGAL  answers: weak 0.1 was answered more than once",
@@ -173,7 +173,7 @@ def test_an_answer_can_be_read_in_the_counterexample() -> None:
     ]
 
 
-def _ended(*kinds: Kind) -> tuple[Story, Dot]:
+def _ended(*kinds: ResponseKind) -> tuple[Story, Dot]:
     story = Story()
     weak = story.weak(0, "append", 1)
     strong = story.strong(0, "append", 2)
@@ -182,23 +182,23 @@ def _ended(*kinds: Kind) -> tuple[Story, Dot]:
     story.order(strong)
     story.answer(strong)
     story.deliver()
-    story.answer(strong, Kind.STABLE)
+    story.answer(strong, ResponseKind.STABLE)
     for kind in kinds:
         story.answer(weak, kind)
     return story, weak
 
 
 def test_a_weak_operation_is_told_once_how_it_ended() -> None:
-    accepts(check, _ended(Kind.TENTATIVE, Kind.FINAL)[0].history())
+    accepts(check, _ended(ResponseKind.TENTATIVE, ResponseKind.FINAL)[0].history())
 
 
 def test_a_weak_operation_that_is_told_twice_how_it_ended_is_caught() -> None:
-    story, weak = _ended(Kind.TENTATIVE, Kind.FINAL, Kind.FINAL)
+    story, weak = _ended(ResponseKind.TENTATIVE, ResponseKind.FINAL, ResponseKind.FINAL)
     refuses(check, story.history(), f"weak {weak} was answered more than once")
 
 
 def test_a_weak_operation_that_is_never_told_how_it_ended_is_caught_at_the_end() -> None:
-    story, weak = _ended(Kind.TENTATIVE)
+    story, weak = _ended(ResponseKind.TENTATIVE)
     accepts(check, story.history(quiescent=False))
     refuses(check, story.history(), f"liveness: {weak} never got a final answer")
 
@@ -207,7 +207,7 @@ def test_a_final_answer_before_the_commit_is_caught() -> None:
     story = Story()
     weak = story.weak(0, "append", 1)
     story.answer(weak)
-    story.answer(weak, Kind.FINAL, Outcome(1))
+    story.answer(weak, ResponseKind.FINAL, Outcome(1))
     refuses(check, story.history(False), f"{weak} got its final answer, but was not committed")
 
 
@@ -218,7 +218,7 @@ def test_where_all_answers_are_stable_a_weak_operation_gets_one_too() -> None:
     accepts(check, story.history())
     for seed in range(20):
         accepts(check, random_story(seed, STABLE_ONLY).history())
-    creek = replace(story.history(), terms=Terms())
+    creek = replace(story.history(), guarantees=SchemeGuarantees())
     refuses(check, creek, f"weak {weak} was answered more than once")
 
 
@@ -234,14 +234,14 @@ def test_where_all_answers_are_stable_a_second_one_is_caught() -> None:
     story = Story(terms=STABLE_ONLY)
     weak = story.weak(0, "append", 1)
     story.settle()
-    story.answer(weak, Kind.STABLE)
+    story.answer(weak, ResponseKind.STABLE)
     refuses(check, story.history(), f"{weak} got another answer than a single stable one")
 
 
 def test_where_all_answers_are_stable_one_before_the_commit_is_caught() -> None:
     story = Story(terms=STABLE_ONLY)
     weak = story.weak(0, "append", 1)
-    story.answer(weak, Kind.STABLE, Outcome(1))
+    story.answer(weak, ResponseKind.STABLE, Outcome(1))
     story.settle()
     refuses(check, story.history(), "was not committed there before 0.0")
 

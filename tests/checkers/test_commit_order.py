@@ -1,8 +1,8 @@
 from msgspec.structs import replace
 
-from creekdb.checkers import Run, Unknown
+from creekdb.checkers import Inconclusive, RunIndex
 from creekdb.checkers.commit_order import check
-from creekdb.history import CabDelivered, Cast, Committed, Dot, Installed
+from creekdb.history import CabDelivered, CheckpointInstalled, Committed, Dot, RbCast
 from creekdb.protocol.ids.version_vector import DotSet
 from tests.checkers.story import Story, accepts, everyday, refuses, with_event
 
@@ -84,7 +84,7 @@ def test_a_strong_request_committed_without_a_causal_context_is_caught() -> None
     one = story.strong(0, "append", 1)
     cast = story.requests[one]
     history = _committed(story, one).history()
-    history = with_event(history, 0, Cast(cast), Cast(replace(cast, context=None)))
+    history = with_event(history, 0, RbCast(cast), RbCast(replace(cast, context=None)))
     refuses(check, history, f"{one} was committed without a causal context")
 
 
@@ -95,5 +95,5 @@ def test_a_committed_request_that_was_never_cast_is_caught() -> None:
 def test_places_that_no_log_tells_of_make_the_verdict_unknown() -> None:
     story = Story(1)
     one = story.strong(0, "append", 1)
-    story.log(0, Installed(1, 1, DotSet([one]).freeze()))
-    assert isinstance(check(Run(story.history())), Unknown)
+    story.log(0, CheckpointInstalled(1, 1, DotSet([one]).freeze()))
+    assert isinstance(check(RunIndex(story.history())), Inconclusive)

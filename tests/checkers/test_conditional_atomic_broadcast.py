@@ -3,12 +3,12 @@ from msgspec.structs import replace
 from creekdb.checkers.broadcast.conditional_atomic_broadcast import check
 from creekdb.history import (
     CabDelivered,
-    Cast,
     Committed,
     Dot,
     Dots,
     History,
     Operation,
+    RbCast,
     RbDelivered,
 )
 from creekdb.history import Request as Req
@@ -29,7 +29,7 @@ def _recast(story: Story, dot: Dot, context: Dots | None) -> History:
     """The same run, but the strong `dot` was cast with this causal context."""
     old = story.requests[dot]
     new = replace(old, context=context)
-    return with_event(story.history(), dot.replica, Cast(old), Cast(new))
+    return with_event(story.history(), dot.replica, RbCast(old), RbCast(new))
 
 
 def test_deliveries_in_one_order_with_true_predicates_are_fine() -> None:
@@ -142,9 +142,9 @@ def _ahead(context: Dots) -> Story:
     story = Story()
     weak = Req(10**9, Dot(1, 1), Operation("append", (1,)), False)
     strong = Req(100, Dot(0, 1), Operation("append", (2,)), True, context)
-    story.log(1, Cast(weak))
+    story.log(1, RbCast(weak))
     story.log(0, RbDelivered(weak.id))
-    story.log(0, Cast(strong))
+    story.log(0, RbCast(strong))
     return story
 
 
@@ -236,7 +236,7 @@ def test_a_restart_that_forgets_a_delivery_is_found() -> None:
 
     accepts(check, story.history())
     refuses(check, forgotten, f"replica 2 restarted without {strong} of instance 0")
-    lost = [replace(log, anew=log.incarnation == 1) for log in forgotten.logs]
+    lost = [replace(log, has_empty_disk=log.incarnation == 1) for log in forgotten.logs]
     accepts(check, replace(forgotten, logs=tuple(lost), quiescent=False))
 
 

@@ -1,7 +1,7 @@
 from msgspec.structs import replace
 
 from creekdb.checkers.convergence import check
-from creekdb.history import Dot, FinalState, Kind, Outcome
+from creekdb.history import Dot, FinalState, Outcome, ResponseKind
 from tests.checkers.story import Story, accepts, everyday, refuses, with_final, with_operation
 
 
@@ -14,7 +14,7 @@ def test_a_run_that_did_not_settle_is_caught() -> None:
 
 
 def test_a_run_that_ends_with_nobody_up_did_not_settle() -> None:
-    history = replace(everyday().history(), finals=())
+    history = replace(everyday().history(), final_states=())
     refuses(check, history, "liveness: did not settle")
 
 
@@ -94,7 +94,7 @@ def test_what_a_replica_that_stays_down_had_for_itself_may_be_lost() -> None:
 def test_what_a_replica_that_stays_down_has_answered_stably_must_not_be_lost() -> None:
     story = Story()
     strong = story.strong(2, "append", "gone")
-    story.answer(strong, Kind.STABLE, Outcome(1))
+    story.answer(strong, ResponseKind.STABLE, Outcome(1))
     story.crash(2)
     refuses(check, story.history(), f"{strong} was answered and then lost")
 
@@ -115,7 +115,7 @@ def test_what_one_that_was_dismissed_has_answered_must_not_be_lost() -> None:
     story.answer(weak)
     story.crash(2)
     history = story.history()
-    logs = tuple(replace(log, dismissed=log.replica == 2) for log in history.logs)
+    logs = tuple(replace(log, is_removed=log.replica == 2) for log in history.logs)
     refuses(check, replace(history, logs=logs), f"{weak} was answered and then lost")
 
 

@@ -3,25 +3,25 @@
 import pytest
 from msgspec.structs import replace
 
-from creekdb.checkers import Run, Unknown
+from creekdb.checkers import Inconclusive, RunIndex
 from creekdb.checkers.fluctuating_consistency import check
 from creekdb.history import (
-    Answer,
+    CheckpointInstalled,
     Committed,
     Dot,
     History,
-    Installed,
-    Kind,
-    Observed,
+    ObservedOrder,
     OperationRecord,
     Outcome,
-    Terms,
+    ResponseKind,
+    ResponseRecord,
+    SchemeGuarantees,
 )
 from creekdb.protocol.ids.version_vector import DotSet
 from tests.checkers.story import Story, accepts, everyday, random_story, refuses, with_operation
 
-SEQUENTIAL = Terms(sequential=True)
-ANSWERED = (Answer(10**6, Kind.TENTATIVE, Outcome(1)),)
+SEQUENTIAL = SchemeGuarantees(sequential=True)
+ANSWERED = (ResponseRecord(10**6, ResponseKind.TENTATIVE, Outcome(1)),)
 
 
 def first_answer(history: History, dot: Dot, **changes: object) -> History:
@@ -50,7 +50,7 @@ def test_everyday_and_random_runs_are_fine() -> None:
 
 def test_an_answer_that_other_orders_would_not_give_is_fine_on_its_own() -> None:
     story, _, other = two_appends()
-    alone = first_answer(story.history(), other, outcome=Outcome(1), observed=Observed(0, ()))
+    alone = first_answer(story.history(), other, outcome=Outcome(1), observed=ObservedOrder(0, ()))
 
     accepts(check, alone)
 
@@ -71,7 +71,7 @@ def test_an_error_beside_the_right_value_is_found() -> None:
 
 def test_an_answer_on_another_order_than_it_claims_is_found() -> None:
     story, _, other = two_appends()
-    wrong = first_answer(story.history(), other, observed=Observed(0, ()))
+    wrong = first_answer(story.history(), other, observed=ObservedOrder(0, ()))
 
     refuses(check, wrong, f"{other} was answered 2, but the order that it was executed in gives 1")
 
@@ -88,14 +88,14 @@ def test_a_tentative_answer_to_a_strong_operation_is_held_to_the_same() -> None:
 
 def test_a_request_that_counts_twice_is_found() -> None:
     story, one, other = two_appends()
-    wrong = first_answer(story.history(), other, observed=Observed(0, (one, one)))
+    wrong = first_answer(story.history(), other, observed=ObservedOrder(0, (one, one)))
     refuses(check, wrong, f"{one} counts twice in an answer to {other}")
 
 
 def test_a_request_that_counts_as_settled_and_again_is_found() -> None:
     story, one, other = two_appends()
     story.settle()
-    settled = Observed(story.incarnations[1][-1].committed.index(one) + 1, (one,))
+    settled = ObservedOrder(story.incarnations[1][-1].committed.index(one) + 1, (one,))
     wrong = first_answer(story.history(), other, observed=settled)
 
     refuses(check, wrong, f"{one} counts twice in an answer to {other}")
@@ -103,14 +103,14 @@ def test_a_request_that_counts_as_settled_and_again_is_found() -> None:
 
 def test_a_request_from_the_future_is_found() -> None:
     story, one, other = two_appends()
-    wrong = first_answer(story.history(), one, observed=Observed(0, (other,)))
+    wrong = first_answer(story.history(), one, observed=ObservedOrder(0, (other,)))
 
     refuses(check, wrong, f"an answer to {one} counts {other}, which had not been cast")
 
 
 def test_more_than_was_ever_committed_is_found() -> None:
     story, one, _ = two_appends()
-    wrong = first_answer(story.history(), one, observed=Observed(3, ()))
+    wrong = first_answer(story.history(), one, observed=ObservedOrder(3, ()))
 
     refuses(check, wrong, f"{one} was answered on more than was ever committed")
 
@@ -123,7 +123,7 @@ def test_a_settled_prefix_that_is_not_committed_there_yet_is_found() -> None:
     story.settle()
     assert story.incarnations[0][-1].committed.index(strong) == 0
     wrong = first_answer(
-        story.history(), early, outcome=Outcome(2), changed=False, observed=Observed(1, ())
+        story.history(), early, outcome=Outcome(2), changed=False, observed=ObservedOrder(1, ())
     )
 
     refuses(check, wrong, f"{early} was answered on 1 settled requests, when 0 were committed")
@@ -135,7 +135,7 @@ def test_a_request_that_was_not_delivered_there_is_found() -> None:
     here = story.weak(0, "append", "a")
     story.answer(here)
     wrong = first_answer(
-        story.history(), here, outcome=Outcome(2), observed=Observed(0, (elsewhere,))
+        story.history(), here, outcome=Outcome(2), observed=ObservedOrder(0, (elsewhere,))
     )
 
     refuses(check, wrong, f"{here} was answered on {elsewhere}, which was not there yet")
@@ -156,7 +156,7 @@ def test_tentative_requests_against_their_timestamps_are_found() -> None:
     story, (one, two, read) = three_of_all()
     accepts(check, story.history())
     wrong = first_answer(
-        story.history(), read, outcome=Outcome((1, 0)), observed=Observed(0, (two, one))
+        story.history(), read, outcome=Outcome((1, 0)), observed=ObservedOrder(0, (two, one))
     )
 
     refuses(check, wrong, f"{one} stands behind {two} in an answer to {read}")
@@ -168,7 +168,7 @@ def test_a_request_that_comes_after_the_operation_itself_is_found() -> None:
         with_operation(story.history(), one, lambda each: replace(each, answers=ANSWERED)),
         one,
         outcome=Outcome(2),
-        observed=Observed(0, (two,)),
+        observed=ObservedOrder(0, (two,)),
     )
 
     refuses(check, history, f"{one} stands behind {two} in an answer to {one}")
@@ -192,7 +192,7 @@ def test_committed_requests_come_first_whatever_their_timestamps() -> None:
     assert told.outcome == Outcome(("strong", "early"))
 
     accepts(check, history)
-    before = Observed(0, (early, strong))
+    before = ObservedOrder(0, (early, strong))
     accepts(
         check, first_answer(history, read, outcome=Outcome(("early", "strong")), observed=before)
     )
@@ -214,7 +214,7 @@ def test_committed_requests_out_of_their_order_are_found() -> None:
     for ids in ((third, two, one), (two, third, one)):
         values = tuple(story.requests[dot].operation.arguments[0] for dot in ids)
         wrong = first_answer(
-            story.history(), read, outcome=Outcome(values), observed=Observed(0, ids)
+            story.history(), read, outcome=Outcome(values), observed=ObservedOrder(0, ids)
         )
         refuses(check, wrong, f"in an answer to {read}, neither by place nor by timestamp")
 
@@ -265,12 +265,12 @@ def test_an_answer_from_a_checkpoint_of_what_is_not_committed_is_found() -> None
 def test_an_answer_from_a_checkpoint_that_no_log_tells_the_beginning_of_is_unknown() -> None:
     story = Story(1)
     strong = story.strong(0, "append", 1)
-    story.log(0, Installed(1, 1, DotSet([Dot(1, 1)]).freeze()))
+    story.log(0, CheckpointInstalled(1, 1, DotSet([Dot(1, 1)]).freeze()))
     story.log(0, Committed(strong, 1))
     story.answer(story.weak(0, "append", 2))
     history = with_operation(story.history(), strong, lambda each: replace(each, answers=ANSWERED))
 
-    assert isinstance(check(Run(history)), Unknown)
+    assert isinstance(check(RunIndex(history)), Inconclusive)
 
 
 def test_an_operation_that_only_its_replica_knows_of_is_held_to_the_same() -> None:
@@ -284,7 +284,13 @@ def test_an_operation_that_only_its_replica_knows_of_is_held_to_the_same() -> No
         strong=False,
         invoked_us=story.now_us,
         answers=(
-            Answer(story.now_us, Kind.TENTATIVE, Outcome(("a",)), False, Observed(0, (one,))),
+            ResponseRecord(
+                story.now_us,
+                ResponseKind.TENTATIVE,
+                Outcome(("a",)),
+                False,
+                ObservedOrder(0, (one,)),
+            ),
         ),
     )
     history = story.history()
@@ -308,7 +314,11 @@ def test_a_session_that_does_not_see_what_it_did_is_caught() -> None:
         operation=replace(story.requests[one].operation, name="get_all", arguments=()),
         strong=False,
         invoked_us=story.now_us,
-        answers=(Answer(story.now_us, Kind.TENTATIVE, Outcome(()), False, Observed(0, ())),),
+        answers=(
+            ResponseRecord(
+                story.now_us, ResponseKind.TENTATIVE, Outcome(()), False, ObservedOrder(0, ())
+            ),
+        ),
     )
     history = story.history()
     history = replace(history, operations=(*history.operations, local))
@@ -325,14 +335,14 @@ def test_a_session_sees_a_strong_operation_once_that_is_stable(when: str) -> Non
     story.order(strong)
     story.deliver()
     if when == "before":
-        story.answer(strong, Kind.STABLE)
+        story.answer(strong, ResponseKind.STABLE)
     after = story.weak(0, "append", "b")
     story.answer(after)
     if when == "later":
-        story.answer(strong, Kind.STABLE)
+        story.answer(strong, ResponseKind.STABLE)
     accepts(check, story.history())
-    blind = first_answer(story.history(), after, outcome=Outcome(1), observed=Observed(0, ()))
-    settled = first_answer(story.history(), after, observed=Observed(1, ()))
+    blind = first_answer(story.history(), after, outcome=Outcome(1), observed=ObservedOrder(0, ()))
+    settled = first_answer(story.history(), after, observed=ObservedOrder(1, ()))
 
     accepts(check, settled)
     if when == "before":
@@ -343,7 +353,7 @@ def test_a_session_sees_a_strong_operation_once_that_is_stable(when: str) -> Non
 
 def test_an_answer_that_counts_itself_is_found() -> None:
     story, _, other = two_appends()
-    wrong = first_answer(story.history(), other, observed=Observed(0, (other,)))
+    wrong = first_answer(story.history(), other, observed=ObservedOrder(0, (other,)))
 
     refuses(check, wrong, f"an answer to {other} counts {other}, which had not been cast")
 
@@ -352,13 +362,13 @@ def test_a_run_that_recorded_no_orders_is_unknown() -> None:
     story, one, other = two_appends()
     bare = first_answer(first_answer(story.history(), one, observed=None), other, observed=None)
 
-    assert isinstance(check(Run(bare)), Unknown)
+    assert isinstance(check(RunIndex(bare)), Inconclusive)
 
 
 def test_a_run_of_an_unknown_data_type_is_unknown() -> None:
     history = replace(two_appends()[0].history(), datatype="secret")
 
-    assert isinstance(check(Run(history)), Unknown)
+    assert isinstance(check(RunIndex(history)), Inconclusive)
 
 
 def test_a_sequential_replica_answers_on_all_that_it_had() -> None:
@@ -366,13 +376,13 @@ def test_a_sequential_replica_answers_on_all_that_it_had() -> None:
     story.settle()
     committed = story.incarnations[0][-1].committed
     assert committed.index(one) < committed.index(other)
-    hasty = first_answer(story.history(), other, outcome=Outcome(1), observed=Observed(0, ()))
+    hasty = first_answer(story.history(), other, outcome=Outcome(1), observed=ObservedOrder(0, ()))
 
     accepts(check, hasty)
-    accepts(check, replace(story.history(), terms=SEQUENTIAL))
+    accepts(check, replace(story.history(), guarantees=SEQUENTIAL))
     refuses(
         check,
-        replace(hasty, terms=SEQUENTIAL),
+        replace(hasty, guarantees=SEQUENTIAL),
         f"{other} was answered without {one}, which comes before it",
     )
 
@@ -388,6 +398,6 @@ def test_what_is_committed_behind_an_operation_need_not_be_in_its_answer() -> No
     story.order(strong)
     story.deliver()
     story.settle()
-    early = first_answer(story.history(), other, outcome=Outcome(1), observed=Observed(0, ()))
+    early = first_answer(story.history(), other, outcome=Outcome(1), observed=ObservedOrder(0, ()))
 
-    accepts(check, replace(early, terms=SEQUENTIAL))
+    accepts(check, replace(early, guarantees=SEQUENTIAL))

@@ -3,14 +3,14 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creekdb.checkers.run_index import Ids
+from creekdb.checkers.run_index import IdSet
 from creekdb.history import Dot
 
 dots = st.lists(st.builds(Dot, st.integers(0, 2), st.integers(1, 12)))
 
 
-def _ids(members: Iterable[Dot]) -> Ids:
-    ids = Ids()
+def _ids(members: Iterable[Dot]) -> IdSet:
+    ids = IdSet()
     for dot in members:
         ids.add(dot)
     return ids

@@ -1,8 +1,8 @@
 from msgspec.structs import replace
 
-from creekdb.checkers import Run, Unknown
+from creekdb.checkers import Inconclusive, RunIndex
 from creekdb.checkers.prefix_order import check
-from creekdb.history import Committed, Dot, Installed
+from creekdb.history import CheckpointInstalled, Committed, Dot
 from creekdb.protocol.ids.version_vector import DotSet
 from tests.checkers.story import (
     Story,
@@ -69,13 +69,13 @@ def test_a_request_committed_twice_is_caught() -> None:
 
 def test_a_checkpoint_that_stands_for_other_requests_is_caught() -> None:
     story, one, two = two_delivered()
-    story.log(2, Installed(1, 1, DotSet([two]).freeze()))
+    story.log(2, CheckpointInstalled(1, 1, DotSet([two]).freeze()))
     refuses(check, story.history(), f"lacks {one}")
 
 
 def test_a_checkpoint_that_miscounts_is_caught() -> None:
     story, one, _ = two_delivered()
-    story.log(2, Installed(1, 2, DotSet([one]).freeze()))
+    story.log(2, CheckpointInstalled(1, 2, DotSet([one]).freeze()))
     refuses(check, story.history(), "a checkpoint of 2 requests holds 1 identifiers")
 
 
@@ -91,7 +91,7 @@ def test_commits_after_a_checkpoint_go_on_where_it_ends() -> None:
 def test_a_checkpoint_that_holds_a_later_request_is_caught_even_when_places_are_unknown() -> None:
     story = Story(1)
     one, two = story.strong(0, "append", 1), story.strong(0, "append", 2)
-    story.log(0, Installed(1, 1, DotSet([two]).freeze()))
+    story.log(0, CheckpointInstalled(1, 1, DotSet([two]).freeze()))
     story.log(0, Committed(two, 1))
     refuses(check, story.history(), f"holds {two}, which comes later")
     assert one != two
@@ -100,8 +100,8 @@ def test_a_checkpoint_that_holds_a_later_request_is_caught_even_when_places_are_
 def test_places_that_no_log_tells_of_make_the_verdict_unknown() -> None:
     story = Story(1)
     one = story.strong(0, "append", 1)
-    story.log(0, Installed(1, 1, DotSet([one]).freeze()))
-    assert isinstance(check(Run(story.history())), Unknown)
+    story.log(0, CheckpointInstalled(1, 1, DotSet([one]).freeze()))
+    assert isinstance(check(RunIndex(story.history())), Inconclusive)
 
 
 def test_a_final_order_beyond_the_logs_is_for_others_to_judge() -> None:

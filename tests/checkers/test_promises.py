@@ -3,19 +3,19 @@
 import msgspec
 import pytest
 
-from creekdb.checkers import Run, Unknown
+from creekdb.checkers import Inconclusive, RunIndex
 from creekdb.checkers.broadcast.paxos_safety import check
 from creekdb.history import (
-    ROUNDS,
+    ROUNDS_PER_EPOCH,
     AcceptedValue,
     Ballot,
+    BallotPromised,
     Batch,
     Committed,
     Configuration,
     Dot,
     History,
-    Promised,
-    Terms,
+    SchemeGuarantees,
     Voted,
 )
 from tests.checkers.story import BALLOT, PRIMARY, Story, accepts, everyday, random_story, refuses
@@ -25,7 +25,7 @@ LATER, LAST = Ballot(2, 1), Ballot(3, 2)
 
 def told(story: Story, replica: int, ballot: Ballot, *accepted: AcceptedValue) -> None:
     decided = 1 if story.batches else 0
-    story.log(replica, Promised(ballot, 0, decided, accepted))
+    story.log(replica, BallotPromised(ballot, 0, decided, accepted))
 
 
 def voted(story: Story, ballot: Ballot, batch: Batch, *replicas: int, instance: int = 1) -> None:
@@ -101,7 +101,7 @@ def test_a_promise_that_a_restart_forgot_is_found() -> None:
 def with_a_lost_disk(story: Story, replica: int) -> History:
     found = history(story)
     logs = [
-        msgspec.structs.replace(log, anew=log.replica == replica and log.incarnation == 1)
+        msgspec.structs.replace(log, has_empty_disk=log.replica == replica and log.incarnation == 1)
         for log in found.logs
     ]
     return msgspec.structs.replace(found, logs=tuple(logs))
@@ -172,7 +172,7 @@ def test_a_promise_that_nobody_heard_of_binds_nobody() -> None:
 
     def in_vain(at: int) -> History:
         logs = list(run.logs)
-        logs[at] = msgspec.structs.replace(logs[at], known=len(logs[at].events) - 1)
+        logs[at] = msgspec.structs.replace(logs[at], visible_count=len(logs[at].events) - 1)
         return msgspec.structs.replace(run, logs=tuple(logs))
 
     accepts(check, in_vain(0))
@@ -193,7 +193,7 @@ def test_a_vote_in_vain_that_was_found_on_the_disk_is_told_of() -> None:
         told(story, 0, LAST, value)
         run = history(story)
         logs = tuple(
-            msgspec.structs.replace(log, known=len(kept.events) - 1)
+            msgspec.structs.replace(log, visible_count=len(kept.events) - 1)
             if (log.replica, log.incarnation) == (0, 0)
             else log
             for log in run.logs
@@ -225,7 +225,7 @@ def test_a_promise_that_tells_of_another_batch_is_found() -> None:
 def test_a_promise_need_not_tell_of_what_it_was_not_asked_for() -> None:
     story, one, _ = contested()
     voted(story, BALLOT, (one,), 0)
-    story.log(0, Promised(LATER, 2, 1, ()))
+    story.log(0, BallotPromised(LATER, 2, 1, ()))
 
     accepts(check, history(story))
 
@@ -294,7 +294,7 @@ def test_promises_allow_nothing_in_instances_that_they_do_not_tell_of(
     story, one, other = contested()
     voted(story, BALLOT, (one,), 0, 1)
     told(story, 2, LATER)
-    story.log(1, Promised(LATER, first, decided, ()))
+    story.log(1, BallotPromised(LATER, first, decided, ()))
     voted(story, LATER, (other,), 2)
 
     refuses(check, history(story), "no majority of promises of ballot 2@1 allows the batch")
@@ -355,12 +355,12 @@ def test_a_vote_in_vain_that_was_found_on_the_disk_may_decide() -> None:
     story.deliver(0)
     run = history(story)
     logs = [
-        msgspec.structs.replace(log, known=len(log.events) - 1)
+        msgspec.structs.replace(log, visible_count=len(log.events) - 1)
         if log.replica < 2 and log.incarnation == 0
         else log
         for log in run.logs
     ]
-    assert logs[0].vain_events[0].event == Voted(LATER, 1, (one,))
+    assert logs[0].lost_events[0].event == Voted(LATER, 1, (one,))
 
     accepts(check, msgspec.structs.replace(run, logs=tuple(logs)))
 
@@ -378,14 +378,14 @@ def test_a_delivery_of_something_else_than_was_voted_for_is_found() -> None:
 def test_a_decision_that_nobody_voted_for_is_found_in_a_promise() -> None:
     story, one, _ = contested()
     voted(story, BALLOT, (one,), 0)
-    story.log(0, Promised(LATER, 0, 2, ()))
+    story.log(0, BallotPromised(LATER, 0, 2, ()))
 
     refuses(check, history(story), "claims that the instances below 2 are decided")
 
 
 def test_a_decision_that_is_claimed_before_the_votes_for_it_is_found() -> None:
     story, one, _ = contested()
-    story.log(0, Promised(BALLOT, 0, 2, ()))
+    story.log(0, BallotPromised(BALLOT, 0, 2, ()))
     voted(story, BALLOT, (one,), 0, 1, 2)
 
     refuses(check, history(story), "claims that the instances below 2 are decided")
@@ -394,7 +394,7 @@ def test_a_decision_that_is_claimed_before_the_votes_for_it_is_found() -> None:
 def without_the_last() -> tuple[Story, Dot]:
     """Of four members the last one is removed; a strong request is there for the next instance."""
     story = Story(members=4)
-    change = Configuration(0, tuple((each, "") for each in range(4))).removing(3)
+    change = Configuration(0, tuple((each, "") for each in range(4))).remove_operation(3)
     removal = story.strong(0, change.name, *change.arguments)
     story.gossip(removal)
     story.order(removal)
@@ -406,7 +406,7 @@ def without_the_last() -> tuple[Story, Dot]:
 
 def test_after_a_change_the_new_members_decide() -> None:
     story, one = without_the_last()
-    ballot = Ballot(ROUNDS, 1)
+    ballot = Ballot(ROUNDS_PER_EPOCH, 1)
     for replica in (0, 1):
         told(story, replica, ballot)
     voted(story, ballot, (one,), 0, 1)
@@ -431,9 +431,9 @@ def test_half_of_the_old_members_is_no_majority_in_their_ballots() -> None:
     refuses(check, history(story), f"{one} was CAB-delivered before a majority voted for it")
 
 
-@pytest.mark.parametrize("event", [Promised(BALLOT, 0, 0, ()), Voted(BALLOT, 1, ())])
+@pytest.mark.parametrize("event", [BallotPromised(BALLOT, 0, 0, ()), Voted(BALLOT, 1, ())])
 def test_who_knows_the_new_members_takes_no_part_in_ballots_of_the_old(
-    event: Promised | Voted,
+    event: BallotPromised | Voted,
 ) -> None:
     story, _ = without_the_last()
     story.log(0, event)
@@ -448,7 +448,7 @@ def test_who_does_not_know_the_new_members_takes_no_part_in_their_ballots() -> N
     story.restart(0)
     late = story.incarnations[0][-1]
     late.events = [each for each in late.events if not isinstance(each.event, Committed)]
-    told(story, 0, Ballot(ROUNDS, 1))
+    told(story, 0, Ballot(ROUNDS_PER_EPOCH, 1))
 
     words = "replica 0 took part in a vote of epoch 1, but knows the members of epoch 0"
     refuses(check, history(story), words)
@@ -458,7 +458,7 @@ def test_who_does_not_know_the_new_members_takes_no_part_in_their_ballots() -> N
 def test_who_was_removed_has_no_vote_and_nobody_has_in_an_epoch_to_come(epoch: int) -> None:
     story, _ = without_the_last()
     replica = 3 if epoch == 1 else 0
-    told(story, replica, Ballot(epoch * ROUNDS, 1))
+    told(story, replica, Ballot(epoch * ROUNDS_PER_EPOCH, 1))
 
     refuses(check, history(story), f"replica {replica} took part in a vote, but has none")
 
@@ -471,14 +471,14 @@ def test_a_run_that_recorded_nothing_of_acceptors_is_unknown() -> None:
         msgspec.structs.replace(
             log,
             events=tuple(
-                each for each in log.events if not isinstance(each.event, Promised | Voted)
+                each for each in log.events if not isinstance(each.event, BallotPromised | Voted)
             ),
         )
         for log in run.logs
     )
 
-    verdict = check(Run(msgspec.structs.replace(run, logs=logs)))
-    assert isinstance(verdict, Unknown)
+    verdict = check(RunIndex(msgspec.structs.replace(run, logs=logs)))
+    assert isinstance(verdict, Inconclusive)
 
 
 def test_where_a_primary_has_the_only_vote_it_decides_alone() -> None:
@@ -489,7 +489,7 @@ def test_where_a_primary_has_the_only_vote_it_decides_alone() -> None:
     story.deliver(0, 1)
 
     accepts(check, history(story))
-    creek = msgspec.structs.replace(history(story), terms=Terms())
+    creek = msgspec.structs.replace(history(story), guarantees=SchemeGuarantees())
     refuses(check, creek, "ballot 1@0, which 1 of 5 replicas had promised")
 
 
@@ -504,8 +504,8 @@ def test_a_decision_without_the_primary_is_found() -> None:
     refuses(check, history(story), "1.1 was CAB-delivered before a majority voted for it")
 
 
-@pytest.mark.parametrize("event", [Promised(LATER, 0, 0, ()), Voted(BALLOT, 0, ())])
-def test_a_promise_or_a_vote_of_one_who_has_none_is_found(event: Promised | Voted) -> None:
+@pytest.mark.parametrize("event", [BallotPromised(LATER, 0, 0, ()), Voted(BALLOT, 0, ())])
+def test_a_promise_or_a_vote_of_one_who_has_none_is_found(event: BallotPromised | Voted) -> None:
     story = Story(terms=PRIMARY)
     story.order(story.weak(0, "append", "a"))
     story.log(1, event)

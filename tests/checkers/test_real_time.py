@@ -1,7 +1,7 @@
 from msgspec.structs import replace
 
 from creekdb.checkers.real_time import check
-from creekdb.history import Dot, Kind, Outcome
+from creekdb.history import Dot, Outcome, ResponseKind
 from tests.checkers.story import STABLE_ONLY, Story, accepts, everyday, refuses, with_operation
 
 
@@ -9,7 +9,7 @@ def _one_after_the_other() -> tuple[Story, Dot, Dot]:
     """`late` is invoked after `early` was answered, and yet CAB puts it first."""
     story = Story()
     early = story.strong(0, "append", 1)
-    story.answer(early, Kind.STABLE, Outcome(1))
+    story.answer(early, ResponseKind.STABLE, Outcome(1))
     late = story.strong(1, "append", 2, session=1)
     for dot in (early, late):
         story.gossip(dot)
@@ -31,7 +31,7 @@ def test_an_operation_committed_before_one_answered_earlier_is_caught() -> None:
 
 def test_a_stable_answer_need_not_be_seen_by_the_later_one_to_count() -> None:
     story, _, late = _one_after_the_other()
-    story.answer(late, Kind.STABLE)
+    story.answer(late, ResponseKind.STABLE)
     refuses(check, story.history(), "is committed after it, at 1 against 0")
 
 
@@ -43,7 +43,7 @@ def test_concurrent_operations_may_be_committed_either_way() -> None:
     story.order(two, one)
     story.deliver()
     for dot in (one, two):
-        story.answer(dot, Kind.STABLE)
+        story.answer(dot, ResponseKind.STABLE)
     accepts(check, story.history())
 
 
@@ -64,7 +64,7 @@ def test_weak_operations_promise_no_real_time_order() -> None:
 def test_a_stable_answer_to_an_operation_that_is_not_committed_is_caught() -> None:
     story = Story()
     lost = story.strong(0, "append", 1)
-    story.answer(lost, Kind.STABLE, Outcome(1))
+    story.answer(lost, ResponseKind.STABLE, Outcome(1))
     refuses(check, story.history(), f"{lost} has a stable answer but is not on committed")
 
 
@@ -76,6 +76,6 @@ def test_where_all_answers_are_stable_weak_operations_respect_real_time_too() ->
     accepts(check, history)
     refuses(
         check,
-        replace(history, terms=STABLE_ONLY),
+        replace(history, guarantees=STABLE_ONLY),
         f"{early} had its stable answer before {late} was invoked",
     )

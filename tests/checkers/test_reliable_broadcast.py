@@ -4,13 +4,13 @@ from msgspec.structs import replace
 from creekdb.checkers.broadcast.reliable_broadcast import check
 from creekdb.history import (
     Ballot,
-    Cast,
+    BallotPromised,
+    CheckpointInstalled,
     Committed,
     Dot,
-    Installed,
     Operation,
     OperationRecord,
-    Promised,
+    RbCast,
     RbDelivered,
     Request,
 )
@@ -50,7 +50,7 @@ def test_delivering_again_what_one_cast_oneself_is_caught() -> None:
 def test_delivering_what_a_checkpoint_covers_is_caught() -> None:
     story = Story()
     dot = story.weak(0, "append", 1)
-    story.log(1, Installed(1, 1, DotSet([dot]).freeze()))
+    story.log(1, CheckpointInstalled(1, 1, DotSet([dot]).freeze()))
     story.log(1, RbDelivered(dot))
     refuses(check, story.history(False), "after a checkpoint that covers it")
 
@@ -70,7 +70,7 @@ def test_a_request_delivered_before_it_was_cast_is_caught() -> None:
 
 def test_a_request_cast_in_the_name_of_another_replica_is_caught() -> None:
     story = Story()
-    story.log(1, Cast(Request(1, Dot(0, 1), Operation("append", (1,)), False)))
+    story.log(1, RbCast(Request(1, Dot(0, 1), Operation("append", (1,)), False)))
     refuses(check, story.history(False), "0.1 was cast by replica 1")
 
 
@@ -86,14 +86,14 @@ def test_a_checkpoint_fills_the_hole() -> None:
     story = Story()
     first = story.weak(0, "append", 1)
     second = story.weak(0, "append", 2)
-    story.log(1, Installed(1, 1, DotSet([first]).freeze()))
+    story.log(1, CheckpointInstalled(1, 1, DotSet([first]).freeze()))
     story.gossip(second, 1)
     accepts(check, story.history(False))
 
 
 def test_a_skipped_event_number_is_caught() -> None:
     story = Story()
-    story.log(0, Cast(Request(1, Dot(0, 2), Operation("append", (1,)), False)))
+    story.log(0, RbCast(Request(1, Dot(0, 2), Operation("append", (1,)), False)))
     refuses(check, story.history(False), "0.2 was delivered before 0.1")
 
 
@@ -137,7 +137,7 @@ def test_an_event_number_reused_after_its_request_was_committed_is_caught() -> N
 def test_an_event_number_reused_after_a_checkpoint_covered_it_is_caught() -> None:
     story = Story()
     dot = story.strong(0, "append", "first")
-    story.log(1, Installed(1, 1, DotSet([dot]).freeze()))
+    story.log(1, CheckpointInstalled(1, 1, DotSet([dot]).freeze()))
     story.crash(0)
     story.restart(0, lost=1)
     story.strong(0, "append", "second")
@@ -147,7 +147,7 @@ def test_an_event_number_reused_after_a_checkpoint_covered_it_is_caught() -> Non
 def test_an_event_number_reused_after_it_was_recovered_is_caught() -> None:
     story, dot = _reuse()
     story.log(0, RbDelivered(dot))
-    story.log(0, Cast(Request(99, dot, Operation("append", ("second",)), False)))
+    story.log(0, RbCast(Request(99, dot, Operation("append", ("second",)), False)))
     refuses(check, story.history(), f"event number reused: {dot} was there when it was cast")
 
 
@@ -168,8 +168,8 @@ def test_two_operations_answered_under_one_identifier_are_caught() -> None:
     answers = next(each.answers for each in history.operations if each.answers)
     history = with_operation(history, dot, lambda each: replace(each, answers=answers))
     first, second = (log.events[0].event for log in history.logs if log.replica == 0)
-    assert isinstance(first, Cast)
-    assert isinstance(second, Cast)
+    assert isinstance(first, RbCast)
+    assert isinstance(second, RbCast)
     history = with_event(history, 0, first, second)
     refuses(check, history, f"event number reused: two operations were answered as {dot}")
 
@@ -178,7 +178,7 @@ def test_an_answer_to_what_was_never_cast_is_caught() -> None:
     story = Story()
     dot = story.weak(0, "append", 1)
     story.answer(dot)
-    history = with_event(story.history(False), 0, Cast(story.requests[dot]), None)
+    history = with_event(story.history(False), 0, RbCast(story.requests[dot]), None)
     refuses(check, history, f"{dot} was answered but never RB-cast")
 
 
@@ -221,7 +221,7 @@ def test_a_cast_with_another_content_than_was_invoked_is_caught() -> None:
     dot = story.weak(0, "append", 1)
     story.answer(dot)
     other = replace(story.requests[dot], operation=Operation("append", (2,)))
-    history = with_event(story.history(False), 0, Cast(story.requests[dot]), Cast(other))
+    history = with_event(story.history(False), 0, RbCast(story.requests[dot]), RbCast(other))
     refuses(check, history, f"{dot} was answered but never RB-cast")
 
 
@@ -242,7 +242,7 @@ def test_what_an_earlier_incarnation_cast_does_not_count() -> None:
     accepts(check, history)
     refuses(
         check,
-        with_event(history, 0, Cast(story.requests[dot]), None, incarnation=1),
+        with_event(history, 0, RbCast(story.requests[dot]), None, incarnation=1),
         f"{dot} was answered but never RB-cast",
     )
 
@@ -264,13 +264,13 @@ def test_a_restart_that_forgets_what_was_delivered_is_caught_though_it_comes_aga
     story = Story()
     dot = story.weak(0, "append", 1)
     story.gossip(dot)
-    story.log(replica, Promised(Ballot(1, 2), 0, 0, ()))
+    story.log(replica, BallotPromised(Ballot(1, 2), 0, 0, ()))
     story.crash(replica)
     story.restart(replica, lost=1)
     story.gossip(dot)
     refuses(check, story.history(), f"replica {replica} restarted without {dot}")
 
-    lost = [replace(log, anew=log.incarnation == 1) for log in story.history().logs]
+    lost = [replace(log, has_empty_disk=log.incarnation == 1) for log in story.history().logs]
     accepts(check, replace(story.history(), logs=tuple(lost)))
 
 

@@ -1,9 +1,17 @@
 import pytest
 from msgspec.structs import replace
 
-from creekdb.checkers import Run, Unknown
-from creekdb.checkers.replay import check, same
-from creekdb.history import Committed, Dot, FinalState, Installed, Kind, OperationRecord, Outcome
+from creekdb.checkers import Inconclusive, RunIndex
+from creekdb.checkers.replay import check, equal_exactly
+from creekdb.history import (
+    CheckpointInstalled,
+    Committed,
+    Dot,
+    FinalState,
+    OperationRecord,
+    Outcome,
+    ResponseKind,
+)
 from creekdb.protocol.ids.version_vector import DotSet
 from tests.checkers.story import (
     Story,
@@ -25,7 +33,7 @@ def _answered(outcome: Outcome | None = None) -> tuple[Story, Dot]:
     story.gossip(strong)
     story.order(strong)
     story.deliver()
-    story.answer(strong, Kind.STABLE, outcome)
+    story.answer(strong, ResponseKind.STABLE, outcome)
     return story, strong
 
 
@@ -56,7 +64,7 @@ def test_another_error_is_another_answer(other: Outcome) -> None:
     story.gossip(strong)
     story.order(strong)
     story.deliver()
-    story.answer(strong, Kind.STABLE)
+    story.answer(strong, ResponseKind.STABLE)
     accepts(check, story.history())
 
     def otherwise(record: OperationRecord) -> OperationRecord:
@@ -68,17 +76,17 @@ def test_another_error_is_another_answer(other: Outcome) -> None:
 
 def test_without_the_data_type_or_a_place_the_verdict_is_unknown() -> None:
     story, _ = _answered()
-    assert isinstance(check(Run(replace(story.history(), datatype="secret"))), Unknown)
+    assert isinstance(check(RunIndex(replace(story.history(), datatype="secret"))), Inconclusive)
     story = Story(1)
     strong = story.strong(0, "append", 1)
-    story.log(0, Installed(1, 1, DotSet([strong]).freeze()))
-    assert isinstance(check(Run(story.history())), Unknown)
+    story.log(0, CheckpointInstalled(1, 1, DotSet([strong]).freeze()))
+    assert isinstance(check(RunIndex(story.history())), Inconclusive)
 
 
 def test_a_tentative_answer_may_be_anything() -> None:
     story = Story()
     strong = story.strong(0, "append", "s")
-    story.answer(strong, Kind.TENTATIVE, Outcome(99))
+    story.answer(strong, ResponseKind.TENTATIVE, Outcome(99))
     story.settle()
     accepts(check, story.history())
 
@@ -126,17 +134,17 @@ def test_the_request_that_survived_is_the_one_replayed() -> None:
     story.answer(story.weak(0, "append", "kept"))
     story.answer(story.strong(0, "get_all"))
     story.settle()
-    assert story.history().finals[0].state[0][1] == "kept"
+    assert story.history().final_states[0].state[0][1] == "kept"
     accepts(check, story.history())
 
 
 def test_exact_equality_tells_types_apart_and_knows_not_a_number() -> None:
     nan = float("nan")
-    assert same((1, {"a": nan}), (1, {"a": float("nan")}))
-    assert not same(1, True)
-    assert not same(0.0, -0.0)
-    assert not same((1,), (1, 2))
-    assert not same({"a": 1}, {"b": 1})
+    assert equal_exactly((1, {"a": nan}), (1, {"a": float("nan")}))
+    assert not equal_exactly(1, True)
+    assert not equal_exactly(0.0, -0.0)
+    assert not equal_exactly((1,), (1, 2))
+    assert not equal_exactly({"a": 1}, {"b": 1})
 
 
 def _ended(outcome: Outcome | None = None) -> tuple[Story, Dot]:
@@ -148,13 +156,13 @@ def _ended(outcome: Outcome | None = None) -> tuple[Story, Dot]:
     story.gossip(strong)
     story.order(strong)
     story.deliver()
-    story.answer(strong, Kind.STABLE)
+    story.answer(strong, ResponseKind.STABLE)
     noop = story.noop(0)
     story.gossip(weak)
     story.gossip(noop)
     story.order(noop)
     story.deliver()
-    story.answer(weak, Kind.FINAL, outcome)
+    story.answer(weak, ResponseKind.FINAL, outcome)
     return story, weak
 
 

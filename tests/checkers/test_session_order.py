@@ -1,7 +1,7 @@
 from msgspec.structs import replace
 
 from creekdb.checkers.session_order import check
-from creekdb.history import Committed, Dot, Kind, Outcome
+from creekdb.history import Committed, Dot, Outcome, ResponseKind
 from tests.checkers.story import PRIMARY, STABLE_ONLY, Story, accepts, everyday, refuses
 
 
@@ -58,7 +58,7 @@ def test_a_strong_operation_may_be_overtaken_until_its_stable_answer() -> None:
 def test_a_strong_operation_overtaken_after_its_stable_answer_is_caught() -> None:
     story = Story()
     strong = story.strong(0, "append", 1)
-    story.answer(strong, Kind.STABLE, Outcome(1))
+    story.answer(strong, ResponseKind.STABLE, Outcome(1))
     weak = story.weak(0, "append", 2)
     history = _committed(story, weak, strong).history()
     refuses(check, history, "whose stable answer its session had seen earlier")
@@ -67,7 +67,7 @@ def test_a_strong_operation_overtaken_after_its_stable_answer_is_caught() -> Non
 def test_the_stable_answer_of_another_session_binds_nobody() -> None:
     story = Story()
     strong = story.strong(0, "append", 1, session=1)
-    story.answer(strong, Kind.STABLE, Outcome(1))
+    story.answer(strong, ResponseKind.STABLE, Outcome(1))
     weak = story.weak(0, "append", 2, session=2)
     accepts(check, _committed(story, weak, strong).history())
 
@@ -119,7 +119,7 @@ def test_where_all_answers_are_stable_a_weak_one_promises_nothing_before_it() ->
 def test_where_all_answers_are_stable_a_weak_one_is_not_overtaken_after_it() -> None:
     story = Story(terms=STABLE_ONLY)
     one = story.weak(0, "append", 1)
-    story.answer(one, Kind.STABLE, Outcome(1))
+    story.answer(one, ResponseKind.STABLE, Outcome(1))
     two = story.weak(0, "append", 2)
     history = _committed(story, two, one).history()
     refuses(check, history, "whose stable answer its session had seen earlier")

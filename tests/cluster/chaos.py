@@ -22,7 +22,7 @@ from pathlib import Path
 from random import Random
 from typing import TypeAlias
 
-from creekdb.wire.addresses import address_of
+from creekdb.wire.addresses import parse_address
 from tests.cluster import faults_clock, faults_disk
 from tests.cluster.faults_members import Operator
 from tests.cluster.faults_story import Cluster, tell
@@ -234,7 +234,7 @@ class Chaos:
             process = cluster.processes.process_id(victim)
             _, most = resource.prlimit(process, resource.RLIMIT_NOFILE)
             resource.prlimit(process, resource.RLIMIT_NOFILE, (FILES, most))
-            host, port = address_of(cluster.processes.where(victim)[1])
+            host, port = parse_address(cluster.processes.where(victim)[1])
             crowd = [asyncio.open_connection(host, port) for _ in range(CROWD)]
             for each in await asyncio.gather(*crowd, return_exceptions=True):
                 if not isinstance(each, BaseException):

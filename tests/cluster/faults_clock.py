@@ -7,8 +7,8 @@ from creekdb.server.runtime import driver
 
 
 def run(ahead_us: int, arguments: list[str]) -> int:
-    right_us = driver.now_us
-    driver.now_us = lambda: right_us() + ahead_us
+    right_us = driver.wall_clock_us
+    driver.wall_clock_us = lambda: right_us() + ahead_us
     return main(arguments)
 
 

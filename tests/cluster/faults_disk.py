@@ -7,7 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from creekdb.server.storage.segments import SEGMENT_HEADER_BYTES, SUFFIX, group_bytes_of, read_chain
+from creekdb.server.storage.segments import (
+    SEGMENT_HEADER_BYTES,
+    SEGMENT_SUFFIX,
+    encode_group,
+    read_segment_chain,
+)
 
 PIECE = 64 * 1024
 
@@ -51,14 +56,14 @@ def allow_writes(process: int) -> None:
 def tear(folder: Path) -> bool:
     """Leave half of a group behind the last one, as a crash in the middle of a write does. False if
     nothing was ever written."""
-    chain = read_chain(folder)
+    chain = read_segment_chain(folder)
     if chain.tail is None:
         return False
-    following = chain.first + len(chain.records)
-    group = group_bytes_of(following, chain.tail.segment.salt, [b"\xc0" * 100])
+    following = chain.first_position + len(chain.records)
+    group = encode_group(following, chain.tail.header.salt, [b"\xc0" * 100])
     file = os.open(chain.tail.path, os.O_WRONLY)
     try:
-        os.pwrite(file, group[: len(group) // 2], chain.tail.end)
+        os.pwrite(file, group[: len(group) // 2], chain.tail.end_offset)
     finally:
         os.close(file)
     return True
@@ -66,7 +71,7 @@ def tear(folder: Path) -> bool:
 
 def flip(folder: Path) -> Path:
     """Turn a bit of the first group that follows the header of the last segment."""
-    path = max(folder.glob(f"*{SUFFIX}"))
+    path = max(folder.glob(f"*{SEGMENT_SUFFIX}"))
     data = bytearray(path.read_bytes())
     data[SEGMENT_HEADER_BYTES + 40] ^= 1
     path.write_bytes(data)

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from itertools import permutations
 
-from creekdb.wire.addresses import address_of
-from creekdb.wire.messages import framed, peer_hello
+from creekdb.wire.addresses import parse_address
+from creekdb.wire.messages import decode_peer_hello, frame_payload
 
 PIECE = 64 * 1024
 LENGTH = 4
@@ -27,7 +27,7 @@ class Link:
     for a connection has to dial again."""
 
     def __init__(self, target: str) -> None:
-        self._host, self._port = address_of(target)
+        self._host, self._port = parse_address(target)
         self._server: asyncio.Server | None = None
         self._passing: set[asyncio.Task[None]] = set()
         self._is_open = asyncio.Event()
@@ -143,7 +143,7 @@ class Door:
         except (OSError, asyncio.IncompleteReadError):
             writer.transport.abort()
             return
-        await self.link(peer_hello(said).replica).accept(reader, writer, framed(said))
+        await self.link(decode_peer_hello(said).replica).accept(reader, writer, frame_payload(said))
 
 
 class Links:

@@ -14,8 +14,8 @@ from typing import Any
 
 from creekdb.checkers import Ok, check_all
 from creekdb.client import Database
-from creekdb.evaluation import datatype_of
-from creekdb.history import History, gather
+from creekdb.evaluation import datatype_of_history
+from creekdb.history import History, merge_recordings
 from creekdb.load.local_cluster import free_port
 from tests.cluster.faults_links import Links
 from tests.cluster.faults_load import Load
@@ -155,12 +155,12 @@ def tell(
             return cluster
 
     cluster = asyncio.run(whole())
-    judge(gather(recorded))
+    judge(merge_recordings(recorded))
     return cluster
 
 
 def judge(history: History) -> None:
     """It came to rest, and every checker is content."""
     assert history.quiescent
-    told = check_all(history, datatype_of(history))
+    told = check_all(history, datatype_of_history(history))
     assert all(isinstance(each, Ok) for each in told), [each.describe() for each in told]

@@ -67,15 +67,17 @@ class House:
     async def until_connected(self) -> None:
         async with asyncio.timeout(PATIENCE_S):
             for server in self.servers.values():
-                while len(server.peers.connected()) < len(self.servers) - 1:
+                while len(server.peers.connected_members()) < len(self.servers) - 1:
                     await asyncio.sleep(0.01)
-            while any(server.desk.opening is not None for server in self.servers.values()):
+            while any(
+                server.dispatcher.startup_barrier is not None for server in self.servers.values()
+            ):
                 await asyncio.sleep(0.01)
 
     async def until_missed(self, replica: int) -> None:
         """Until all who run have noticed that it is gone."""
         async with asyncio.timeout(PATIENCE_S):
-            while any(replica in each.peers.connected() for each in self.servers.values()):
+            while any(replica in each.peers.connected_members() for each in self.servers.values()):
                 await asyncio.sleep(0.01)
 
     async def until_settled(self) -> None:

@@ -13,15 +13,15 @@ from creekdb.client import NotDone, backup_download, connect
 from creekdb.client.replica_connection import dial
 from creekdb.datatypes.kv import KV
 from creekdb.errors import StorageFault, UsageError
-from creekdb.history import gather
+from creekdb.history import merge_recordings
 from creekdb.load.local_cluster import free_port
-from creekdb.protocol.checkpoint.stream import Draft
+from creekdb.protocol.checkpoint.stream import LazyCheckpoint
 from creekdb.protocol.effects import Committed
 from creekdb.protocol.request import Request
 from creekdb.server.backup import capture, sessions
-from creekdb.server.backup.format import kept_as, read_head, requests_of
-from creekdb.server.membership.changes import ADD, REMOVE
-from creekdb.server.runtime.config import Security, read_config
+from creekdb.server.backup.format import open_backup_writer, read_header, read_requests
+from creekdb.server.membership.changes import ADD_MEMBER, REMOVE_MEMBER
+from creekdb.server.runtime.config import SecurityConfig, read_config
 from creekdb.server.runtime.driver import Driver
 from creekdb.server.runtime.server import Server
 from creekdb.server.transport import client_connection
@@ -80,7 +80,7 @@ def test_a_backup_tells_what_it_is_of(tmp_path: Path) -> None:
                 "key 0": (27, {"text": b"bytes"}),
                 "key 2": (29, {"text": b"bytes"}),
             }
-            assert (head.first, len(list(requests_of(path)))) == (0, head.length)
+            assert (head.first, len(list(read_requests(path)))) == (0, head.length)
 
     run(story())
 
@@ -97,11 +97,11 @@ def test_operations_come_from_the_last_checkpoint_on(tmp_path: Path) -> None:
         path = tmp_path / "one.backup"
         head = await back_up(built, path, operations=True)
         await built.stop()
-        (log,) = gather(folder).logs
+        (log,) = merge_recordings(folder).logs
         events = [each.event for each in log.events]
         recorded = [(each.index, each.id) for each in events if isinstance(each, Committed)]
         assert 0 < head.first < head.length == len(recorded)
-        told = [(place, each.id) for place, each in enumerate(requests_of(path), head.first)]
+        told = [(place, each.id) for place, each in enumerate(read_requests(path), head.first)]
         assert told == recorded[head.first :]
 
     run(story())
@@ -133,25 +133,25 @@ def test_what_is_larger_than_a_frame_comes_in_pieces(
 def test_one_copy_at_a_time_and_none_for_who_is_gone(tmp_path: Path) -> None:
     async def story() -> None:
         async with house(tmp_path / "data", replicas=1) as cluster:
-            heard: asyncio.Queue[messages.ToClient] = asyncio.Queue()
+            heard: asyncio.Queue[messages.ServerMessage] = asyncio.Queue()
             (address,) = cluster.addresses(0)
-            hello = messages.Hello(messages.WIRE_VERSION, "somebody")
+            hello = messages.ClientHello(messages.WIRE_VERSION, "somebody")
             line, _ = await dial(
-                addresses.address_of(address), hello, heard.put_nowait, None, PATIENCE_S
+                addresses.parse_address(address), hello, heard.put_nowait, None, PATIENCE_S
             )
-            line.write(messages.frame_of(messages.CopyRequest(1)))
+            line.write(messages.encode_frame(messages.BackupRequest(1)))
             async with asyncio.timeout(PATIENCE_S):
-                assert isinstance(await heard.get(), messages.CopyBegun)
+                assert isinstance(await heard.get(), messages.BackupStarted)
             path = tmp_path / "second.backup"
             with pytest.raises(NotDone, match="already"):
                 await back_up(cluster, path)
             assert not any(tmp_path.glob(".*partial"))
             line.close()
             async with asyncio.timeout(PATIENCE_S):
-                while cluster.servers[0].desk.connections:
+                while cluster.servers[0].dispatcher.connections:
                     await asyncio.sleep(0.01)
             await back_up(cluster, path)
-            assert read_head(path).length == 0
+            assert read_header(path).length == 0
 
     run(story())
 
@@ -174,8 +174,8 @@ def test_a_copy_that_is_never_begun_holds_on_to_nothing(
             driver = cluster.servers[0].driver
             taken: list[Any] = []
 
-            def draft() -> Draft:
-                made = Driver.draft(driver)
+            def draft() -> LazyCheckpoint:
+                made = Driver.lazy_checkpoint(driver)
                 taken.append(made.registers)
                 return made
 
@@ -192,7 +192,7 @@ def test_a_copy_that_is_never_begun_holds_on_to_nothing(
                 while len(taken) < 2:
                     await asyncio.sleep(0.01)
                 asking.cancel()
-                while cluster.servers[0].desk.connections:
+                while cluster.servers[0].dispatcher.connections:
                     await asyncio.sleep(0.01)
                 reading.set()
                 while not all(each.is_over for each in taken):
@@ -206,15 +206,15 @@ def test_who_asks_for_more_than_it_reads_is_left_alone(
 ) -> None:
     monkeypatch.setattr(client_connection, "UNREAD_MAX", 1_000_000)
     made: list[object] = []
-    more = sessions.Copies.more
+    more = sessions.BackupSessions.next_part
 
     def counted(
-        self: sessions.Copies, holder: object, asked: messages.MoreRequest
-    ) -> messages.Copied | messages.Refused:
+        self: sessions.BackupSessions, holder: object, asked: messages.BackupPartRequest
+    ) -> messages.BackupPart | messages.Rejected:
         made.append(asked)
         return more(self, holder, asked)
 
-    monkeypatch.setattr(sessions.Copies, "more", counted)
+    monkeypatch.setattr(sessions.BackupSessions, "more", counted)
 
     async def story() -> None:
         async with house(tmp_path / "data", replicas=1) as cluster:
@@ -222,20 +222,22 @@ def test_who_asks_for_more_than_it_reads_is_left_alone(
                 for number in range(100):
                     await db.weak.put(f"key {number}", "x" * 200_000)
                 await db.strong.put("last", 0)
-            host, port = addresses.address_of(cluster.addresses(0)[0])
+            host, port = addresses.parse_address(cluster.addresses(0)[0])
             reader, writer = await asyncio.open_connection(host, port)
-            hello = messages.Hello(messages.WIRE_VERSION, "greedy")
-            writer.write(messages.frame_of(hello) + messages.frame_of(messages.CopyRequest(1)))
-            frames = messages.Frames(messages.CLIENT_FRAME_MAX)
+            hello = messages.ClientHello(messages.WIRE_VERSION, "greedy")
+            writer.write(
+                messages.encode_frame(hello) + messages.encode_frame(messages.BackupRequest(1))
+            )
+            frames = messages.FrameDecoder(messages.CLIENT_FRAME_BYTES_MAX)
             begun = False
             async with asyncio.timeout(PATIENCE_S):
                 while not begun:
-                    told = map(messages.to_client, frames.feed(await reader.read(1000)))
-                    begun = any(isinstance(each, messages.CopyBegun) for each in told)
-                writer.write(messages.frame_of(messages.MoreRequest(1)) * 1000)
-                while cluster.servers[0].desk.connections:
+                    told = map(messages.decode_server_message, frames.feed(await reader.read(1000)))
+                    begun = any(isinstance(each, messages.BackupStarted) for each in told)
+                writer.write(messages.encode_frame(messages.BackupPartRequest(1)) * 1000)
+                while cluster.servers[0].dispatcher.connections:
                     await asyncio.sleep(0.01)
-            assert cluster.servers[0].refused["slow client"] == 1
+            assert cluster.servers[0].rejections["slow client"] == 1
             assert len(made) < 30, "of 1000 that it asked for, and 40 that there are"
             writer.close()
             await back_up(cluster, tmp_path / "one.backup")
@@ -245,7 +247,7 @@ def test_who_asks_for_more_than_it_reads_is_left_alone(
 
 def test_a_token_is_asked_for(tmp_path: Path) -> None:
     async def story() -> None:
-        security = Security(tokens={"ann": "secret"})
+        security = SecurityConfig(tokens={"ann": "secret"})
         async with house(tmp_path / "data", replicas=1, security=security) as cluster:
             with pytest.raises(UsageError, match="token"):
                 await back_up(cluster, tmp_path / "one.backup")
@@ -256,7 +258,7 @@ def test_a_token_is_asked_for(tmp_path: Path) -> None:
 
 def test_who_may_call_may_not_have_everything_where_there_are_admins(tmp_path: Path) -> None:
     async def story() -> None:
-        security = Security(tokens={"till": "one", "ann": "two"}, admins=("ann",))
+        security = SecurityConfig(tokens={"till": "one", "ann": "two"}, admins=("ann",))
         path = tmp_path / "one.backup"
         async with house(tmp_path / "data", replicas=1, security=security) as cluster:
             with pytest.raises(NotDone, match="this token may call operations, and not take"):
@@ -267,11 +269,11 @@ def test_who_may_call_may_not_have_everything_where_there_are_admins(tmp_path: P
                 cluster.client(token="two") as ann,
             ):
                 await till.strong.put("lamp", 3)
-                for change in ((ADD, "127.0.0.1:1"), (REMOVE, 0)):
+                for change in ((ADD_MEMBER, "127.0.0.1:1"), (REMOVE_MEMBER, 0)):
                     with pytest.raises(NotDone, match="and not change the members"):
                         await till.strong(*change)
                 with pytest.raises(NotDone, match="replica 0 is the last one"):
-                    await ann.strong(REMOVE, 0)
+                    await ann.strong(REMOVE_MEMBER, 0)
 
     run(story())
 
@@ -279,9 +281,12 @@ def test_who_may_call_may_not_have_everything_where_there_are_admins(tmp_path: P
 def test_an_earlier_backup_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "one.backup"
     path.write_bytes(b"earlier")
-    with pytest.raises(UsageError, match="--force"), kept_as(path):
+    with pytest.raises(UsageError, match="--force"), open_backup_writer(path):
         pass
-    with pytest.raises(UsageError, match="not a backup"), kept_as(path, force=True) as file:
+    with (
+        pytest.raises(UsageError, match="not a backup"),
+        open_backup_writer(path, force=True) as file,
+    ):
         file.write(b"nonsense")
     assert path.read_bytes() == b"earlier"
     assert list(tmp_path.iterdir()) == [path]

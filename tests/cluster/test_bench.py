@@ -8,11 +8,17 @@ import pytest
 
 from creekdb.checkers import Illegal, check_all
 from creekdb.cli.app import main
-from creekdb.evaluation import datatype_of
-from creekdb.history import load
+from creekdb.evaluation import datatype_of_history
+from creekdb.history import load_run
 from creekdb.load.local_cluster import LocalCluster
-from creekdb.load.measurement import STRONG_STABLE, WEAK_FINAL, WEAK_TENTATIVE, Meter, latency
-from creekdb.load.workload import Asked, kv_stream, tpcc_stream
+from creekdb.load.measurement import (
+    STRONG_STABLE,
+    WEAK_FINAL,
+    WEAK_TENTATIVE,
+    LoadMeter,
+    latency_summary,
+)
+from creekdb.load.workload import WorkloadCall, kv_workload, tpcc_workload
 from creekdb.pipeline.stages import run_tables
 
 SHORT = ["--duration", "2s", "--warm-up", "200ms", "--json"]
@@ -31,11 +37,11 @@ def test_a_bench_keeps_a_run_that_checkers_and_tables_take(
     assert shown.err.count("\n") == 1  # where it is kept: nobody watches a bar
     assert told["throughput_per_s"] > 0
     assert {"replica 0", "replica 1", "replica 2", "the load"} == set(told["cpu_us"])
-    history = load(out)
+    history = load_run(out)
     assert any(each.stable is not None for each in history.operations)
-    verdicts = check_all(history, datatype_of(history))
+    verdicts = check_all(history, datatype_of_history(history))
     assert not [each.describe() for each in verdicts if isinstance(each, Illegal)]
-    (row,) = run_tables.of_history("run", history).runs.to_pylist()
+    (row,) = run_tables.tables_of_history("run", history).runs.to_pylist()
     assert row["load_tps"] == 60
     assert row["warehouses"] == 1
     assert row["end_us"] - row["begin_us"] == 2_000_000
@@ -85,37 +91,37 @@ def test_what_cannot_be_measured_is_refused(
 
 def test_only_what_falls_between_warm_up_and_end_counts() -> None:
     now = perf_counter_ns()
-    meter = Meter(now + 100, now + 200)
-    meter.answered(WEAK_TENTATIVE, now + 50, now + 90)  # before
-    meter.answered(WEAK_TENTATIVE, now + 90, now + 110)  # done meanwhile, asked before
-    meter.answered(STRONG_STABLE, now + 110, now + 150)
-    meter.answered(WEAK_FINAL, now + 110, now + 190)
-    meter.answered(STRONG_STABLE, now + 150, now + 210)  # after
-    meter.failed("busy", now + 99)
-    meter.failed("busy", now + 101)
-    assert (meter.weak_done, meter.strong_done) == (1, 1)
+    meter = LoadMeter(now + 100, now + 200)
+    meter.record_response(WEAK_TENTATIVE, now + 50, now + 90)  # before
+    meter.record_response(WEAK_TENTATIVE, now + 90, now + 110)  # done meanwhile, asked before
+    meter.record_response(STRONG_STABLE, now + 110, now + 150)
+    meter.record_response(WEAK_FINAL, now + 110, now + 190)
+    meter.record_response(STRONG_STABLE, now + 150, now + 210)  # after
+    meter.record_failure("busy", now + 99)
+    meter.record_failure("busy", now + 101)
+    assert (meter.weak_completed, meter.strong_completed) == (1, 1)
     assert [list(each) for each in meter.latencies_ns] == [[], [80], [], [40]]
     assert meter.errors == {"busy": 1}
 
 
 def test_percentiles_are_by_nearest_rank_as_those_of_simulations() -> None:
-    found = latency([each * 1_000_000 for each in range(1, 101)])
+    found = latency_summary([each * 1_000_000 for each in range(1, 101)])
     assert found is not None
     assert (found.answers, found.p50, found.p95, found.p99, found.max) == (100, 50, 95, 99, 100)
-    few = latency([1_000_000, 2_000_000, 3_000_000])
+    few = latency_summary([1_000_000, 2_000_000, 3_000_000])
     assert few is not None
     assert (few.p50, few.p95, few.p99) == (2, 3, 3)
-    assert latency([]) is None
+    assert latency_summary([]) is None
 
 
 def test_streams_are_drawn_from_their_seed() -> None:
-    def drawn(seed: int) -> list[Asked]:
-        stream = kv_stream(keys=9, value_bytes=8, reads=0.5, strong=0.5, seed=seed)
+    def drawn(seed: int) -> list[WorkloadCall]:
+        stream = kv_workload(keys=9, value_bytes=8, reads=0.5, strong=0.5, seed=seed)
         return [stream(0) for _ in range(50)]
 
     assert drawn(1) == drawn(1) != drawn(2)
     assert {(each.operation, each.strong) for each in drawn(1)} == {
         (name, strong) for name in ("put", "get") for strong in (True, False)
     }
-    asked = [tpcc_stream("tpcc-rows-1-0", 3, None, 5)(each % 3) for each in range(30)]
+    asked = [tpcc_workload("tpcc-rows-1-0", 3, None, 5)(each % 3) for each in range(30)]
     assert all(each.strong == (each.operation == "payment") for each in asked)

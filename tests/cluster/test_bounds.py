@@ -9,17 +9,17 @@ import pytest
 from creekdb.client import NotDone
 from creekdb.datatypes.kv import KV
 from creekdb.errors import BadValue
-from creekdb.execution.keys import CLIENTS
+from creekdb.execution.keys import CALLS_PREFIX
 from creekdb.execution.undo import StateObject
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.values import Key
 from creekdb.schemes.core.replica import Replica
-from creekdb.server.calls.admission_control import BEAT_MAX_S
-from creekdb.server.calls.capabilities import Once
-from creekdb.server.calls.expiry import NOBODY, PARTS
+from creekdb.server.calls.admission_control import TICK_INTERVAL_MAX_S
+from creekdb.server.calls.capabilities import DeduplicatingDataType
+from creekdb.server.calls.expiry import INTERVALS_PER_RETENTION, NO_CLIENT
 from creekdb.server.runtime.server import Server
-from creekdb.wire.deduplication import LOOKED_AT_ONCE, call_once, forget_calls
+from creekdb.wire.deduplication import EXPIRY_BATCH_MAX, expire_calls, wrap_call
 from tests.cluster.house import PATIENCE_S, House, house
 
 
@@ -32,7 +32,7 @@ def test_strong_calls_that_wait_for_a_majority_are_bounded(tmp_path: Path) -> No
         async with house(tmp_path, strong_max=5) as cluster, cluster.client(0) as db:
             await cluster.stop(1, 2)
             async with asyncio.timeout(PATIENCE_S):
-                while cluster.servers[0].peers.connected():
+                while cluster.servers[0].peers.connected_members():
                     await asyncio.sleep(0.01)
             waiting = [db.strong.put("a", number) for number in range(5)]
             for call in waiting:
@@ -53,7 +53,7 @@ def test_strong_calls_that_wait_for_a_majority_are_bounded(tmp_path: Path) -> No
 
 def marks(server: Server) -> list[Key]:
     state = server.driver.replica.state()
-    return [key for key in state if isinstance(key, tuple) and key[:2] == (CLIENTS, NOBODY)]
+    return [key for key in state if isinstance(key, tuple) and key[:2] == (CALLS_PREFIX, NO_CLIENT)]
 
 
 class Behind:
@@ -75,7 +75,9 @@ def test_who_calls_where_others_wait_for_long_is_told_to_come_later(tmp_path: Pa
         async with house(tmp_path, 1, busy_after=10.0) as cluster, cluster.client() as db:
             server = cluster.servers[0]
             replica = server.driver.replica
-            server.driver.replica = cast(Replica, Behind(replica, int(10 / BEAT_MAX_S) - 1))
+            server.driver.replica = cast(
+                Replica, Behind(replica, int(10 / TICK_INTERVAL_MAX_S) - 1)
+            )
             await db.weak.put("a", 1)
             server.driver.replica = cast(Replica, Behind(replica, 10**6))
             for call in (db.weak, db.strong):
@@ -97,20 +99,20 @@ def test_whoever_leads_forgets_old_calls_for_all(tmp_path: Path, busy: bool) -> 
                     await db.strong.put("a", number)
             for server in cluster.servers.values() if busy else ():
                 server.driver.replica = cast(Replica, Behind(server.driver.replica, 10**6))
-                refusal = server.acceptance.refusal(False, False)
+                refusal = server.admission.rejection(False, False)
                 assert refusal is not None
                 assert refusal[0] == "busy"
             async with asyncio.timeout(PATIENCE_S):
                 for server in cluster.servers.values():
                     while set(server.driver.replica.state()) - set(marks(server)) != {"a"}:
                         await asyncio.sleep(0.02)
-                    assert len(marks(server)) > PARTS
+                    assert len(marks(server)) > INTERVALS_PER_RETENTION
 
     run(story())
 
 
 def test_old_calls_are_forgotten_some_at_a_time() -> None:
-    state, counted = StateObject(Once(KV)), 0
+    state, counted = StateObject(DeduplicatingDataType(KV)), 0
 
     def carry_out(operation: Operation, timestamp: int) -> object:
         nonlocal counted
@@ -120,16 +122,16 @@ def test_old_calls_are_forgotten_some_at_a_time() -> None:
         state.install(request, execution)
         return execution.outcome.value
 
-    calls = LOOKED_AT_ONCE + 100
+    calls = EXPIRY_BATCH_MAX + 100
     for number in range(calls):
         client = "ann" if number < 300 else "bob"
-        carry_out(call_once(client, number, KV.call("put", "a", number)), 1_000 + number)
-    first = carry_out(forget_calls(1_000 + calls - 10), 5_000)
-    assert first == (LOOKED_AT_ONCE, "bob", LOOKED_AT_ONCE)
-    rest = carry_out(forget_calls(1_000 + calls - 10, "bob", LOOKED_AT_ONCE), 5_001)
+        carry_out(wrap_call(client, number, KV.call("put", "a", number)), 1_000 + number)
+    first = carry_out(expire_calls(1_000 + calls - 10), 5_000)
+    assert first == (EXPIRY_BATCH_MAX, "bob", EXPIRY_BATCH_MAX)
+    rest = carry_out(expire_calls(1_000 + calls - 10, "bob", EXPIRY_BATCH_MAX), 5_001)
     assert rest == (90,)
-    kept = [key for key, _ in state.items() if isinstance(key, tuple) and key[0] == CLIENTS]
-    assert kept == [(CLIENTS, "bob", number) for number in range(calls - 10, calls)]
+    kept = [key for key, _ in state.items() if isinstance(key, tuple) and key[0] == CALLS_PREFIX]
+    assert kept == [(CALLS_PREFIX, "bob", number) for number in range(calls - 10, calls)]
 
 
 @pytest.mark.parametrize("name", ["strong_max", "forget_after", "operation_limit", "busy_after"])

@@ -16,21 +16,25 @@ from cryptography.x509 import SubjectAlternativeName
 import creekdb
 from creekdb import UsageError
 from creekdb.cli import main
-from creekdb.client.replica_connection import trusting
+from creekdb.client.replica_connection import client_tls_context
 from creekdb.load.connection import dial
-from creekdb.load.generator import Plan, drive
+from creekdb.load.generator import LoadPlan, generate_load
 from creekdb.load.local_cluster import free_port
-from creekdb.load.measurement import Meter
-from creekdb.load.workload import kv_stream
-from creekdb.server.observability.metrics import families, text_of
+from creekdb.load.measurement import LoadMeter
+from creekdb.load.workload import kv_workload
+from creekdb.server.observability.metrics import metric_families, render_metrics
 from creekdb.server.runtime import server as serving
-from creekdb.server.runtime.config import Security, read_config
+from creekdb.server.runtime.config import SecurityConfig, read_config
 from creekdb.server.runtime.server import Server
-from creekdb.server.security.authentication import PLAIN, answering, valid_until
-from creekdb.server.security.certificates import Pair, issue, new_authority, read_pair
+from creekdb.server.security.authentication import (
+    NO_TLS_FROM_PEER,
+    certificate_expiry_s,
+    server_context,
+)
+from creekdb.server.security.certificates import CertificatePair, issue, new_authority, read_pair
 from creekdb.server.transport import keepalive
-from creekdb.server.transport.peer_link import ENCRYPTS, IN_PLAIN
-from creekdb.wire.framing import NO_TLS
+from creekdb.server.transport.peer_link import PEER_REQUIRES_TLS_MESSAGE, PEER_WITHOUT_TLS_MESSAGE
+from creekdb.wire.framing import UNEXPECTED_TLS
 from tests.cluster.house import PATIENCE_S, House, house, run
 
 HERE = ("127.0.0.1",)
@@ -40,43 +44,43 @@ class Papers(NamedTuple):
     """Where the certificates of a test are."""
 
     folder: Path
-    authority: Pair
-    other: Pair
+    authority: CertificatePair
+    other: CertificatePair
 
-    def security(self, pair: Pair, name: str = "replica", **more: Any) -> Security:
+    def security(self, pair: CertificatePair, name: str = "replica", **more: Any) -> SecurityConfig:
         certificate, key = self.folder / f"{name}.pem", self.folder / f"{name}-key.pem"
         certificate.write_bytes(pair.certificate_pem())
         key.write_bytes(pair.key_pem())
-        return Security(
+        return SecurityConfig(
             authority=str(self.folder / "authority.pem"),
             certificate=str(certificate),
             key=str(key),
             **more,
         )
 
-    def good(self, **more: Any) -> Security:
+    def good(self, **more: Any) -> SecurityConfig:
         return self.security(issue(self.authority, "good", HERE, 1), **more)
 
-    def expired(self) -> Security:
+    def expired(self) -> SecurityConfig:
         since = datetime.now(UTC) - timedelta(days=9)
         return self.security(issue(self.authority, "old", HERE, 2, since), "old")
 
-    def of_tomorrow(self) -> Security:
+    def of_tomorrow(self) -> SecurityConfig:
         since = datetime.now(UTC) + timedelta(days=1)
         return self.security(issue(self.authority, "early", HERE, 2, since), "early")
 
-    def with_the_key_of_another(self) -> Security:
+    def with_the_key_of_another(self) -> SecurityConfig:
         good, other = self.good(), self.of_another_authority()
         return msgspec.structs.replace(good, key=other.key)
 
-    def of_another_authority(self) -> Security:
+    def of_another_authority(self) -> SecurityConfig:
         return self.security(issue(self.other, "stranger", HERE, 1), "stranger")
 
-    def for_another_host(self) -> Security:
+    def for_another_host(self) -> SecurityConfig:
         return self.security(issue(self.authority, "moved", ("10.1.2.3",), 1), "moved")
 
 
-def good_when_it_started(security: Security) -> float:
+def good_when_it_started(security: SecurityConfig) -> float:
     return math.inf
 
 
@@ -113,15 +117,15 @@ def test_the_load_of_a_bench_shows_a_token_and_knows_whom_to_trust(
         security = papers.good(tokens={"ann": "secret"})
         async with house(tmp_path, replicas=1, security=security) as cluster:
 
-            async def until_something_is_done(meter: Meter) -> None:
-                while not meter.done:
+            async def until_something_is_done(meter: LoadMeter) -> None:
+                while not meter.completed:
                     await asyncio.sleep(0.01)
                 meter.end_ns = 0
 
-            async def driven(token: str, authority: str) -> Meter:
-                reach = partial(dial, token=token, secured=trusting(authority))
-                stream = kv_stream(keys=5, value_bytes=8, reads=0.5, strong=0.5, seed=0)
-                plan = Plan(
+            async def driven(token: str, authority: str) -> LoadMeter:
+                reach = partial(dial, token=token, secured=client_tls_context(authority))
+                stream = kv_workload(keys=5, value_bytes=8, reads=0.5, strong=0.5, seed=0)
+                plan = LoadPlan(
                     cluster.addresses(),
                     stream,
                     warm_up_s=0.0,
@@ -130,9 +134,9 @@ def test_the_load_of_a_bench_shows_a_token_and_knows_whom_to_trust(
                     during=until_something_is_done,
                     dial=reach,
                 )
-                return await drive(plan)
+                return await generate_load(plan)
 
-            assert (await driven("secret", trust(papers))).done > 0
+            assert (await driven("secret", trust(papers))).completed > 0
             with pytest.raises(UsageError, match="token"):
                 await driven("guessed", trust(papers))
             with pytest.raises(UsageError, match="is not trusted"):
@@ -171,14 +175,14 @@ def test_a_replica_whose_certificate_became_bad_takes_no_part(
         await cluster.start(2)
         good = cluster.servers[0]
         async with asyncio.timeout(20):
-            while not any(reason.startswith(told_there) for reason in good.refused):
+            while not any(reason.startswith(told_there) for reason in good.rejections):
                 await asyncio.sleep(0.01)
             while f"cannot talk to replica 2 at {cluster._members[2]}" not in caplog.text:
                 await asyncio.sleep(0.01)
         assert told_here in caplog.text
         before = cluster.servers[2].status()["committed"]
-        assert good.peers.connected() == [1]
-        assert cluster.servers[2].peers.connected() == []
+        assert good.peers.connected_members() == [1]
+        assert cluster.servers[2].peers.connected_members() == []
         async with cluster.client(0, authority=trust(papers)) as db:
             assert await db.strong.put("a", 1) == 0  # the others are a majority
         assert cluster.servers[2].status()["committed"] == before
@@ -196,14 +200,14 @@ def test_replicas_of_which_one_encrypts_say_so_once_and_what_to_do(
         await cluster.start(1)
         plain = cluster.servers[1]
         told = [
-            f"cannot talk to replica 1 at {cluster._members[1]}: {IN_PLAIN}",
-            f"cannot talk to replica 0 at {cluster._members[0]}: {ENCRYPTS}",
+            f"cannot talk to replica 1 at {cluster._members[1]}: {PEER_WITHOUT_TLS_MESSAGE}",
+            f"cannot talk to replica 0 at {cluster._members[0]}: {PEER_REQUIRES_TLS_MESSAGE}",
         ]
         async with asyncio.timeout(PATIENCE_S):
             while not all(each in caplog.text for each in told):
                 await asyncio.sleep(0.01)
-            seen = plain.refused["no hello"]
-            while plain.refused["no hello"] < seen + 3:
+            seen = plain.rejections["no hello"]
+            while plain.rejections["no hello"] < seen + 3:
                 await asyncio.sleep(0.01)
         assert [caplog.text.count(each) for each in told] == [1, 1]
         await cluster.stop()
@@ -220,7 +224,7 @@ def test_a_replica_without_a_certificate_takes_no_part(papers: Papers, tmp_path:
             with suppress(OSError):  # with TLS 1.3, one is refused after one's own handshake
                 assert await reader.read() == b""
             writer.close()
-            refused = cluster.servers[0].refused
+            refused = cluster.servers[0].rejections
             assert refused["tls: peer did not return a certificate"] == 1
 
     run(story())
@@ -243,7 +247,7 @@ def test_a_client_refuses_a_replica_that_is_not_who_it_should_be(
         async with house(tmp_path, replicas=1, security=getattr(papers, how)()) as cluster:
             with pytest.raises(UsageError, match=says):
                 await cluster.client(authority=trust(papers)).__aenter__()
-            assert not cluster.servers[0].desk.connections
+            assert not cluster.servers[0].dispatcher.connections
 
     run(story())
 
@@ -255,14 +259,16 @@ def test_a_client_without_tls_and_a_replica_with_it_and_the_reverse(
         async with house(tmp_path / "tls", replicas=1, security=papers.good()) as cluster:
             with pytest.raises(UsageError, match=f"^{cluster.addresses()[0]} encrypts: give the"):
                 await cluster.client().__aenter__()
-            assert cluster.servers[0].refused == {PLAIN: 1}, "it is not tried again and again"
+            assert cluster.servers[0].rejections == {NO_TLS_FROM_PEER: 1}, (
+                "it is not tried again and again"
+            )
             code = await asyncio.to_thread(main, ["bench", "kv", "--at", *cluster.addresses()])
             assert code == 2
-            assert cluster.servers[0].refused == {PLAIN: 2}
+            assert cluster.servers[0].rejections == {NO_TLS_FROM_PEER: 2}
         async with house(tmp_path / "plain", replicas=1) as cluster:
             with pytest.raises(UsageError, match="leave out the authority"):
                 await cluster.client(authority=trust(papers)).__aenter__()
-            assert cluster.servers[0].refused == {NO_TLS: 1}
+            assert cluster.servers[0].rejections == {UNEXPECTED_TLS: 1}
 
     run(story())
 
@@ -281,7 +287,7 @@ def test_a_handshake_that_failed_is_counted_once(
                 assert await asyncio.wait_for(reader.read(), PATIENCE_S) == b""
                 writer.close()
             await asyncio.sleep(0.2)
-            assert cluster.servers[0].refused == {PLAIN: 2}
+            assert cluster.servers[0].rejections == {NO_TLS_FROM_PEER: 2}
 
     run(story())
 
@@ -344,26 +350,28 @@ def test_it_is_told_when_a_certificate_expires_soon(
     async def story() -> None:
         for name, pair in (("late", late), ("soon", soon)):
             security = papers.security(pair, name)
-            assert valid_until(security) == pair.certificate.not_valid_after_utc.timestamp()
+            assert (
+                certificate_expiry_s(security) == pair.certificate.not_valid_after_utc.timestamp()
+            )
             async with house(tmp_path / name, 1, security=security) as cluster:
                 async with cluster.client(authority=trust(papers)) as db:
                     await db.status()
                 assert ("its certificate expires on" in caplog.text) == (pair is soon)
-                told = text_of(families(cluster.servers[0]))
-                assert f"creek_certificate_expires_seconds {valid_until(security)}" in told
+                told = render_metrics(metric_families(cluster.servers[0]))
+                assert f"creek_certificate_expires_seconds {certificate_expiry_s(security)}" in told
 
     run(story())
 
 
 def test_files_that_are_missing_or_do_not_go_together_are_named(papers: Papers) -> None:
     good = papers.good()
-    missing = Security(authority=good.authority, certificate="nowhere.pem", key=good.key)
+    missing = SecurityConfig(authority=good.authority, certificate="nowhere.pem", key=good.key)
     with pytest.raises(UsageError, match=r"security.certificate nowhere.pem: No such file"):
-        answering(missing, True, print)
+        server_context(missing, True, print)
     stranger = papers.of_another_authority()
-    mixed = Security(authority=good.authority, certificate=good.certificate, key=stranger.key)
+    mixed = SecurityConfig(authority=good.authority, certificate=good.certificate, key=stranger.key)
     with pytest.raises(UsageError, match="do not go together"):
-        answering(mixed, True, print)
+        server_context(mixed, True, print)
 
 
 def test_the_command_makes_a_set_that_works(
@@ -404,7 +412,7 @@ def test_the_command_adds_to_a_set_and_renews_it(
     folder = tmp_path / "trial"
     assert main(["certs", str(folder), "--hosts", "127.0.0.1,localhost", "--days", "9"]) == 0
     before = read_config(folder / "replica-1.toml", {}, {})
-    old = valid_until(before.security)
+    old = certificate_expiry_s(before.security)
     shown = read_pair(folder / "replica-1.pem", folder / "replica-1-key.pem")
 
     assert main(["certs", str(folder), "--more", "127.0.0.1"]) == 0
@@ -412,11 +420,11 @@ def test_the_command_adds_to_a_set_and_renews_it(
     assert f"{folder / 'replica-2.toml'} --join 127.0.0.1:7100 --listen 127.0.0.1:7202" in told
     joining = read_config(folder / "replica-2.toml", {"members": {0: "127.0.0.1:7202"}}, {})
     assert (joining.cluster, joining.security.tokens) == ("creek", before.security.tokens)
-    valid_until(joining.security)
+    certificate_expiry_s(joining.security)
 
     assert main(["certs", str(folder), "--renew", "--days", "99"]) == 0
     assert "3 certificates" in capsys.readouterr().out
-    assert valid_until(before.security) > old + 80 * 86_400
+    assert certificate_expiry_s(before.security) > old + 80 * 86_400
     renewed = read_pair(folder / "replica-1.pem", folder / "replica-1-key.pem")
     assert renewed.key.private_numbers() != shown.key.private_numbers()
     assert _names(renewed) == _names(shown)
@@ -458,7 +466,7 @@ def test_a_client_finds_a_replica_of_this_machine_by_another_name(
     run(story())
 
 
-def _names(pair: Pair) -> Any:
+def _names(pair: CertificatePair) -> Any:
     found = pair.certificate.extensions.get_extension_for_class(SubjectAlternativeName)
     return pair.certificate.subject, found.value
 

@@ -9,17 +9,17 @@ import pytest
 import creekdb
 from creekdb import BadValue, NotDone, OperationFailed, Unknown, UsageError
 from creekdb.client import Database
-from creekdb.client.call_router import UNDER_WAY_MAX
-from creekdb.datatypes import named
+from creekdb.client.call_router import IN_FLIGHT_MAX
+from creekdb.datatypes import get_datatype
 from creekdb.protocol.ids.version_vector import Dot
 from tests.cluster.house import House, house, run
 
-KV = named("kv")
+KV = get_datatype("kv")
 
 
 def nothing_is_left(db: Database) -> bool:
-    exchange = db._exchange
-    return not (exchange._calls or exchange._unanswered or exchange._queue)
+    exchange = db._router
+    return not (exchange._open_calls or exchange._in_flight or exchange._queue)
 
 
 def test_a_typo_is_told_with_the_name_that_was_meant(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_arguments_that_cannot_be_are_told_before_they_are_sent(
                 with pytest.raises(NotDone, match=says) as refused:
                     await db.weak.put(*arguments)
                 assert refused.value.reason == "bad_arguments"
-            assert not cluster.servers[0].refused
+            assert not cluster.servers[0].rejections
 
     run(story())
 
@@ -78,7 +78,7 @@ def test_an_answer_that_is_too_large_is_told_as_such(tmp_path: Path) -> None:
             with pytest.raises(OperationFailed, match="too long to be sent"):
                 await db.weak.scan("")
             assert await db.weak.get("a") == b"x" * 3_000_000  # on the same connection
-            assert cluster.servers[0].refused["answer too large"] == 1
+            assert cluster.servers[0].rejections["answer too large"] == 1
 
     run(story())
 
@@ -88,12 +88,12 @@ def test_calls_that_time_out_leave_nothing_behind_and_do_not_block_others(tmp_pa
         async with house(tmp_path) as cluster:
             await cluster.stop(1, 2)
             async with cluster.client(0) as db:
-                calls = [db.strong.within(0.3).put("a", n) for n in range(UNDER_WAY_MAX + 200)]
+                calls = [db.strong.within(0.3).put("a", n) for n in range(IN_FLIGHT_MAX + 200)]
                 ends = await asyncio.gather(*calls, return_exceptions=True)
                 sent = [each for each in ends if isinstance(each, Unknown)]
                 waited = [each for each in ends if isinstance(each, NotDone)]
                 assert len(sent) + len(waited) == len(calls)
-                assert len(sent) >= UNDER_WAY_MAX
+                assert len(sent) >= IN_FLIGHT_MAX
                 assert {each.reason for each in waited} <= {"deadline"}
                 assert nothing_is_left(db)
                 assert await db.weak.get("b") is None
@@ -110,18 +110,18 @@ def test_a_call_after_a_request_that_never_comes_is_refused_in_time(tmp_path: Pa
                 await db.weak.after(never).within(0.1).put("a", 1)
             db.weak.after(never).put("a", 2)  # nobody waits for it
             call = db.weak.after(never).put("a", 3)
-            desk = cluster.servers[0].desk
-            while len(desk.waiting) < 2:
+            desk = cluster.servers[0].dispatcher
+            while len(desk.dependency_queue) < 2:
                 await asyncio.sleep(0.01)
-            db._exchange._too_late(call)
-            while len(desk.waiting) > 1:
+            db._router._time_out(call)
+            while len(desk.dependency_queue) > 1:
                 await asyncio.sleep(0.01)
             await db.strong.noop()
-            assert desk.under_way == 1
+            assert desk.in_flight == 1
             await db.__aexit__()
             while desk.connections:
                 await asyncio.sleep(0.01)
-            assert len(desk.waiting) == desk.under_way == 0
+            assert len(desk.dependency_queue) == desk.in_flight == 0
 
     run(story())
 
@@ -233,10 +233,10 @@ def test_a_replica_that_was_removed_just_now_says_so(tmp_path: Path) -> None:
 
     async def story() -> None:
         async with house(tmp_path, 1) as cluster, cluster.client() as db:
-            cluster.servers[0].desk.invoke = removed
+            cluster.servers[0].dispatcher.invoke = removed
             with pytest.raises(NotDone, match="ask another one") as refused:
                 await db.weak.put("a", 1)
             assert refused.value.reason == "stopping"
-            assert not cluster.servers[0].desk.under_way
+            assert not cluster.servers[0].dispatcher.in_flight
 
     run(story())

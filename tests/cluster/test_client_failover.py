@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from creekdb import NotDone, Unknown
-from creekdb.client.call_router import UNDER_WAY_MAX
-from creekdb.client.database import UNWANTED_S, Database
+from creekdb.client.call_router import IN_FLIGHT_MAX
+from creekdb.client.database import RETRY_AFTER_REJECTION_S, Database
 from creekdb.protocol.ids.version_vector import Dot
-from creekdb.server.runtime.config import Security
+from creekdb.server.runtime.config import SecurityConfig
 from creekdb.wire import messages
-from creekdb.wire.deduplication import CALLS_KEPT
+from creekdb.wire.deduplication import CALLS_PER_CLIENT_MAX
 from tests.cluster.house import PATIENCE_S, House, house, run
 
 
@@ -29,10 +29,10 @@ def test_a_session_reads_its_writes_at_any_replica_however_many_they_were(tmp_pa
                 for _ in range(100):
                     writes += 1
                     await session.weak.increment("n")
-                assert db._exchange.line is not None
-                db._exchange.line.abort()
+                assert db._router.connection is not None
+                db._router.connection.abort()
                 assert await session.weak.get("n") == writes
-            assert all(len(seen) <= 3 for seen in db._exchange._seen.values())
+            assert all(len(seen) <= 3 for seen in db._router._session_contexts.values())
 
     run(story())
 
@@ -43,17 +43,17 @@ def test_a_client_that_is_not_wanted_any_more_does_not_come_again_and_again(
     async def story() -> None:
         tokens = {"ann": "secret"}
         async with (
-            house(tmp_path, 1, security=Security(tokens=tokens)) as cluster,
+            house(tmp_path, 1, security=SecurityConfig(tokens=tokens)) as cluster,
             cluster.client(token="secret") as db,
         ):
             await db.weak.put("a", 1)
             await cluster.stop()
-            await cluster.start(security=Security(tokens={"ann": "another"}))
-            refused = cluster.servers[0].refused
+            await cluster.start(security=SecurityConfig(tokens={"ann": "another"}))
+            refused = cluster.servers[0].rejections
             async with asyncio.timeout(PATIENCE_S):
                 while not refused["token"]:
                     await asyncio.sleep(0.01)
-            await asyncio.sleep(UNWANTED_S / 2)
+            await asyncio.sleep(RETRY_AFTER_REJECTION_S / 2)
             assert refused["token"] <= 2
             with pytest.raises(NotDone, match="the token is missing, or none"):
                 await db.weak.put("a", 2)
@@ -86,11 +86,11 @@ class Stub:
     """A replica that says what a test wants."""
 
     def __init__(
-        self, say: Callable[["Stub", messages.FromClient], None], replica: int = 0
+        self, say: Callable[["Stub", messages.ClientMessage], None], replica: int = 0
     ) -> None:
         self._say = say
         self._replica = replica
-        self.heard: list[messages.Call] = []
+        self.heard: list[messages.CallRequest] = []
         self.names: list[str] = []
         self._server: asyncio.Server | None = None
         self._serving: set[asyncio.Task[None]] = set()
@@ -112,9 +112,9 @@ class Stub:
         assert self._server is not None
         return f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
-    def say(self, message: messages.ToClient) -> None:
+    def say(self, message: messages.ServerMessage) -> None:
         assert self._writer is not None
-        self._writer.write(messages.frame_of(message))
+        self._writer.write(messages.encode_frame(message))
 
     def hang_up(self) -> None:
         assert self._writer is not None
@@ -131,58 +131,58 @@ class Stub:
             await self._serve(reader)
 
     async def _serve(self, reader: asyncio.StreamReader) -> None:
-        frames = messages.Frames(messages.CLIENT_FRAME_MAX)
+        frames = messages.FrameDecoder(messages.CLIENT_FRAME_BYTES_MAX)
         while data := await reader.read(65536):
             for payload in frames.feed(data):
-                message = messages.from_client(payload)
-                if isinstance(message, messages.Hello):
+                message = messages.decode_client_message(payload)
+                if isinstance(message, messages.ClientHello):
                     self.names.append(message.client)
                     self.say(messages.Welcome(1, "creek", self._replica, "kv", (("put", False),)))
                 else:
-                    if isinstance(message, messages.Call):
+                    if isinstance(message, messages.CallRequest):
                         self.heard.append(message)
                     self._say(self, message)
 
 
-def hang_up(stub: Stub, message: messages.FromClient) -> None:
+def hang_up(stub: Stub, message: messages.ClientMessage) -> None:
     stub.hang_up()
 
 
-def busy(stub: Stub, message: messages.FromClient) -> None:
-    assert isinstance(message, messages.Call)
-    stub.say(messages.Refused(message.number, "busy", "try later"))
+def busy(stub: Stub, message: messages.ClientMessage) -> None:
+    assert isinstance(message, messages.CallRequest)
+    stub.say(messages.Rejected(message.number, "busy", "try later"))
 
 
-def stopping(stub: Stub, message: messages.FromClient) -> None:
-    assert isinstance(message, messages.Call)
-    stub.say(messages.Refused(message.number, "stopping", "being stopped"))
+def stopping(stub: Stub, message: messages.ClientMessage) -> None:
+    assert isinstance(message, messages.CallRequest)
+    stub.say(messages.Rejected(message.number, "stopping", "being stopped"))
     stub.hang_up()
 
 
-def disk(stub: Stub, message: messages.FromClient) -> None:
-    assert isinstance(message, messages.Call)
-    stub.say(messages.Refused(message.number, "disk", "no space left"))
+def disk(stub: Stub, message: messages.ClientMessage) -> None:
+    assert isinstance(message, messages.CallRequest)
+    stub.say(messages.Rejected(message.number, "disk", "no space left"))
 
 
-def alone(stub: Stub, message: messages.FromClient) -> None:
-    assert isinstance(message, messages.Call)
-    stub.say(messages.Refused(message.number, "no_majority", "reaches 0 of 2 others"))
+def alone(stub: Stub, message: messages.ClientMessage) -> None:
+    assert isinstance(message, messages.CallRequest)
+    stub.say(messages.Rejected(message.number, "no_majority", "reaches 0 of 2 others"))
 
 
-def issuing(stub: Stub, message: messages.FromClient) -> None:
+def issuing(stub: Stub, message: messages.ClientMessage) -> None:
     """And not answering: it may not be on disk."""
-    assert isinstance(message, messages.Call)
-    stub.say(messages.Issued(message.number, Dot(0, 7)))
+    assert isinstance(message, messages.CallRequest)
+    stub.say(messages.CallIssued(message.number, Dot(0, 7)))
     stub.hang_up()
 
 
-def silent(stub: Stub, message: messages.FromClient) -> None:
+def silent(stub: Stub, message: messages.ClientMessage) -> None:
     pass
 
 
-def answering(stub: Stub, message: messages.FromClient) -> None:
-    assert isinstance(message, messages.Call)
-    stub.say(messages.Answer(message.number, "tentative", "done"))
+def answering(stub: Stub, message: messages.ClientMessage) -> None:
+    assert isinstance(message, messages.CallRequest)
+    stub.say(messages.CallResponse(message.number, "tentative", "done"))
 
 
 def asked(first: Any, second: Any) -> tuple[Any, Stub, Stub]:
@@ -222,9 +222,9 @@ def test_what_is_refused_by_the_only_replica_that_heard_it_was_not_done() -> Non
 
 @pytest.mark.parametrize("reason", ["busy", "bad_arguments", "unknown_operation"])
 def test_what_is_refused_by_a_second_replica_may_have_been_done_by_the_first(reason: str) -> None:
-    def refusing(stub: Stub, message: messages.FromClient) -> None:
-        assert isinstance(message, messages.Call)
-        stub.say(messages.Refused(message.number, reason, "not like this"))
+    def refusing(stub: Stub, message: messages.ClientMessage) -> None:
+        assert isinstance(message, messages.CallRequest)
+        stub.say(messages.Rejected(message.number, reason, "not like this"))
 
     came, _, _ = asked(hang_up, refusing)
     assert isinstance(came, Unknown)  # members change by it, and replicas may be of two releases
@@ -287,7 +287,9 @@ def test_a_replica_that_falls_silent_is_left() -> None:
     assert len(one.heard) == len(other.heard) == 1
 
 
-@pytest.mark.parametrize("said", [messages.framed(b"\xc1"), b"\xff\xff\xff\xff", b"220 mail"])
+@pytest.mark.parametrize(
+    "said", [messages.frame_payload(b"\xc1"), b"\xff\xff\xff\xff", b"220 mail"]
+)
 def test_a_server_that_speaks_another_language_is_named(said: bytes) -> None:
     from creekdb import connect  # noqa: PLC0415
 
@@ -345,8 +347,8 @@ async def _asked_of_two(cluster: House, db: Database) -> Any:
     answered, has asked another one."""
     first = cluster.servers[0]
     assert db.replica == 0
-    first.peers.cut_off((1, 2))
-    first.desk.respond = lambda response: None  # type: ignore[method-assign]
+    first.peers.disconnect((1, 2))
+    first.dispatcher.respond = lambda response: None  # type: ignore[method-assign]
     call = db.weak.increment("n")
     async with asyncio.timeout(PATIENCE_S):
         while not first.driver.executions or first.driver.backlog:
@@ -364,8 +366,8 @@ def test_no_call_takes_the_place_of_one_that_was_asked_for_again() -> None:
 
     together = 600  # more than are sent at once
 
-    def first_silent(stub: Stub, message: messages.FromClient) -> None:
-        if len(stub.heard) == UNDER_WAY_MAX:
+    def first_silent(stub: Stub, message: messages.ClientMessage) -> None:
+        if len(stub.heard) == IN_FLIGHT_MAX:
             stub.hang_up()
 
     async def story() -> None:
@@ -373,18 +375,18 @@ def test_no_call_takes_the_place_of_one_that_was_asked_for_again() -> None:
             async with connect((one.address, other.address)) as db:
                 calls = [db.weak.put("a", each) for each in range(together)]
                 assert [await call for call in calls] == ["done"] * together
-                for each in range(2 * CALLS_KEPT):
+                for each in range(2 * CALLS_PER_CLIENT_MAX):
                     assert await db.weak.put("b", each) == "done"
-            again, more = other.heard[:UNDER_WAY_MAX], other.heard[UNDER_WAY_MAX:]
+            again, more = other.heard[:IN_FLIGHT_MAX], other.heard[IN_FLIGHT_MAX:]
             assert again == one.heard
-            assert len(more) == together - UNDER_WAY_MAX + 2 * CALLS_KEPT
-            assert [call.arguments[1] for call in more[: together - UNDER_WAY_MAX]] == list(
-                range(UNDER_WAY_MAX, together)
+            assert len(more) == together - IN_FLIGHT_MAX + 2 * CALLS_PER_CLIENT_MAX
+            assert [call.arguments[1] for call in more[: together - IN_FLIGHT_MAX]] == list(
+                range(IN_FLIGHT_MAX, together)
             )
             numbers = [call.number for call in more]
             assert numbers == sorted(set(numbers))
-            places = {call.number % CALLS_KEPT for call in again}
-            assert places.isdisjoint(number % CALLS_KEPT for number in numbers)
+            places = {call.number % CALLS_PER_CLIENT_MAX for call in again}
+            assert places.isdisjoint(number % CALLS_PER_CLIENT_MAX for number in numbers)
 
     asyncio.run(story())
 
@@ -392,21 +394,21 @@ def test_no_call_takes_the_place_of_one_that_was_asked_for_again() -> None:
 def test_where_too_many_were_asked_for_again_later_calls_have_another_name() -> None:
     from creekdb import connect  # noqa: PLC0415
 
-    together = 2 * UNDER_WAY_MAX
+    together = 2 * IN_FLIGHT_MAX
     taken: list[tuple[str, int]] = []
 
-    def dying(stub: Stub, message: messages.FromClient) -> None:
-        if len(stub.heard) == UNDER_WAY_MAX:
+    def dying(stub: Stub, message: messages.ClientMessage) -> None:
+        if len(stub.heard) == IN_FLIGHT_MAX:
             stub.hang_up()
 
-    def answering_half(stub: Stub, message: messages.FromClient) -> None:
-        if len(stub.heard) <= UNDER_WAY_MAX:
+    def answering_half(stub: Stub, message: messages.ClientMessage) -> None:
+        if len(stub.heard) <= IN_FLIGHT_MAX:
             answering(stub, message)
-        elif len(stub.heard) == 2 * UNDER_WAY_MAX:
+        elif len(stub.heard) == 2 * IN_FLIGHT_MAX:
             stub.hang_up()
 
-    def noting(stub: Stub, message: messages.FromClient) -> None:
-        assert isinstance(message, messages.Call)
+    def noting(stub: Stub, message: messages.ClientMessage) -> None:
+        assert isinstance(message, messages.CallRequest)
         taken.append((stub.names[-1], message.number))
         answering(stub, message)
 
@@ -419,12 +421,14 @@ def test_where_too_many_were_asked_for_again_later_calls_have_another_name() -> 
         ):
             calls = [db.weak.put("a", each) for each in range(together)]
             assert [await call for call in calls] == ["done"] * together
-            for each in range(2 * CALLS_KEPT):
+            for each in range(2 * CALLS_PER_CLIENT_MAX):
                 assert await db.weak.put("b", each) == "done"
-            again = [call.number for call in (*one.heard, *other.heard)][: 3 * UNDER_WAY_MAX]
+            again = [call.number for call in (*one.heard, *other.heard)][: 3 * IN_FLIGHT_MAX]
             later = [number for name, number in taken if name == one.names[0]]
-            places = {number % CALLS_KEPT for number in again}
-            assert places.isdisjoint(number % CALLS_KEPT for number in later if number not in again)
+            places = {number % CALLS_PER_CLIENT_MAX for number in again}
+            assert places.isdisjoint(
+                number % CALLS_PER_CLIENT_MAX for number in later if number not in again
+            )
 
     asyncio.run(story())
 
@@ -432,7 +436,7 @@ def test_where_too_many_were_asked_for_again_later_calls_have_another_name() -> 
 def test_a_client_that_owes_nothing_takes_another_name_when_it_moves_on() -> None:
     from creekdb import connect  # noqa: PLC0415
 
-    def answering_once(stub: Stub, message: messages.FromClient) -> None:
+    def answering_once(stub: Stub, message: messages.ClientMessage) -> None:
         answering(stub, message)
         stub.hang_up()
 
@@ -452,9 +456,9 @@ def test_a_client_that_owes_nothing_takes_another_name_when_it_moves_on() -> Non
 def test_who_asks_how_it_is_while_no_replica_is_at_hand_waits_for_the_next_one() -> None:
     from creekdb import connect  # noqa: PLC0415
 
-    def telling(stub: Stub, message: messages.FromClient) -> None:
+    def telling(stub: Stub, message: messages.ClientMessage) -> None:
         assert isinstance(message, messages.StatusRequest)
-        stub.say(messages.Status(message.number, {"replica": 1}))
+        stub.say(messages.StatusResponse(message.number, {"replica": 1}))
 
     async def story() -> None:
         async with (
@@ -464,7 +468,7 @@ def test_who_asks_how_it_is_while_no_replica_is_at_hand_waits_for_the_next_one()
         ):
             one.hang_up()
             async with asyncio.timeout(PATIENCE_S):
-                while db._exchange.line is not None:
+                while db._router.connection is not None:
                     await asyncio.sleep(0)
             assert await db.status() == {"replica": 1}
             assert len(other.names) == 1, "there is one connection, which is looked after"

@@ -8,7 +8,7 @@ import pytest
 
 from creekdb import OperationFailed, Unknown
 from creekdb.client import Database
-from creekdb.client.calls import Final
+from creekdb.client.calls import FinalOutcome
 from creekdb.server.transport import client_connection
 from tests.cluster.house import PATIENCE_S, House, house, run
 
@@ -26,7 +26,7 @@ async def move_on(cluster: House, db: Database) -> None:
 
 def cut_off(cluster: House, replica: int) -> None:
     """What it takes up is not settled."""
-    cluster.servers[replica].peers.cut_off({*cluster.servers} - {replica})
+    cluster.servers[replica].peers.disconnect({*cluster.servers} - {replica})
 
 
 def test_another_replica_tells_how_it_ended(tmp_path: Path) -> None:
@@ -43,9 +43,9 @@ def test_another_replica_tells_how_it_ended(tmp_path: Path) -> None:
             assert await other.strong.put("c", "text") is None
             await move_on(cluster, db)
 
-            assert await asked == Final(None, changed=False)
-            assert await changed.final == Final(7, changed=True)
-            assert await changed.final == Final(7, changed=True)
+            assert await asked == FinalOutcome(None, changed=False)
+            assert await changed.final == FinalOutcome(7, changed=True)
+            assert await changed.final == FinalOutcome(7, changed=True)
             with pytest.raises(OperationFailed, match="can only add"):
                 await raises.final
             kinds = [(answer.kind, answer.value) async for answer in changed]

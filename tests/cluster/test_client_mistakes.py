@@ -132,13 +132,13 @@ def test_who_leaves_a_silent_replica_hears_nothing_of_it_afterwards() -> None:
         asked, gone = asyncio.Event(), asyncio.Event()
 
         async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            frames = messages.Frames(messages.CLIENT_FRAME_MAX)
+            frames = messages.FrameDecoder(messages.CLIENT_FRAME_BYTES_MAX)
             welcome = messages.Welcome(messages.WIRE_VERSION, "creek", 0, "kv", (("put", False),))
             async with closing(writer):
                 while data := await reader.read(65_536):
-                    for message in map(messages.from_client, frames.feed(data)):
-                        if isinstance(message, messages.Hello):
-                            writer.write(messages.frame_of(welcome))
+                    for message in map(messages.decode_client_message, frames.feed(data)):
+                        if isinstance(message, messages.ClientHello):
+                            writer.write(messages.encode_frame(welcome))
                         elif isinstance(message, messages.StatusRequest):
                             asked.set()
             gone.set()

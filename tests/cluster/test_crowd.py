@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from creekdb.client import NotDone, connect
-from creekdb.server.transport.client_connection import CROWDED
-from creekdb.wire.addresses import address_of
+from creekdb.server.transport.client_connection import CONNECTION_LIMIT_FRAME
+from creekdb.wire.addresses import parse_address
 from tests.cluster.house import PATIENCE_S, house, run
 from tests.cluster.processes import Processes
 
@@ -18,12 +18,12 @@ FILES = 120
 
 def test_a_crowd_takes_no_files_from_the_journal(tmp_path: Path) -> None:
     async def story(processes: Processes) -> None:
-        host, port = address_of(processes.where(0)[1])
+        host, port = parse_address(processes.where(0)[1])
         async with processes.client(0) as db:
             files = (FILES, FILES)
             resource.prlimit(processes.process_id(0), resource.RLIMIT_NOFILE, files)
             crowd = [await asyncio.open_connection(host, port) for _ in range(2 * FILES)]
-            assert await crowd[-1][0].read() == CROWDED
+            assert await crowd[-1][0].read() == CONNECTION_LIMIT_FRAME
             for each in range(100):
                 await db.strong.put(f"key {each}", each)
             status = await db.status()
@@ -43,7 +43,7 @@ def test_a_crowd_takes_no_files_from_the_journal(tmp_path: Path) -> None:
 
 def test_a_client_goes_from_a_crowd_to_another_replica(tmp_path: Path) -> None:
     async def turn_away(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(CROWDED)
+        writer.write(CONNECTION_LIMIT_FRAME)
         writer.close()
 
     async def story() -> None:

@@ -4,17 +4,17 @@ import asyncio
 from pathlib import Path
 
 from creekdb.server.runtime.server import Server
-from creekdb.wire.dev_control import Trial
+from creekdb.wire.dev_control import DevControl
 from tests.cluster.house import PATIENCE_S, House, house, run
 
 
 def cut(server: Server, *replicas: int) -> None:
-    server.try_out(Trial(control="", secret="", pages={}, cut=replicas))
+    server.apply_dev_control(DevControl(control="", secret="", pages={}, cut=replicas))
 
 
 async def until_connected(server: Server, *replicas: int) -> None:
     async with asyncio.timeout(PATIENCE_S):
-        while sorted(server.peers.connected()) != list(replicas):
+        while sorted(server.peers.connected_members()) != list(replicas):
             await asyncio.sleep(0.01)
 
 
@@ -75,7 +75,7 @@ def test_one_cannot_cut_off_oneself_or_a_stranger(tmp_path: Path) -> None:
         async with house(tmp_path, 2) as cluster:
             server = cluster.servers[0]
             cut(server, 0, 9)
-            assert server.peers.cut == frozenset()
-            assert server.peers.connected() == [1]
+            assert server.peers.disconnected == frozenset()
+            assert server.peers.connected_members() == [1]
 
     run(story())

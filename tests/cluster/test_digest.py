@@ -22,7 +22,7 @@ def run(story: object) -> None:
 
 async def until_over(server: Server) -> str:
     async with asyncio.timeout(PATIENCE_S):
-        await server.over.wait()
+        await server.stop_requested.wait()
     assert isinstance(server.failure, NotDeterministic)
     return str(server.failure)
 
@@ -32,7 +32,7 @@ async def until_agreed(cluster: House, length: int) -> None:
         for server in cluster.servers.values():
             while any(
                 found.same_at < length
-                for peer, found in server.digests.compared.items()
+                for peer, found in server.divergence.comparisons.items()
                 if peer in cluster.servers
             ):
                 await asyncio.sleep(0.01)

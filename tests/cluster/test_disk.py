@@ -12,7 +12,7 @@ from creekdb.client.calls import Call
 from creekdb.errors import DiskFull, StorageFault
 from creekdb.server.calls import admission_control
 from creekdb.server.runtime.server import Server
-from creekdb.server.storage.segment_writer import Done
+from creekdb.server.storage.segment_writer import WriteResult
 from tests.cluster.house import PATIENCE_S, House, house
 from tests.unit.server.storage.faulty_file_ops import FaultyCalls, SlowCalls
 
@@ -63,7 +63,7 @@ def test_a_replica_whose_disk_has_lost_what_others_have_of_it_stops(tmp_path: Pa
             shutil.move(tmp_path / "older", tmp_path / "2")
             await cluster.start(2)
             server = cluster.servers[2]
-            await asyncio.wait_for(server.over.wait(), PATIENCE_S)
+            await asyncio.wait_for(server.stop_requested.wait(), PATIENCE_S)
             assert isinstance(server.failure, StorageFault)
             assert f"move {tmp_path / '2'} away" in str(server.failure)
             await cluster.stop(2)
@@ -121,13 +121,13 @@ def fill_disk(server: Server) -> FaultyCalls:
     """From now on nothing can be written."""
     calls = FaultyCalls()
     calls.errors["write"] = errno.ENOSPC
-    server.journal._writer._calls = calls
+    server.journal._writer._file_ops = calls
     return calls
 
 
 async def until_disk(server: Server, works: bool) -> None:
     async with asyncio.timeout(PATIENCE_S):
-        while (server.journal.failed is None) != works:
+        while (server.journal.fault is None) != works:
             await asyncio.sleep(0.01)
 
 
@@ -184,13 +184,13 @@ def test_a_read_that_waits_for_the_disk_is_answered_when_that_fails(tmp_path: Pa
             await db.strong.put("a", 1)
             await cluster.until_settled()
             first = cluster.servers[0]
-            calls = first.journal._writer._calls = SlowCalls()
+            calls = first.journal._writer._file_ops = SlowCalls()
             await other.weak.put("b", 2)
             async with asyncio.timeout(PATIENCE_S):
                 while not first.journal.pending_bytes:
                     await asyncio.sleep(0.01)
                 read = db.weak.get("a")
-                while not any(held.respond for held in first.driver._held):
+                while not any(held.respond for held in first.driver._pending):
                     await asyncio.sleep(0.01)
             calls.errors["fdatasync"] = errno.EIO
             calls.allowed.release()
@@ -209,9 +209,9 @@ def test_a_new_replica_that_cannot_write_lets_nobody_wait(tmp_path: Path) -> Non
         async with cluster.client(0) as db:
             waiting = db.weak.put("a", 1)
             async with asyncio.timeout(PATIENCE_S):
-                while not first.desk.waiting:
+                while not first.dispatcher.dependency_queue:
                     await asyncio.sleep(0.01)
-            first.journal._finish(Done(DiskFull("no space left")))
+            first.journal._finish_group(WriteResult(DiskFull("no space left")))
             assert await refused(waiting) == "disk"
             assert await refused(db.weak.get("a")) == "disk"
             assert await refused(db.strong.put("a", 1)) == "disk"
@@ -231,16 +231,16 @@ def test_a_disk_that_hangs_does_not_fill_the_memory(
             await db.strong.put("a", 1)
             await cluster.until_settled()
             first = cluster.servers[0]
-            calls = first.journal._writer._calls = SlowCalls()
+            calls = first.journal._writer._file_ops = SlowCalls()
             async with asyncio.timeout(PATIENCE_S):
                 number = 0
-                while not first.refused["dropped for a slow disk"]:
+                while not first.rejections["dropped for a slow disk"]:
                     number += 1
                     await db.strong.put("a", "x" * 1000)
-                most = first.journal.pending_bytes, first.driver.held
+                most = first.journal.pending_bytes, first.driver.pending_batches
                 for _ in range(50):
                     await db.strong.put("a", "x" * 1000)
-                ticks = first.driver.held
+                ticks = first.driver.pending_batches
             assert first.journal.pending_bytes <= most[0] + 5_000
             assert ticks <= most[1] + 5
             async with cluster.client(0) as waits:

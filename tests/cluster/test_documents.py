@@ -36,7 +36,7 @@ def test_the_fifteen_lines_of_the_readme(tmp_path: Path) -> None:
     cluster = LocalCluster(tmp_path, replicas=3)
     cluster.start()
     try:
-        asyncio.run(cluster.until_ready())
+        asyncio.run(cluster.wait_until_ready())
         assert ran(program, cluster, tmp_path) == shown
     finally:
         cluster.stop()
@@ -50,7 +50,7 @@ def test_the_shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = LocalCluster(tmp_path, replicas=3, datatype="shop:shop")
     cluster.start()
     try:
-        asyncio.run(cluster.until_ready())
+        asyncio.run(cluster.wait_until_ready())
         assert ran(program, cluster, tmp_path) == shown
     finally:
         cluster.stop()

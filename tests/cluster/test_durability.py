@@ -23,7 +23,7 @@ def test_what_a_crash_takes_back_is_missing_and_a_session_is_told_only_elsewhere
             await stays.strong.put("before", 1)
             await cluster.until_settled()
             await cluster.stop(1, 2)
-            calls = cluster.servers[0].journal._writer._calls = SlowCalls()
+            calls = cluster.servers[0].journal._writer._file_ops = SlowCalls()
             shutil.copytree(tmp_path / "0", tmp_path / "crashed")
             lost = stays.weak.put("lost", 1)
             assert await lost is None  # although the disk does nothing
@@ -57,7 +57,7 @@ def test_others_hear_of_nothing_that_is_not_on_disk(tmp_path: Path) -> None:
         async with cluster.client(0) as db, cluster.client(1) as other:
             await db.strong.put("a", 1)
             await cluster.until_settled()
-            calls = cluster.servers[0].journal._writer._calls = SlowCalls()
+            calls = cluster.servers[0].journal._writer._file_ops = SlowCalls()
             waits = db.weak.put("a", 2)
             assert await waits == 1
             await other.strong.put("b", 1)  # the others go on

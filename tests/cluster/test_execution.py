@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import creekdb
-from creekdb.execution.keys import FIRST_PLACE, LAST_PLACE
+from creekdb.execution.keys import FIRST_COLLATION_KEY, LAST_COLLATION_KEY
 from creekdb.execution.mvcc.version_store import VersionStore
-from creekdb.server.runtime.replica_lock import Gate, GuardedView
+from creekdb.server.runtime.replica_lock import LockedView, ReplicaLock
 from tests.cluster import slow
 from tests.cluster.house import PATIENCE_S, House, house
 from tests.unit.execution.mvcc.store_fixture import arrived
@@ -89,9 +89,9 @@ def test_calls_wait_until_what_was_issued_before_a_restart_is_executed(tmp_path:
             server = cluster.servers[0]
             call = db.weak.hang("a")
             async with asyncio.timeout(PATIENCE_S):
-                while not server.desk.waiting:
+                while not server.dispatcher.dependency_queue:
                     await asyncio.sleep(0.005)
-            assert not server.desk.asked(), "it would be issued"
+            assert not server.dispatcher.open_calls(), "it would be issued"
             slow.go_on.set()
             assert await call == 1
         await cluster.stop()
@@ -148,7 +148,7 @@ def test_what_only_reads_sees_one_state_also_when_it_takes_long(tmp_path: Path) 
                 await until_begun()
                 # Written while it runs, behind the back of the one thread that executes.
                 replica = server.driver.replica
-                with server.driver.executor.gate:
+                with server.driver.executor.lock:
                     operation = slow.slow.call("pair", "one", "other", 2)
                     replica.invoke(operation, False, 99, 10**18)
                     for task in replica.take_effects().tasks:
@@ -174,7 +174,7 @@ def test_an_operation_that_broke_in_a_thread_stops_the_replica(tmp_path: Path) -
             server.driver.replica.run = broken  # type: ignore[assignment, method-assign]
             call = asyncio.ensure_future(_answer(db.weak.put("a", 2)))
             async with asyncio.timeout(PATIENCE_S):
-                await server.over.wait()
+                await server.stop_requested.wait()
             assert "this cannot be" in str(server.failure)
             call.cancel()
 
@@ -190,7 +190,7 @@ def test_a_scan_from_outside_finds_what_one_from_inside_does(reverse: bool) -> N
     store = VersionStore()
     store.load(arrived(*((("key", number), number) for number in numbers)))
     position = (10, 0, 0, 0)
-    inside = list(store.snapshot(position).keys(FIRST_PLACE, LAST_PLACE, reverse))
-    view = GuardedView(store.snapshot(position), Gate())
-    assert list(view.keys(FIRST_PLACE, LAST_PLACE, reverse)) == inside
+    inside = list(store.snapshot(position).keys(FIRST_COLLATION_KEY, LAST_COLLATION_KEY, reverse))
+    view = LockedView(store.snapshot(position), ReplicaLock())
+    assert list(view.keys(FIRST_COLLATION_KEY, LAST_COLLATION_KEY, reverse)) == inside
     assert len(inside) == 300

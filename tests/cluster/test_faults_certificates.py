@@ -3,14 +3,14 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from creekdb.cli.exit_codes import USAGE
-from creekdb.server.security.certificates import Pair, issue, new_authority
+from creekdb.cli.exit_codes import USAGE_ERROR
+from creekdb.server.security.certificates import CertificatePair, issue, new_authority
 from tests.cluster.faults_story import Cluster, tell
 
 OTHERS = [(1, 2), (2, 1)]
 
 
-def config_with(pair: Pair, folder: Path, name: str) -> Path:
+def config_with(pair: CertificatePair, folder: Path, name: str) -> Path:
     """A file for `creek serve` with this certificate."""
     (folder / f"{name}.pem").write_bytes(pair.certificate_pem())
     (folder / f"{name}-key.pem").write_bytes(pair.key_pem())
@@ -39,7 +39,7 @@ def test_an_expired_certificate_keeps_a_replica_out_until_it_has_a_new_one(tmp_p
         cluster.processes.kill(0)
         configs[0] = expired
         cluster.processes.start(0)
-        assert await cluster.processes.exit_code(0) == USAGE
+        assert await cluster.processes.exit_code(0) == USAGE_ERROR
         told = cluster.processes.said(0).splitlines()[-1]
         assert told == (
             f"creek: security.certificate {tmp_path / 'old.pem'} would be refused by the other "

@@ -18,7 +18,7 @@ def test_a_peer_that_comes_back_is_dialled_at_once(
     async def story() -> None:
         cluster = House(tmp_path, replicas=2)
         await cluster.start(0)
-        while not cluster.servers[0].refused["could not reach a peer"]:
+        while not cluster.servers[0].rejections["could not reach a peer"]:
             await asyncio.sleep(0.01)
         await cluster.start(1)
         await cluster.until_connected()

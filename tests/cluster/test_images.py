@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from creekdb.protocol.messages import Image
+from creekdb.protocol.messages import CheckpointRecord
 from creekdb.protocol.probes import Probe
 from creekdb.server.storage.journal import Journal
 from tests.cluster.house import PATIENCE_S, House, house, run
@@ -57,7 +57,7 @@ def test_a_replica_that_lost_its_disk_gets_the_state_in_parts(tmp_path: Path) ->
             journal = Journal(tmp_path / "2")
             found = journal.open()
             journal.close()
-            brought = [record for record in found if isinstance(record, Image)]
+            brought = [record for record in found if isinstance(record, CheckpointRecord)]
             assert len(brought[0].checkpoint.state) >= 600, "what was brought is on its disk"
             await cluster.start(2)
             await cluster.until_connected()

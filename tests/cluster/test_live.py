@@ -14,7 +14,7 @@ from creekdb.client import NotDone, OperationFailed, Unknown, connect
 from creekdb.errors import UsageError
 from creekdb.load.local_cluster import free_port
 from creekdb.wire import messages
-from creekdb.wire.framing import NO_HTTP, NO_TLS
+from creekdb.wire.framing import UNEXPECTED_HTTP, UNEXPECTED_TLS
 from tests.cluster.house import PATIENCE_S, House, house
 
 
@@ -64,11 +64,11 @@ def test_a_call_that_is_asked_again_is_executed_once(tmp_path: Path) -> None:
             assert await call == 1
             async with cluster.client(1) as other:
                 other._hello = db._hello  # the same client, at another replica
-                other._exchange._number = call.message.number - 1
+                other._router._last_number = call.message.number - 1
             await cluster.until_settled()
             again = cluster.client(2)
             again._hello = db._hello
-            again._exchange._number = call.message.number - 1
+            again._router._last_number = call.message.number - 1
             async with again:
                 assert await again.strong.increment("n") == 1
                 assert await again.strong.get("n") == 1
@@ -147,9 +147,9 @@ def test_calls_that_cannot_be_are_refused_and_nothing_is_done(tmp_path: Path) ->
 
 def test_tokens_versions_and_data_types_are_asked_for(tmp_path: Path) -> None:
     async def story() -> None:
-        from creekdb.server.runtime.config import Security  # noqa: PLC0415
+        from creekdb.server.runtime.config import SecurityConfig  # noqa: PLC0415
 
-        security = Security(tokens={"ann": "secret"})
+        security = SecurityConfig(tokens={"ann": "secret"})
         async with house(tmp_path, replicas=1, security=security) as cluster:
             address = cluster.addresses()
             for wrong in ("", "guess"):
@@ -161,7 +161,7 @@ def test_tokens_versions_and_data_types_are_asked_for(tmp_path: Path) -> None:
                     pass
             async with connect(address, "kv", token="secret") as db:
                 assert await db.weak.put("a", 1) is None
-            refused = cluster.servers[0].refused
+            refused = cluster.servers[0].rejections
             assert (refused["token"], refused["datatype"]) == (2, 1)
 
     run(story())
@@ -171,13 +171,13 @@ def test_tokens_versions_and_data_types_are_asked_for(tmp_path: Path) -> None:
     ("said", "reason"),
     [
         (b"\xff" * 100, "too_large"),
-        (b"\x16\x03\x01\x02\x00\x01\x00", NO_TLS),
-        (messages.framed(b"\xc1garbage"), "malformed"),
-        (messages.framed(b""), "malformed"),
-        (messages.frame_of(messages.StatusRequest(1)), "malformed"),
-        (messages.frame_of(messages.Hello(99, "me")), "version"),
-        (messages.frame_of(messages.Hello(messages.WIRE_VERSION, "")), "malformed"),
-        (messages.frame_of(messages.Hello(messages.WIRE_VERSION, "x" * 99)), "malformed"),
+        (b"\x16\x03\x01\x02\x00\x01\x00", UNEXPECTED_TLS),
+        (messages.frame_payload(b"\xc1garbage"), "malformed"),
+        (messages.frame_payload(b""), "malformed"),
+        (messages.encode_frame(messages.StatusRequest(1)), "malformed"),
+        (messages.encode_frame(messages.ClientHello(99, "me")), "version"),
+        (messages.encode_frame(messages.ClientHello(messages.WIRE_VERSION, "")), "malformed"),
+        (messages.encode_frame(messages.ClientHello(messages.WIRE_VERSION, "x" * 99)), "malformed"),
     ],
 )
 def test_garbage_on_the_port_is_answered_counted_and_changes_nothing(
@@ -190,11 +190,11 @@ def test_garbage_on_the_port_is_answered_counted_and_changes_nothing(
             writer.write(said)
             heard = await asyncio.wait_for(reader.read(), PATIENCE_S)
             writer.close()
-            (payload,) = messages.Frames(messages.CLIENT_FRAME_MAX).feed(heard)
-            denied = messages.to_client(payload)
-            assert isinstance(denied, messages.Denied)
+            (payload,) = messages.FrameDecoder(messages.CLIENT_FRAME_BYTES_MAX).feed(heard)
+            denied = messages.decode_server_message(payload)
+            assert isinstance(denied, messages.ConnectionRejected)
             assert denied.reason == reason
-            assert cluster.servers[0].refused[reason] == 1
+            assert cluster.servers[0].rejections[reason] == 1
             async with cluster.client() as db:
                 assert await db.weak.put("a", 1) is None
 
@@ -213,7 +213,7 @@ def test_a_browser_at_the_port_for_clients_is_told_where_the_page_is(
             assert told.value.code == HTTPStatus.BAD_REQUEST
             where = f"at http://{page}/" if page else "where 'creek serve --http HOST:PORT' says"
             assert told.value.read().decode().endswith(f"HTTP is spoken {where}\n")
-            assert cluster.servers[0].refused == {NO_HTTP: 1}
+            assert cluster.servers[0].rejections == {UNEXPECTED_HTTP: 1}
 
     run(story())
 
@@ -251,9 +251,9 @@ def test_a_peer_of_another_cluster_is_left_alone(tmp_path: Path) -> None:
             host, _, port = cluster._members[0].partition(":")
             reader, writer = await asyncio.open_connection(host, int(port))
             stranger = messages.PeerHello(messages.WIRE_VERSION, "another", 1, (0, 1), "kv")
-            writer.write(messages.frame_of(stranger))
+            writer.write(messages.encode_frame(stranger))
             await asyncio.wait_for(reader.read(), PATIENCE_S)
             writer.close()
-            assert cluster.servers[0].refused["cluster"] == 1
+            assert cluster.servers[0].rejections["cluster"] == 1
 
     run(story())

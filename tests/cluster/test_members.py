@@ -14,8 +14,13 @@ from creekdb.client import CallFailed, Database, NotDone
 from creekdb.errors import BadValue, StorageFault
 from creekdb.load.local_cluster import free_port
 from creekdb.protocol.membership.configuration import Configuration
-from creekdb.server.membership.changes import ADD, REMOVE, change_asked
-from creekdb.server.membership.join_ticket import make_folder, read_ticket, ticket_of, write_ticket
+from creekdb.server.membership.changes import ADD_MEMBER, REMOVE_MEMBER, validate_change
+from creekdb.server.membership.join_ticket import (
+    make_data_dir,
+    make_ticket,
+    read_ticket,
+    write_ticket,
+)
 from creekdb.server.runtime import startup
 from creekdb.server.runtime.server import Server
 from creekdb.server.transport import peer_link
@@ -38,7 +43,7 @@ def test_members_change_under_load_and_every_checker_is_content(tmp_path: Path) 
         await load.reaches(100)
 
         admin = await cluster.client(0)
-        _, members, former = await admin.strong(REMOVE, 1)
+        _, members, former = await admin.strong(REMOVE_MEMBER, 1)
         assert [number for number, _ in members] == [0, 2, new]
         assert former == (1,)
         assert await cluster.processes.exit_code(1) == 0
@@ -54,7 +59,7 @@ def test_members_change_under_load_and_every_checker_is_content(tmp_path: Path) 
         cluster.processes.start_joined(new, "--join", at)  # as it was started first
         await cluster.until(lambda said: all(each["members"] == [0, 2, new] for each in said))
         with pytest.raises(NotDone, match="replica 1 is no member: members are 0, 2, 3"):
-            await admin.strong(REMOVE, 1)
+            await admin.strong(REMOVE_MEMBER, 1)
         await load.reaches(200)
 
     tell(tmp_path, story)
@@ -96,7 +101,7 @@ def test_what_one_answers_before_it_hears_that_it_was_removed_is_not_lost(tmp_pa
         await load.reaches(10)
         cluster.links.divide([2])
         admin = await cluster.client(0)
-        await admin.strong(REMOVE, 2)
+        await admin.strong(REMOVE_MEMBER, 2)
         await load.reaches(40)
         assert (await cluster.processes.status(2))["is_member"]
         cluster.links.mend()
@@ -114,7 +119,7 @@ def test_a_replica_that_was_away_when_it_was_removed_is_told_when_it_comes_back(
                 await db.strong.put("lamp", 3)
                 await processes.until_all_take_part()
                 processes.kill(1)
-                await db.strong(REMOVE, 1)
+                await db.strong(REMOVE_MEMBER, 1)
                 for _ in range(2):  # the second time it knows
                     processes.start(1)
                     assert await processes.exit_code(1) == 0
@@ -133,7 +138,7 @@ def test_one_that_was_removed_is_heard_by_those_who_came_after_it(tmp_path: Path
                 await db.strong.put("lamp", 3)
                 await processes.until_all_take_part()
                 processes.kill(2)
-                await db.strong(REMOVE, 2)
+                await db.strong(REMOVE_MEMBER, 2)
                 for _ in range(2):
                     new = processes.join(0)
                     async with processes.client(new) as there:
@@ -155,20 +160,20 @@ def test_one_that_was_removed_is_dialled_while_it_talks(
             (port,) = {way._port for way in ways}
             for way in ways:
                 way._port = 1  # where nobody listens
-                way.drop()
-            await db.strong(REMOVE, 2)
+                way.abort()
+            await db.strong(REMOVE_MEMBER, 2)
             async with asyncio.timeout(PATIENCE_S):
                 for each in (0, 1):
-                    refused = cluster.servers[each].refused
-                    while 2 in cluster.servers[each].company.configuration.numbers:
+                    refused = cluster.servers[each].rejections
+                    while 2 in cluster.servers[each].membership.configuration.replica_ids:
                         await asyncio.sleep(0.01)
                     before = refused["could not reach a peer"]
                     while refused["could not reach a peer"] < before + 3:
                         await asyncio.sleep(0.01)
-                assert not cluster.servers[2].over.is_set()
+                assert not cluster.servers[2].stop_requested.is_set()
                 for way in ways:
                     way._port = port
-                await cluster.servers[2].over.wait()
+                await cluster.servers[2].stop_requested.wait()
             assert cluster.servers[2].failure is None
 
     run(story())
@@ -198,7 +203,7 @@ def test_schemes_whose_members_do_not_change_say_so(scheme: str, tmp_path: Path)
     async def story() -> None:
         async with house(tmp_path, 2, scheme=scheme) as built, built.client(0) as db:
             with pytest.raises(NotDone, match="members of this scheme do not change"):
-                await db.strong(ADD, "d:1")
+                await db.strong(ADD_MEMBER, "d:1")
             await db.strong.put("lamp", 3)
 
     run(story())
@@ -207,25 +212,25 @@ def test_schemes_whose_members_do_not_change_say_so(scheme: str, tmp_path: Path)
 def test_what_a_member_is_asked_for_is_refused_with_the_reason() -> None:
     def refused(name: str, *arguments: object, reached: tuple[int, ...] = (0, 1, 2)) -> str:
         with pytest.raises(BadValue) as caught:
-            change_asked(name, arguments, THREE, list(reached))
+            validate_change(name, arguments, THREE, list(reached))
         return str(caught.value)
 
-    assert "takes the address" in refused(ADD)
-    assert "write HOST:PORT" in refused(ADD, "nowhere")
-    assert "is where replica 1 is found" in refused(ADD, "b:1")
-    assert "is not where others find a replica" in refused(ADD, "d:0")
-    assert "is not where others find a replica" in refused(ADD, "0.0.0.0:7203")
-    assert "takes the number" in refused(REMOVE, "two")
-    assert "replica 7 is no member" in refused(REMOVE, 7)
-    without = refused(REMOVE, 1, reached=(0, 1))
+    assert "takes the address" in refused(ADD_MEMBER)
+    assert "write HOST:PORT" in refused(ADD_MEMBER, "nowhere")
+    assert "is where replica 1 is found" in refused(ADD_MEMBER, "b:1")
+    assert "is not where others find a replica" in refused(ADD_MEMBER, "d:0")
+    assert "is not where others find a replica" in refused(ADD_MEMBER, "0.0.0.0:7203")
+    assert "takes the number" in refused(REMOVE_MEMBER, "two")
+    assert "replica 7 is no member" in refused(REMOVE_MEMBER, 7)
+    without = refused(REMOVE_MEMBER, 1, reached=(0, 1))
     assert "of the 2 members that there would be, only 1 can be reached" in without
-    assert "only 2 can be reached" in refused(ADD, "d:1", reached=(0, 1))
+    assert "only 2 can be reached" in refused(ADD_MEMBER, "d:1", reached=(0, 1))
 
 
 def test_a_ticket_is_kept_beside_the_journal(tmp_path: Path) -> None:
-    after = THREE.changed_by(THREE.adding(3, "d:1"))
-    ticket = ticket_of(after.value(), "d:1")
-    make_folder(tmp_path / "3")
+    after = THREE.apply(THREE.add_operation(3, "d:1"))
+    ticket = make_ticket(after.register_value(), "d:1")
+    make_data_dir(tmp_path / "3")
     write_ticket(ticket, tmp_path / "3")
 
     assert read_ticket(tmp_path / "3") == ticket
@@ -309,7 +314,7 @@ def test_who_lost_its_folder_after_members_changed_is_told_to_be_replaced_and_ca
 
     async def story() -> None:
         async with house(tmp_path, 4) as cluster, cluster.client(0) as db:
-            await db.strong(REMOVE, 3)
+            await db.strong(REMOVE_MEMBER, 3)
             await cluster.stop(1)
             shutil.rmtree(tmp_path / "1")
             await cluster.start(1)
@@ -338,8 +343,8 @@ def test_who_was_added_and_lost_its_journal_has_no_vote_any_more(
         async with house(tmp_path, 3) as cluster, cluster.client(0) as db:
             address = f"127.0.0.1:{free_port()}"
             folder = tmp_path / "new"
-            make_folder(folder)
-            write_ticket(ticket_of(await db.strong(ADD, address), address), folder)
+            make_data_dir(folder)
+            write_ticket(make_ticket(await db.strong(ADD_MEMBER, address), address), folder)
             place = {"data": str(folder), "clients": "127.0.0.1:0", "fresh": True}
             config = msgspec.structs.replace(cluster.config(0), **place)
 

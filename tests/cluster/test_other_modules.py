@@ -89,7 +89,7 @@ def test_one_that_was_away_and_cannot_carry_it_out_stops_before_it_does_anything
                 await cluster.start(2, datatype=OLD)
                 late = cluster.servers[2]
                 async with asyncio.timeout(PATIENCE_S):
-                    await late.over.wait()
+                    await late.stop_requested.wait()
                 assert isinstance(late.failure, MissingOperation)
                 said = "book('blue', 'ann'), which replica 0 took from a client, calls no operation"
                 assert said in str(late.failure)

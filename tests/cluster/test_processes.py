@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from creekdb.client.failure_detector import HUSH_S
+from creekdb.client.failure_detector import PROBE_TIMEOUT_S
 from tests.cluster.faults_story import Cluster, tell
 from tests.cluster.house import PATIENCE_S
 from tests.cluster.processes import Processes
@@ -67,7 +67,7 @@ def test_a_frozen_replica_is_left_long_before_all_patience(tmp_path: Path) -> No
             await db.weak.put("a", 1)
             at = db.replica
             assert at is not None
-            await asyncio.sleep(HUSH_S)  # until its pulse was heard
+            await asyncio.sleep(PROBE_TIMEOUT_S)  # until its pulse was heard
             processes.freeze(at)
             async with asyncio.timeout(PATIENCE_S / 2):
                 assert await db.weak.put("b", 2) is None
@@ -78,14 +78,14 @@ def test_a_frozen_replica_is_left_long_before_all_patience(tmp_path: Path) -> No
 
 
 def test_a_replica_that_carries_out_a_long_operation_is_not_left(tmp_path: Path) -> None:
-    long_s = 6 * HUSH_S  # one that is frozen would be left by then
+    long_s = 6 * PROBE_TIMEOUT_S  # one that is frozen would be left by then
 
     async def story(processes: Processes) -> None:
         await processes.until_all_take_part()
         async with processes.client(0, 1, 2) as db:
             await db.weak.put("a", 1)
             at = db.replica
-            await asyncio.sleep(HUSH_S)
+            await asyncio.sleep(PROBE_TIMEOUT_S)
             assert await db.weak.work(long_s) == "done"
             assert db.replica == at
 

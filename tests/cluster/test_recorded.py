@@ -8,10 +8,16 @@ import pytest
 
 from creekdb.cli.app import main
 from creekdb.errors import UsageError
-from creekdb.history import History, gather
-from creekdb.history.recording import LENGTH, READABLE, RECORDING_VERSION, SUFFIX, Started
+from creekdb.history import History, merge_recordings
+from creekdb.history.recording import (
+    FRAME_LENGTH,
+    READABLE_VERSIONS,
+    RECORDING_SUFFIX,
+    RECORDING_VERSION,
+    RecordingStarted,
+)
 from creekdb.pipeline.stages import run_tables
-from creekdb.server.membership.changes import REMOVE
+from creekdb.server.membership.changes import REMOVE_MEMBER
 from tests.cluster.faults_story import judge
 from tests.cluster.house import PATIENCE_S, house
 
@@ -37,7 +43,7 @@ def record(folder: Path) -> History:
             await built.until_settled()
 
     asyncio.run(story())
-    return gather(folder / "recorded")
+    return merge_recordings(folder / "recorded")
 
 
 def test_a_recorded_run_passes_every_checker(tmp_path: Path) -> None:
@@ -55,7 +61,7 @@ def test_a_recorded_run_passes_every_checker(tmp_path: Path) -> None:
 
 def test_tables_tell_what_clients_called(tmp_path: Path) -> None:
     history = record(tmp_path)
-    made = run_tables.of_history("live", history)
+    made = run_tables.tables_of_history("live", history)
     kinds = set(made.operations["kind"].to_pylist())
     assert kinds == {"increment", "put", "get"}
     (row,) = made.runs.to_pylist()
@@ -71,33 +77,33 @@ def test_tables_tell_what_clients_called(tmp_path: Path) -> None:
 
 def test_recordings_that_break_off_are_read_up_to_there(tmp_path: Path) -> None:
     whole = record(tmp_path)
-    file = tmp_path / "recorded" / f"1-0{SUFFIX}"
+    file = tmp_path / "recorded" / f"1-0{RECORDING_SUFFIX}"
     body = file.read_bytes()
     file.write_bytes(body[: len(body) // 2])
-    cut = gather(tmp_path / "recorded")
+    cut = merge_recordings(tmp_path / "recorded")
     assert len(cut.operations) < len(whole.operations)
-    assert {final.replica for final in cut.finals} == {0, 2}
-    end = LENGTH.size + LENGTH.unpack_from(body)[0]
+    assert {final.replica for final in cut.final_states} == {0, 2}
+    end = FRAME_LENGTH.size + FRAME_LENGTH.unpack_from(body)[0]
     file.write_bytes(body[:end] + b"\0" * 100)  # as a replica leaves it that was killed
-    assert {log.replica for log in gather(tmp_path / "recorded").logs} == {0, 2}
+    assert {log.replica for log in merge_recordings(tmp_path / "recorded").logs} == {0, 2}
     file.write_bytes(b"")
-    assert {log.replica for log in gather(tmp_path / "recorded").logs} == {0, 2}
+    assert {log.replica for log in merge_recordings(tmp_path / "recorded").logs} == {0, 2}
 
 
 def test_a_replica_that_was_killed_while_it_read_its_disk_has_forgotten_nothing(
     tmp_path: Path,
 ) -> None:
     whole = record(tmp_path)
-    path = tmp_path / "recorded" / f"2-1{SUFFIX}"
+    path = tmp_path / "recorded" / f"2-1{RECORDING_SUFFIX}"
     body = path.read_bytes()
     for frames_left in (1, 2):
         end = 0
         for _ in range(frames_left):
-            end += LENGTH.size + LENGTH.unpack_from(body, end)[0]
+            end += FRAME_LENGTH.size + FRAME_LENGTH.unpack_from(body, end)[0]
         path.write_bytes(body[:end])
-        cut = gather(tmp_path / "recorded")
+        cut = merge_recordings(tmp_path / "recorded")
         assert len(cut.logs) == len(whole.logs) - 1
-        assert {final.replica for final in cut.finals} == {0, 1}
+        assert {final.replica for final in cut.final_states} == {0, 1}
         judge(cut)
 
 
@@ -106,44 +112,44 @@ def test_a_replica_that_was_removed_is_told_to_have_left(tmp_path: Path) -> None
         recorded = str(tmp_path / "recorded")
         async with house(tmp_path / "data", record=recorded, record_orders=True) as built:
             async with built.client(0) as db:
-                await db.strong(REMOVE, 2)
-                await asyncio.wait_for(built.servers[2].over.wait(), PATIENCE_S)
+                await db.strong(REMOVE_MEMBER, 2)
+                await asyncio.wait_for(built.servers[2].stop_requested.wait(), PATIENCE_S)
                 await built.stop(2)
                 await db.weak.put("without", 2)
             await built.until_settled()
 
     asyncio.run(story())
-    history = gather(tmp_path / "recorded")
-    assert [log.replica for log in history.logs if log.dismissed] == [2]
-    assert {final.replica for final in history.finals} == {0, 1}
+    history = merge_recordings(tmp_path / "recorded")
+    assert [log.replica for log in history.logs if log.is_removed] == [2]
+    assert {final.replica for final in history.final_states} == {0, 1}
     judge(history)
 
 
 def test_a_recording_of_a_later_release_is_refused_for_its_version(tmp_path: Path) -> None:
     whole = record(tmp_path)
     for path in (tmp_path / "recorded").iterdir():
-        as_version(path, min(READABLE))
-    assert gather(tmp_path / "recorded") == whole
-    path = tmp_path / "recorded" / f"1-0{SUFFIX}"
+        as_version(path, min(READABLE_VERSIONS))
+    assert merge_recordings(tmp_path / "recorded") == whole
+    path = tmp_path / "recorded" / f"1-0{RECORDING_SUFFIX}"
     as_version(path, RECORDING_VERSION + 1, more=b"\x92\x63\x00")  # a frame that nobody knows
     with pytest.raises(UsageError, match=f"version {RECORDING_VERSION + 1}; this Creek reads"):
-        gather(tmp_path / "recorded")
+        merge_recordings(tmp_path / "recorded")
 
 
 def as_version(path: Path, version: int, more: bytes = b"") -> None:
     body = path.read_bytes()
-    end = LENGTH.size + LENGTH.unpack_from(body)[0]
-    started = msgspec.msgpack.decode(body[LENGTH.size : end], type=Started)
+    end = FRAME_LENGTH.size + FRAME_LENGTH.unpack_from(body)[0]
+    started = msgspec.msgpack.decode(body[FRAME_LENGTH.size : end], type=RecordingStarted)
     first = msgspec.msgpack.encode(msgspec.structs.replace(started, version=version))
-    following = LENGTH.pack(len(more)) + more if more else b""
-    path.write_bytes(LENGTH.pack(len(first)) + first + following + body[end:])
+    following = FRAME_LENGTH.pack(len(more)) + more if more else b""
+    path.write_bytes(FRAME_LENGTH.pack(len(first)) + first + following + body[end:])
 
 
 def test_a_folder_without_recordings_is_refused_with_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--record"):
-        gather(tmp_path)
-    garbage = tmp_path / f"0-0{SUFFIX}"
-    garbage.write_bytes(LENGTH.pack(1) + b"\xc0")
+        merge_recordings(tmp_path)
+    garbage = tmp_path / f"0-0{RECORDING_SUFFIX}"
+    garbage.write_bytes(FRAME_LENGTH.pack(1) + b"\xc0")
     assert main(["gather", str(tmp_path), "--out", str(tmp_path / "run")]) == 3
     assert not (tmp_path / "run").exists()
 

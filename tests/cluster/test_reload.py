@@ -11,10 +11,10 @@ import pytest
 
 from creekdb.errors import CreekError, UsageError
 from creekdb.server.runtime import server
-from creekdb.server.runtime.config import Security
+from creekdb.server.runtime.config import SecurityConfig
 from creekdb.server.runtime.server import Server
-from creekdb.server.security.certificates import Pair, issue, new_authority
-from creekdb.wire.addresses import address_of
+from creekdb.server.security.certificates import CertificatePair, issue, new_authority
+from creekdb.wire.addresses import parse_address
 from tests.cluster.house import PATIENCE_S, house, run
 from tests.cluster.processes import Processes
 
@@ -84,8 +84,10 @@ def test_certificates_and_whom_to_trust_are_taken_over(
         (tmp_path / name).write_bytes(data)
         return str(tmp_path / name)
 
-    def security(authorities: tuple[Pair, ...], shown: Pair) -> Security:
-        return Security(
+    def security(
+        authorities: tuple[CertificatePair, ...], shown: CertificatePair
+    ) -> SecurityConfig:
+        return SecurityConfig(
             authority=kept(
                 "authority.pem", b"".join(each.certificate_pem() for each in authorities)
             ),
@@ -93,7 +95,7 @@ def test_certificates_and_whom_to_trust_are_taken_over(
             key=kept("ours-key.pem", shown.key_pem()),
         )
 
-    def peer(shows: Pair, trusts: Pair) -> ssl.SSLContext:
+    def peer(shows: CertificatePair, trusts: CertificatePair) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=kept("trusted.pem", trusts.certificate_pem()))
         context.load_cert_chain(
             kept("peer.pem", shows.certificate_pem()), kept("peer-key.pem", shows.key_pem())
@@ -102,7 +104,7 @@ def test_certificates_and_whom_to_trust_are_taken_over(
 
     async def is_heard(replica: Server, context: ssl.SSLContext) -> bool:
         """Does the replica talk to another one that shows and trusts this?"""
-        host, port = address_of(replica.config.members[0])
+        host, port = parse_address(replica.config.members[0])
         try:
             async with asyncio.timeout(PATIENCE_S):
                 reader, writer = await asyncio.open_connection(host, port, ssl=context)
@@ -116,7 +118,7 @@ def test_certificates_and_whom_to_trust_are_taken_over(
         async with house(tmp_path / "data", 1, security=security((old,), ours)) as cluster:
             replica = cluster.servers[0]
 
-            def reload(with_security: Security) -> None:
+            def reload(with_security: SecurityConfig) -> None:
                 replica.reload(cluster.config(0, security=with_security))
 
             assert await is_heard(replica, peer(ours, trusts=old))
@@ -128,7 +130,7 @@ def test_certificates_and_whom_to_trust_are_taken_over(
             assert await is_heard(replica, peer(ours, trusts=new))
 
             with pytest.raises(UsageError, match="switched on or off"):
-                reload(Security())
+                reload(SecurityConfig())
             with pytest.raises(UsageError, match="would be refused by the other replicas"):
                 reload(security((old,), next_ours))
             assert await is_heard(replica, peer(ours, trusts=new))
@@ -149,6 +151,6 @@ def test_members_in_the_file_change_nothing_and_it_is_told_what_does(
             members = {**replica.config.members, 1: "127.0.0.1:1"}
             replica.reload(msgspec.structs.replace(replica.config, members=members))
             assert "members stay as they are: 'creek member' changes them" in caplog.text
-            assert replica.company.configuration.numbers == (0,)
+            assert replica.membership.configuration.replica_ids == (0,)
 
     run(story())

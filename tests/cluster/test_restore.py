@@ -11,7 +11,13 @@ from creekdb.cli.app import main
 from creekdb.client.replica_connection import dial
 from creekdb.errors import CreekError, DiskFull, StorageFault, UsageError
 from creekdb.protocol import validation
-from creekdb.server.backup.format import SCHEMA_VERSION, Deleted, contents, read_head, requests_of
+from creekdb.server.backup.format import (
+    SCHEMA_VERSION,
+    DeletedBlock,
+    read_blocks,
+    read_header,
+    read_requests,
+)
 from creekdb.server.backup.restore import restore
 from creekdb.server.storage.journal import Journal
 from creekdb.wire import addresses, messages
@@ -23,7 +29,7 @@ NEVER_REFUSED = {
     validation.BAD_ID,
     validation.BAD_CHECKPOINT,
     validation.ID_REUSED,
-    validation.NOT_OURS,
+    validation.NEVER_ISSUED,
 }
 """What would be, if the past of a restored replica were not that of the others."""
 
@@ -35,19 +41,23 @@ class Asking:
         self._address = address
         self._client = client
 
-    async def ask(self, number: int, operation: str, *arguments: Any) -> messages.Answer:
+    async def ask(self, number: int, operation: str, *arguments: Any) -> messages.CallResponse:
         """Strongly; the stable answer."""
-        heard: asyncio.Queue[messages.ToClient] = asyncio.Queue()
-        hello = messages.Hello(messages.WIRE_VERSION, self._client)
+        heard: asyncio.Queue[messages.ServerMessage] = asyncio.Queue()
+        hello = messages.ClientHello(messages.WIRE_VERSION, self._client)
         line, _ = await dial(
-            addresses.address_of(self._address), hello, heard.put_nowait, None, PATIENCE_S
+            addresses.parse_address(self._address), hello, heard.put_nowait, None, PATIENCE_S
         )
         try:
-            line.write(messages.frame_of(messages.Call(number, operation, arguments, strong=True)))
+            line.write(
+                messages.encode_frame(
+                    messages.CallRequest(number, operation, arguments, strong=True)
+                )
+            )
             async with asyncio.timeout(PATIENCE_S):
                 while True:
                     said = await heard.get()
-                    if isinstance(said, messages.Answer) and said.kind == "stable":
+                    if isinstance(said, messages.CallResponse) and said.kind == "stable":
                         return said
         finally:
             line.close()
@@ -85,7 +95,7 @@ def test_a_cluster_of_any_size_goes_on_from_a_backup(tmp_path: Path, replicas: i
                 await db.strong.put("new", 2)
             await cluster.until_settled()
             for server in cluster.servers.values():
-                refused = server.driver.replica.refused
+                refused = server.driver.replica.rejected
                 assert refused.keys().isdisjoint(NEVER_REFUSED), refused
             again = await back_up(cluster, tmp_path / "again.backup")
             assert again.length > head.length
@@ -122,13 +132,13 @@ def test_the_state_is_the_same_again(tmp_path: Path, how: dict[str, Any]) -> Non
             await old.until_settled()
             head = await back_up(old, path, 1, operations=True)
             replica = old.servers[1].driver.replica
-            deleted = [each for each in contents(path) if isinstance(each, Deleted)]
+            deleted = [each for each in read_blocks(path) if isinstance(each, DeletedBlock)]
             assert bool(deleted) == ("datatype" in how)
         restored(path, tmp_path / "new", 1, datatype=head.datatype)
         async with house(tmp_path / "new", 1, cluster="another", **how) as new:
             again = new.servers[0].driver.replica
             assert again.state() == replica.state()
-            assert again.committed_length() == head.length == len(list(requests_of(path)))
+            assert again.committed_length() == head.length == len(list(read_requests(path)))
 
     run(story())
 
@@ -214,7 +224,7 @@ def refuse(path: Path, folder: Path, **how: Any) -> str:
 
 def reason(path: Path) -> str:
     with pytest.raises(CreekError) as told:
-        read_head(path)
+        read_header(path)
     return str(told.value)
 
 

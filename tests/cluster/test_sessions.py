@@ -20,10 +20,12 @@ def test_a_connection_keeps_nothing_of_a_session_that_is_over(tmp_path: Path) ->
     async def story() -> None:
         async with house(tmp_path, 1) as cluster, cluster.client() as db, cluster.client() as other:
             names: set[int] = set()
-            for connection in cluster.servers[0].desk.connections:
+            for connection in cluster.servers[0].dispatcher.connections:
                 before = kept(connection)
-                names.update(connection.session(number) for number in range(1000))
-                assert [connection.session(7) for _ in range(3)] == [connection.session(7)] * 3
+                names.update(connection.session_id(number) for number in range(1000))
+                assert [connection.session_id(7) for _ in range(3)] == [
+                    connection.session_id(7)
+                ] * 3
                 assert kept(connection) == before
             assert len(names) == 2000
             for _ in range(10):
@@ -43,12 +45,12 @@ def test_a_session_that_was_summed_up_still_goes_on_only_where_its_writes_are(
         async with house(tmp_path) as cluster, cluster.client() as db:
             assert db.replica == 0
             first = db.session()
-            cluster.servers[0].peers.cut_off((1, 2))
+            cluster.servers[0].peers.disconnect((1, 2))
             await first.weak.put("a", 1)
             sessions = [db.session() for _ in range(100)]
             for session in sessions:
                 await session.weak.put("b", 1)
-            seen: Any = db._exchange._seen
+            seen: Any = db._router._session_contexts
             assert len(seen) <= 8
             assert first._number not in seen
             await cluster.stop(0)

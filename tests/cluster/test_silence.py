@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from creekdb.server.transport import client_connection, keepalive, peer_link, peers
-from creekdb.wire.messages import framed
+from creekdb.wire.messages import frame_payload
 from tests.cluster.house import PATIENCE_S, House, house, run
 
 
@@ -34,7 +34,7 @@ def test_a_peer_that_says_no_hello_is_hung_up_on(
             async with asyncio.timeout(PATIENCE_S):
                 while dialled < 4 or open_now > 1:
                     await asyncio.sleep(0.01)
-            assert cluster.servers[0].refused["no hello"] >= 3
+            assert cluster.servers[0].rejections["no hello"] >= 3
             await cluster.stop()
             async with asyncio.timeout(PATIENCE_S):
                 while open_now:
@@ -43,8 +43,8 @@ def test_a_peer_that_says_no_hello_is_hung_up_on(
     run(story())
 
 
-def talkers() -> list[peer_link.Talker]:
-    return [each for each in gc.get_objects() if isinstance(each, peer_link.Talker)]
+def talkers() -> list[peer_link.PeerSender]:
+    return [each for each in gc.get_objects() if isinstance(each, peer_link.PeerSender)]
 
 
 def test_a_peer_that_hangs_up_at_once_leaves_nothing_for_the_garbage_collector(
@@ -94,14 +94,14 @@ def test_who_dials_and_says_no_hello_or_a_long_one_is_hung_up_on(
             config = cluster.config(0)
             address = config.members[0] if door == "members" else config.clients
             host, port = address.split(":")
-            for said in (b"", framed(b"x" * 100_000)[:50]):
+            for said in (b"", frame_payload(b"x" * 100_000)[:50]):
                 reader, writer = await asyncio.open_connection(host, int(port))
                 writer.write(said)
                 async with asyncio.timeout(PATIENCE_S):
                     await reader.read()  # until the end
                 writer.close()
-            assert cluster.servers[0].refused.total() == 2
-            assert not cluster.servers[0].peers.heard
+            assert cluster.servers[0].rejections.total() == 2
+            assert not cluster.servers[0].peers.receivers
 
     run(story())
 
@@ -110,7 +110,7 @@ def test_the_system_looks_whether_the_other_end_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked_after: list[tuple[int, int]] = []
-    notice = keepalive.notice_silence
+    notice = keepalive.enable_keepalive
 
     def noticed(transport: Any) -> None:
         notice(transport)
@@ -132,4 +132,4 @@ def test_the_system_looks_whether_the_other_end_is_there(
 
     run(story())
     assert len(looked_after) >= 5, "two that were dialled, with both ends, and one of a client"
-    assert set(looked_after) == {(1, keepalive.UNTAKEN_MS)}
+    assert set(looked_after) == {(1, keepalive.UNACKNOWLEDGED_MAX_MS)}

@@ -8,16 +8,16 @@ from typing import Any, NoReturn
 import pytest
 
 from creekdb.cli.commands.serve import _serve
-from creekdb.http import Gateway
-from creekdb.http.page.feed import Feed
+from creekdb.http import HttpServer
+from creekdb.http.page.feed import PageFeed
 from creekdb.schemes.creek import CreekReplica
 from creekdb.server.membership import changes
-from creekdb.server.observability.divergence import Digests
-from creekdb.server.observability.status import Watch
+from creekdb.server.observability.divergence import DivergenceDetector
+from creekdb.server.observability.status import StateChangeLogger
 from creekdb.server.runtime.driver import Driver
-from creekdb.server.runtime.task_supervisor import Tasks, is_ours
+from creekdb.server.runtime.task_supervisor import TaskSupervisor, is_internal_error
 from creekdb.server.transport import peer_link
-from creekdb.wire.addresses import address_of
+from creekdb.wire.addresses import parse_address
 from tests.cluster.house import PATIENCE_S, House, house, run
 
 
@@ -34,9 +34,9 @@ def breaks(*_: object) -> NoReturn:
     [
         (Driver, "tick"),
         (Driver, "_let_go"),  # in a turn of the loop that is no task
-        (peer_link.Link, "_dial"),
-        (Digests, "take_told"),
-        (Watch, "look"),
+        (peer_link.PeerLink, "_dial"),
+        (DivergenceDetector, "take_told"),
+        (StateChangeLogger, "look"),
         (changes, "wait_for_others"),
     ],
 )
@@ -68,12 +68,12 @@ def test_what_breaks_behind_a_page_is_heard_of_too(
         cluster = House(tmp_path, 1, http="127.0.0.1:0")
         await cluster.start()
         found = cluster.servers[0]
-        gateway = Gateway(found)
+        gateway = HttpServer(found)
         pages = gateway.feed.follow()
         assert (await anext(pages))[0] == "about"  # type: ignore[index]
-        monkeypatch.setattr(Feed, "now", breaks)
+        monkeypatch.setattr(PageFeed, "now", breaks)
         async with asyncio.timeout(PATIENCE_S):
-            await found.over.wait()
+            await found.stop_requested.wait()
         assert isinstance(found.failure, Bug)
         await pages.aclose()
         await gateway.stop()
@@ -85,7 +85,7 @@ def test_what_breaks_behind_a_page_is_heard_of_too(
 def test_tasks_are_stopped_without_a_word() -> None:
     async def story() -> None:
         heard: list[Exception] = []
-        tasks = Tasks(heard.append)
+        tasks = TaskSupervisor(heard.append)
         waiting = tasks.spawn(asyncio.sleep(PATIENCE_S))
         done = tasks.spawn(asyncio.sleep(0))
         await done
@@ -109,7 +109,7 @@ def test_a_replica_stops_when_it_cannot_execute(
             asyncio.timeout(PATIENCE_S),
         ):
             db.weak.put("a", 1)
-            await cluster.servers[0].over.wait()
+            await cluster.servers[0].stop_requested.wait()
             assert isinstance(cluster.servers[0].failure, Bug)
 
     run(story())
@@ -128,12 +128,12 @@ async def turn(callback: Callable[[], object]) -> dict[str, Any]:
 
 def test_only_what_breaks_in_a_replica_itself_stops_it() -> None:
     async def story() -> None:
-        digests = Digests(0, (0, 1))
-        assert is_ours(await turn(lambda: digests.reconfigure(None)))  # type: ignore[arg-type]
-        assert not is_ours(await turn(breaks)), "it comes from somewhere else"
-        assert not is_ours(await turn(lambda: address_of("nowhere"))), "it was refused"
+        digests = DivergenceDetector(0, (0, 1))
+        assert is_internal_error(await turn(lambda: digests.reconfigure(None)))  # type: ignore[arg-type]
+        assert not is_internal_error(await turn(breaks)), "it comes from somewhere else"
+        assert not is_internal_error(await turn(lambda: parse_address("nowhere"))), "it was refused"
         context = await turn(lambda: digests.reconfigure(None))  # type: ignore[arg-type]
         del context["handle"]
-        assert not is_ours(context), "what was heard on a connection"
+        assert not is_internal_error(context), "what was heard on a connection"
 
     run(story())

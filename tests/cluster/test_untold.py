@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from creekdb.client.calls import Final
+from creekdb.client.calls import FinalOutcome
 from creekdb.protocol.probes import Probe
 from creekdb.schemes.core import responses
 from tests.cluster.house import PATIENCE_S, house, run
@@ -39,12 +39,12 @@ def test_what_the_others_do_not_tell_is_asked_for_again(
 
             assert sorted([await call for call in strong]) == list(range(11, 21))
             assert [await call.final for call in weak] == [
-                Final(each, changed=False) for each in range(1, 11)
+                FinalOutcome(each, changed=False) for each in range(1, 11)
             ]
             assert first.driver.replica.probes.counts[Probe.SNAPSHOT_INSTALLED]
-            assert first.refused["untold"] >= 16
+            assert first.rejections["untold"] >= 16
             assert await db.strong.get("n") == 20
-            assert not first.desk.under_way
-            assert not len(first.undecided)
+            assert not first.dispatcher.in_flight
+            assert not len(first.pending_strong_calls)
 
     run(story())

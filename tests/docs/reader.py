@@ -15,7 +15,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from creekdb.load.local_cluster import HTTP_AFTER, PEERS_AFTER
+from creekdb.load.local_cluster import HTTP_PORT_OFFSET, PEER_PORT_OFFSET
 from tests.docs.pages import Command
 
 PATIENCE_S = 60.0
@@ -83,7 +83,7 @@ class Reader:
     def adapted(self, text: str) -> str:
         """With ports that are free here, and processes that are there."""
         for replica in range(4):
-            for first in (FIRST_PORT, FIRST_PORT + PEERS_AFTER, FIRST_PORT + HTTP_AFTER):
+            for first in (FIRST_PORT, FIRST_PORT + PEER_PORT_OFFSET, FIRST_PORT + HTTP_PORT_OFFSET):
                 there = f":{self.port + first - FIRST_PORT + replica}"
                 text = re.sub(rf"(?<=[\w.\]]):{first + replica}\b", there, text)
         for written, process in self._processes.items():

@@ -16,7 +16,7 @@ from tests.pipeline.browser import browsing
 from tools.site.names import Shown, section
 from tools.site.pages import PAGES
 from tools.site.settings import table
-from tools.site.telling import Untold, as_markdown
+from tools.site.telling import MissingDocstring, as_markdown
 
 FETCHED = re.compile(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=\"?(?:https?:)?//[^\s\">]+")
 
@@ -115,9 +115,9 @@ class Unexplained:
 
 def test_what_tells_nothing_is_not_shown() -> None:
     assert "And of this." in section(Shown(Told, "Told"))
-    with pytest.raises(Untold, match=r"Silent\.open has no docstring"):
+    with pytest.raises(MissingDocstring, match=r"Silent\.open has no docstring"):
         section(Shown(Silent, "Silent"))
-    with pytest.raises(Untold, match=r"Unexplained\.limit has no text"):
+    with pytest.raises(MissingDocstring, match=r"Unexplained\.limit has no text"):
         section(Shown(Unexplained, "Unexplained"))
     assert "open" not in section(Shown(Silent, "Silent", frozenset({"open"})))
 
@@ -129,7 +129,7 @@ def test_a_key_that_tells_nothing_is_not_shown() -> None:
         """How often."""
         unsaid: str = ""
 
-    with pytest.raises(Untold, match=r"Keys\.unsaid has no text"):
+    with pytest.raises(MissingDocstring, match=r"Keys\.unsaid has no text"):
         table(Keys)
 
 

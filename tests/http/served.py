@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import aiohttp
 
-from creekdb.http import Gateway
-from creekdb.http.requests import Limits
+from creekdb.http import HttpServer
+from creekdb.http.requests import HttpLimits
 from tests.cluster.house import House, house
 
 
@@ -32,7 +32,7 @@ class Event(NamedTuple):
 
 
 class Served:
-    def __init__(self, cluster: House, gateways: dict[int, Gateway], scheme: str) -> None:
+    def __init__(self, cluster: House, gateways: dict[int, HttpServer], scheme: str) -> None:
         self.cluster = cluster
         self.gateways = gateways
         self._scheme = scheme
@@ -87,12 +87,14 @@ async def served(
     replicas: int = 1,
     *,
     scheme_of_http: str = "http",
-    limits: Limits | None = None,
+    limits: HttpLimits | None = None,
     **settings: Any,
 ) -> AsyncIterator[Served]:
     settings.setdefault("datatype", "bank")
     async with house(folder, replicas, http="127.0.0.1:0", **settings) as cluster:
-        gateways = {replica: Gateway(server, limits) for replica, server in cluster.servers.items()}
+        gateways = {
+            replica: HttpServer(server, limits) for replica, server in cluster.servers.items()
+        }
         for gateway in gateways.values():
             await gateway.start()
         found = Served(cluster, gateways, scheme_of_http)

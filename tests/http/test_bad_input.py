@@ -6,7 +6,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from creekdb.http.requests import Limits
+from creekdb.http.requests import HttpLimits
 from tests.cluster.house import PATIENCE_S
 from tests.http.served import Served, run, served
 
@@ -96,17 +96,17 @@ def test_each_mistake_is_told_and_changes_nothing(tmp_path: Path) -> None:
 def test_a_body_may_be_only_so_long(tmp_path: Path) -> None:
     async def story() -> None:
         async with served(tmp_path) as http:
-            long = BytesIO(b" " * (Limits().body_bytes + 1))
+            long = BytesIO(b" " * (HttpLimits().body_bytes_max + 1))
             told = await http.post("/operations/open", data=long, headers=JSON)
             assert (told.status, told.problem) == (413, "too_large")
-            assert str(Limits().body_bytes) in told.body["detail"]
+            assert str(HttpLimits().body_bytes_max) in told.body["detail"]
 
     run(story())
 
 
 def test_a_body_must_arrive_in_time(tmp_path: Path) -> None:
     async def story() -> None:
-        async with served(tmp_path, limits=Limits(body_s=0.05)) as http:
+        async with served(tmp_path, limits=HttpLimits(body_timeout_s=0.05)) as http:
             reader, writer = await asyncio.open_connection("127.0.0.1", http.gateways[0].port)
             begun = (
                 "POST /operations/total HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 10\r\n\r\n{"
@@ -120,7 +120,7 @@ def test_a_body_must_arrive_in_time(tmp_path: Path) -> None:
 
 def test_only_so_many_connections_are_taken(tmp_path: Path) -> None:
     async def story() -> None:
-        async with served(tmp_path, limits=Limits(connections=1)) as http:
+        async with served(tmp_path, limits=HttpLimits(connections_max=1)) as http:
             port = http.gateways[0].port
             first, writer = await asyncio.open_connection("127.0.0.1", port)
             while not http.gateways[0].connections:
@@ -172,13 +172,13 @@ def test_a_replica_that_cannot_is_told_apart_from_a_wrong_request(tmp_path: Path
         async with served(tmp_path) as http:
             server = http.cluster.servers[0]
             assert (await http.get("/ready")).status == 200
-            server.desk.refusal = lambda strong, alone: ("disk", "no space left")
+            server.dispatcher.rejection = lambda strong, alone: ("disk", "no space left")
             await refused(http, "disk")
             told = await http.get("/ready")
             assert (told.status, told.problem) == (503, "not_ready")
             assert "no space left" in told.body["detail"]
             assert (await http.get("/health")).body == {"alive": True}
-            server.desk.refusal = lambda strong, alone: ("stopping", "it is being stopped")
+            server.dispatcher.rejection = lambda strong, alone: ("stopping", "it is being stopped")
             await refused(http, "stopping")
 
     run(story())
@@ -203,16 +203,16 @@ def test_a_replica_that_is_alone_is_not_ready_and_goes_on_all_the_same(tmp_path:
 
 def test_what_is_under_way_is_bounded(tmp_path: Path) -> None:
     async def story() -> None:
-        limits = Limits(requests=2, followed=1)
+        limits = HttpLimits(requests_max=2, event_streams_max=1)
         async with served(tmp_path, replicas=2, limits=limits) as http:
             await http.post("/operations/open?consistency=strong", {"name": "ann"})
             await http.cluster.stop(1)
             gift, path = {"name": "ann", "amount": 1}, "/operations/deposit?consistency=strong"
             call = (await http.post(f"{path}&timeout=0", gift)).body["call"]
-            paths = http.gateways[0].paths
+            paths = http.gateways[0].api
             async with asyncio.TaskGroup() as group:
                 events = group.create_task(http.events("GET", f"/calls/{call}/events"))
-                while paths.followed < 1:
+                while paths.open_event_streams < 1:
                     await asyncio.sleep(0.01)
                 told = await http.get(f"/calls/{call}/events")
                 assert (told.status, told.problem) == (503, "busy")
@@ -238,7 +238,7 @@ def test_who_follows_a_call_is_told_when_the_replica_stops(tmp_path: Path) -> No
             async with asyncio.TaskGroup() as group:
                 where = told.headers["Location"] + "/events"
                 events = group.create_task(http.events("GET", where))
-                while http.gateways[0].paths.followed < 1:
+                while http.gateways[0].api.open_event_streams < 1:
                     await asyncio.sleep(0.01)
                 await http.gateways[0].stop()
             assert events.result()[0].name == "issued"

@@ -7,7 +7,7 @@ from typing import Any
 import aiohttp
 
 from creekdb.errors import UsageError
-from creekdb.http.page.fault_control import Control
+from creekdb.http.page.fault_control import FaultControlServer
 from tests.http.served import run
 
 PAGE = "http://127.0.0.1:7300"
@@ -37,7 +37,7 @@ class Glass:
 
 @asynccontextmanager
 async def controlled(glass: Glass) -> AsyncIterator[aiohttp.ClientSession]:
-    control = Control(glass, [PAGE], "s3cret")
+    control = FaultControlServer(glass, [PAGE], "s3cret")
     await control.start()
     try:
         async with aiohttp.ClientSession(control.address) as session:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from creekdb.http.responses import KINDS
+from creekdb.http.responses import PROBLEM_KINDS
 from creekdb.wire import event_log
 from tests.http.served import run, served
 
@@ -51,7 +51,7 @@ def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path) -> None:
 
 def test_all_problems_are_listed() -> None:
     listed = re.findall(r"^\| (\d{3}) \| `(\w+)` \| (.*) \|$", HTTP, re.MULTILINE)
-    assert listed == [(str(kind.status), name, kind.title) for name, kind in KINDS.items()]
+    assert listed == [(str(kind.status), name, kind.title) for name, kind in PROBLEM_KINDS.items()]
 
 
 def test_all_metrics_are_listed(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import jsonschema
 
-from creekdb.http.requests import Limits
-from creekdb.http.responses import KINDS
+from creekdb.http.requests import HttpLimits
+from creekdb.http.responses import PROBLEM_KINDS
 from tests.http.served import run, served
 
 SCHEMATHESIS = Path(sys.executable).with_name("st")
@@ -19,7 +19,7 @@ CHECKS = (
     "response_schema_conformance",
     "unsupported_method",
 )
-QUICK = Limits(timeout_s=0.02, timeout_s_max=0.05)
+QUICK = HttpLimits(timeout_s_default=0.02, timeout_s_max=0.05)
 """What schemathesis makes up may have to wait for calls that never come."""
 
 
@@ -57,11 +57,11 @@ def test_every_problem_is_described(tmp_path: Path) -> None:
         for path in found["paths"].values()
         for operation in path.values()
         for status, response in operation["responses"].items()
-        for name, kind in KINDS.items()
+        for name, kind in PROBLEM_KINDS.items()
         if int(status) == kind.status and f"`{name}`" in response["description"]
     }
     # What no description can have: paths that are not there, and mistakes of ours.
-    assert KINDS.keys() - told == {"not_found", "method", "internal"}
+    assert PROBLEM_KINDS.keys() - told == {"not_found", "method", "internal"}
 
 
 def test_arguments_of_all_types_arrive(tmp_path: Path) -> None:
@@ -107,6 +107,6 @@ def test_schemathesis_finds_no_server_error(tmp_path: Path) -> None:
             output, _ = await process.communicate()
             assert process.returncode == 0, output.decode()
             assert http.cluster.servers[0].status()["executions"] > 0
-            assert http.gateways[0].paths.answered[500] == 0
+            assert http.gateways[0].api.responses_by_status[500] == 0
 
     run(story())

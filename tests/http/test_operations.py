@@ -8,7 +8,7 @@ import pytest
 
 from creekdb.http import calls
 from creekdb.server.backup import capture
-from creekdb.wire.messages import Answer
+from creekdb.wire.messages import CallResponse
 from tests.cluster.house import PATIENCE_S
 from tests.cluster.test_other_modules import NEW, OLD
 from tests.http.served import Event, Served, run, served
@@ -130,15 +130,15 @@ def test_what_came_of_a_call_may_be_known_elsewhere_alone(tmp_path: Path) -> Non
         async with served(tmp_path, replicas=2) as http:
             await http.post("/operations/open?consistency=strong", {"name": "ann"})
             await http.cluster.stop(1)
-            desk = http.cluster.servers[0].desk
+            desk = http.cluster.servers[0].dispatcher
             path = "/operations/deposit?consistency=strong"
             told = await http.post(f"{path}&timeout=0.2", {"name": "ann", "amount": 1})
             assert told.status == 202
             followed = asyncio.create_task(http.events("GET", told.headers["Location"] + "/events"))
             waited = asyncio.create_task(http.post(path, {"name": "ann", "amount": 1}))
-            while len(desk.asked()) < 2:
+            while len(desk.open_calls()) < 2:
                 await asyncio.sleep(0.01)
-            desk.give_up(desk.asked())
+            desk.abandon(desk.open_calls())
             found = await waited
             assert (found.status, found.problem) == (410, "untold")
             assert found.body["certainly_not_done"] is False
@@ -178,7 +178,7 @@ def test_a_call_is_named_when_it_is_on_disk(durability: str, tmp_path: Path) -> 
     async def story() -> None:
         async with served(tmp_path, datatype="kv", durability=durability) as http:
             await http.post("/operations/put?consistency=strong", {"key": "a", "value": 0})
-            on_disk = http.cluster.servers[0].journal._writer._calls = SlowCalls()
+            on_disk = http.cluster.servers[0].journal._writer._file_ops = SlowCalls()
             path = "/operations/put?consistency=strong&timeout=0"
             named = asyncio.create_task(http.post(path, {"key": "a", "value": 1}))
             followed = asyncio.create_task(first_line(http, {"key": "a", "value": 2}))
@@ -198,7 +198,7 @@ def test_a_call_that_does_not_get_to_the_disk_is_told_so(
 
     async def story() -> None:
         async with served(tmp_path, datatype="kv") as http:
-            on_disk = http.cluster.servers[0].journal._writer._calls = SlowCalls()
+            on_disk = http.cluster.servers[0].journal._writer._file_ops = SlowCalls()
             put = {"key": "a", "value": 1}
             told = await http.post("/operations/put?timeout=0", put)
             on_disk.allowed.release(1000)
@@ -230,17 +230,17 @@ def test_answers_are_told_as_events(tmp_path: Path) -> None:
 def test_old_calls_are_forgotten(tmp_path: Path) -> None:
     async def story() -> None:
         async with served(tmp_path) as http:
-            kept = http.gateways[0].paths.calls
+            kept = http.gateways[0].api.calls
             first = (await http.post("/operations/open", {"name": "ann"})).body["call"]
             assert (await http.get(f"/calls/{first}")).status == 200
-            filler = [calls.Call("open", False, False) for _ in range(calls.CALLS_MAX)]
+            filler = [calls.HttpCall("open", False, False) for _ in range(calls.CALLS_MAX)]
             for number, call in enumerate(filler):
                 call.id = f"9.{number}"
-                kept.keep(call)
+                kept.add(call)
             assert len(kept) == calls.CALLS_MAX
             told = await http.get(f"/calls/{first}")
             assert (told.status, told.problem) == (404, "unknown_call")
-            assert http.cluster.servers[0].desk.under_way == 0
+            assert http.cluster.servers[0].dispatcher.in_flight == 0
 
     run(story())
 
@@ -248,20 +248,20 @@ def test_old_calls_are_forgotten(tmp_path: Path) -> None:
 def test_long_answers_are_not_kept_for_long(tmp_path: Path) -> None:
     async def story() -> None:
         async with served(tmp_path, datatype="kv") as http:
-            kept = http.gateways[0].paths.calls
+            kept = http.gateways[0].api.calls
             await http.post("/operations/put?consistency=strong", {"key": "a", "value": "x" * 999})
             for _ in range(3):
                 await http.post("/operations/get?consistency=strong", {"key": "a"})
                 await http.post("/operations/get", {"key": "a"})  # told, and forgotten
             assert len(kept) == 4
-            assert kept.size > 3 * 999
-            assert kept.size == sum(call.size for call in kept._calls.values())
-            call = calls.Call("get", True, False)
+            assert kept.response_bytes > 3 * 999
+            assert kept.response_bytes == sum(call.response_bytes for call in kept._calls.values())
+            call = calls.HttpCall("get", True, False)
             call.id = "9.1"
-            kept.keep(call)
-            call.hear(Answer(1, "tentative", b"x" * calls.BYTES_MAX))
+            kept.add(call)
+            call.receive(CallResponse(1, "tentative", b"x" * calls.RESPONSE_BYTES_MAX))
             assert list(kept._calls) == ["9.1"]
-            assert kept.size == call.size
+            assert kept.response_bytes == call.response_bytes
 
     run(story())
 
@@ -274,8 +274,8 @@ def test_nothing_is_left_of_calls_that_are_over(tmp_path: Path) -> None:
                 await http.post(f"/operations/{path}", body)
             await http.cluster.until_settled()
             server = http.cluster.servers[0]
-            assert server.desk.under_way == 0
-            assert server.desk._asked == {}
-            assert http.gateways[0].paths.followed == 0
+            assert server.dispatcher.in_flight == 0
+            assert server.dispatcher._open_calls == {}
+            assert http.gateways[0].api.open_event_streams == 0
 
     run(story())

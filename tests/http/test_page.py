@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from creekdb.http.page import feed
-from creekdb.http.requests import Limits
-from creekdb.server.runtime.config import Security
-from creekdb.server.security.authentication import Tokens
-from creekdb.wire.dev_control import Trial
+from creekdb.http.requests import HttpLimits
+from creekdb.server.runtime.config import SecurityConfig
+from creekdb.server.security.authentication import AccessTokens
+from creekdb.wire.dev_control import DevControl
 from tests.cluster.house import PATIENCE_S
 from tests.http.served import Event, Served, run, served
 
@@ -33,12 +33,12 @@ async def watched(http: Served, **more: Any) -> AsyncIterator[Event]:
 
 
 def is_looked_at(http: Served) -> bool:
-    return http.cluster.servers[0].driver.on_tasks is not None
+    return http.cluster.servers[0].driver.task_observer is not None
 
 
 def test_everybody_may_have_the_page_and_who_has_a_token_what_it_shows(tmp_path: Path) -> None:
     async def story() -> None:
-        async with served(tmp_path, security=Security(tokens={"till": "s3cret"})) as http:
+        async with served(tmp_path, security=SecurityConfig(tokens={"till": "s3cret"})) as http:
             page = await http.get("/")
             assert (page.status, page.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
             assert "script-src 'self'" in page.headers["Content-Security-Policy"]
@@ -53,7 +53,9 @@ def test_everybody_may_have_the_page_and_who_has_a_token_what_it_shows(tmp_path:
             known = {"Authorization": "Bearer s3cret"}
             following = watched(http, headers=known)
             assert (await anext(following)).name == "about"
-            http.cluster.servers[0].desk.change_tokens(Tokens(Security(tokens={"till": "new"})))
+            http.cluster.servers[0].dispatcher.replace_tokens(
+                AccessTokens(SecurityConfig(tokens={"till": "new"}))
+            )
             async for _ in following:  # until it ends
                 pass
             assert (await http.get("/watch", headers=known)).problem == "token"
@@ -98,7 +100,7 @@ def test_the_stream_tells_of_the_order_and_of_every_answer(tmp_path: Path) -> No
 def test_what_a_page_needs_is_kept_for_a_while_and_then_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed, "LINGER_S", 3 * feed.PAUSE_S)
+    monkeypatch.setattr(feed, "LINGER_S", 3 * feed.UPDATE_INTERVAL_S)
 
     async def story() -> None:
         async with served(tmp_path) as http:
@@ -118,7 +120,7 @@ def test_what_a_page_needs_is_kept_for_a_while_and_then_forgotten(
 
 def test_there_are_only_so_many_pages(tmp_path: Path) -> None:
     async def story() -> None:
-        async with served(tmp_path, limits=Limits(pages=1)) as http:
+        async with served(tmp_path, limits=HttpLimits(pages_max=1)) as http:
             async for _ in watched(http):
                 told = await http.get("/watch")
                 assert (told.status, told.problem) == (503, "busy")
@@ -131,7 +133,7 @@ def test_pages_of_other_replicas_may_look_and_in_a_trial_call(tmp_path: Path) ->
     async def story() -> None:
         async with served(tmp_path) as http:
             server = http.cluster.servers[0]
-            server.peers.http[1] = FELLOW
+            server.peers.http_urls[1] = FELLOW
             fellow, stranger = {"Origin": FELLOW}, {"Origin": STRANGER}
             localhost = {"Origin": FELLOW.replace("127.0.0.1", "localhost")}
             for known in (fellow, localhost):
@@ -146,7 +148,9 @@ def test_pages_of_other_replicas_may_look_and_in_a_trial_call(tmp_path: Path) ->
             assert (await http.ask("OPTIONS", call, headers=asked)).problem == "origin"
             assert (await http.post(call, {"name": "a"}, headers=fellow)).problem == "origin"
 
-            server.try_out(Trial(control="http://127.0.0.1:1", secret="s", pages={1: FELLOW}))
+            server.apply_dev_control(
+                DevControl(control="http://127.0.0.1:1", secret="s", pages={1: FELLOW})
+            )
             told = await http.post(call, {"name": "ann"}, headers=fellow)
             assert (told.status, told.headers["Access-Control-Allow-Origin"]) == (200, FELLOW)
             assert (await http.post(call, {"name": "bob"}, headers=localhost)).status == 200

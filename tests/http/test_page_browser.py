@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect
 
-from creekdb.load.local_cluster import HTTP_AFTER, free_port
+from creekdb.load.local_cluster import HTTP_PORT_OFFSET, free_port
 from tests.cluster.ports import free_ports
 from tests.cluster.up import up
 from tests.pipeline.browser import browsing
@@ -53,7 +53,7 @@ def cluster() -> Iterator[str]:
     with up("--port", str(port)) as running:
         for replica in range(3):
             running.until(f"replica {replica} is up at 127.0.0.1:{port + replica}")
-        yield f"http://127.0.0.1:{port + HTTP_AFTER}/"
+        yield f"http://127.0.0.1:{port + HTTP_PORT_OFFSET}/"
         assert running.stop() == 0
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from creekdb.errors import BadValue
-from creekdb.server.runtime.config import Security, ServerConfig
+from creekdb.server.runtime.config import SecurityConfig, ServerConfig
 from creekdb.server.security.certificates import issue, new_authority
 from tests.http.served import run, served
 
@@ -15,7 +15,7 @@ KNOWN = {"Authorization": "Bearer s3cret"}
 
 def test_without_a_token_one_learns_only_that_it_is_alive(tmp_path: Path) -> None:
     async def story() -> None:
-        security = Security(tokens={"till": "s3cret"})
+        security = SecurityConfig(tokens={"till": "s3cret"})
         async with served(tmp_path, security=security, scheme_of_http="http") as http:
             paths = ("/status", "/state", "/metrics", "/openapi.json", "/calls/0.1")
             wrong: tuple[dict[str, str], ...]
@@ -39,7 +39,7 @@ def test_without_a_token_one_learns_only_that_it_is_alive(tmp_path: Path) -> Non
 def test_http_is_encrypted_like_everything_else(tmp_path: Path) -> None:
     authority = new_authority("ours", 1)
     pair = issue(authority, "replica", ("127.0.0.1",), 1)
-    security = Security(
+    security = SecurityConfig(
         authority=str(tmp_path / "authority.pem"),
         certificate=str(tmp_path / "certificate.pem"),
         key=str(tmp_path / "key.pem"),

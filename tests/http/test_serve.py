@@ -11,7 +11,7 @@ from urllib.error import URLError
 
 import pytest
 
-from creekdb.http import Gateway
+from creekdb.http import HttpServer
 from creekdb.load.local_cluster import free_port
 from tests.cluster.house import PATIENCE_S, house, run
 
@@ -67,7 +67,7 @@ def test_where_it_does_so_with_ipv6_is_told_as_browsers_take_it(
 
     async def story() -> None:
         async with house(tmp_path, replicas=1, http="[::1]:0") as cluster:
-            gateway = Gateway(cluster.servers[0])
+            gateway = HttpServer(cluster.servers[0])
             await gateway.start()
             assert f"speaks HTTP at http://[::1]:{gateway.port}" in caplog.messages
             await gateway.stop()

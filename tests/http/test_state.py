@@ -58,7 +58,7 @@ def test_what_is_not_on_disk_is_not_told_as_committed(tmp_path: Path) -> None:
     async def story() -> None:
         async with served(tmp_path, datatype="kv") as http:
             server = http.cluster.servers[0]
-            calls = server.journal._writer._calls = SlowCalls()
+            calls = server.journal._writer._file_ops = SlowCalls()
             path = "/operations/put?consistency=strong"
             put = asyncio.create_task(http.post(path, {"key": "a", "value": 1}))
             async with asyncio.timeout(PATIENCE_S):
@@ -79,11 +79,11 @@ def test_where_the_disk_fails_the_state_is_refused(tmp_path: Path) -> None:
         async with served(tmp_path, datatype="kv") as http:
             await http.post("/operations/put?consistency=strong", {"key": "a", "value": 1})
             journal = http.cluster.servers[0].journal
-            calls = journal._writer._calls = FaultyCalls()
+            calls = journal._writer._file_ops = FaultyCalls()
             calls.errors["fdatasync"] = errno.EIO
             put = asyncio.create_task(http.post("/operations/put", {"key": "a", "value": 2}))
             async with asyncio.timeout(PATIENCE_S):
-                while journal.failed is None:
+                while journal.fault is None:
                     await asyncio.sleep(0.01)
             assert (await http.get("/state")).problem == "disk"
             calls.errors.clear()

@@ -68,8 +68,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 ACCEPTOR,
-                "self._wait_for(message.instance, message.batch)",
-                "self._wait_for(message.instance, ())",
+                "self._must_defer(message.instance, message.batch)",
+                "self._must_defer(message.instance, ())",
             ),
         ),
     ),
@@ -99,7 +99,7 @@ MUTANTS: tuple[Mutant, ...] = (
             Edit(
                 BROADCASTS,
                 "self.cab.restore(found.promised, found.accepted,",
-                "self.cab.restore(found.promised, [],",
+                "self.cab.restore(set_previous.promised, [],",
             ),
         ),
     ),
@@ -123,7 +123,7 @@ MUTANTS: tuple[Mutant, ...] = (
             Edit(
                 BROADCASTS,
                 "self.cab.restore(found.promised, found.accepted,",
-                "self.cab.restore(NO_BALLOT, found.accepted,",
+                "self.cab.restore(NO_BALLOT, set_previous.accepted,",
             ),
         ),
     ),
@@ -205,7 +205,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 CAB,
-                "if self.learner.first_undecided < self.leader.best_informed()[0]:",
+                "if self.learner.first_undecided < self.leader.most_advanced_promise()[0]:",
                 "if False:",
             ),
         ),
@@ -217,7 +217,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 LEADER,
-                "if self.phase is not Phase.FOLLOWING and ballot > self.ballot:",
+                "if self.phase is not LeaderPhase.FOLLOWING and ballot > self.ballot:",
                 "if False:",
             ),
         ),
@@ -232,7 +232,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "accept_never_repeated",
         "validity: a lost proposal is made again until it is decided",
         160,
-        (Edit(LEADER, "self._put_to_vote(instance, flight.batch)", "pass"),),
+        (Edit(LEADER, "self._send_accept(instance, flight.batch)", "pass"),),
     ),
     Mutant(
         "prepare_never_repeated",
@@ -248,10 +248,14 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 CAB,
-                "elif (missing := self._missing(id)) is not None:\n"
-                "                self._probes.hit(Probe.DELIVERY_DEFERRED)",
-                "elif (missing := self._missing(id)) is not None and False:\n"
-                "                self._probes.hit(Probe.DELIVERY_DEFERRED)",
+                (
+                    "elif (missing := self._missing_dependency(id)) is not None:\n"
+                    "                self._probes.hit(Probe.DELIVERY_DEFERRED)"
+                ),
+                (
+                    "elif (missing := self._missing_dependency(id)) is not None and False:\n"
+                    "                self._probes.hit(Probe.DELIVERY_DEFERRED)"
+                ),
             ),
         ),
     ),
@@ -263,7 +267,7 @@ MUTANTS: tuple[Mutant, ...] = (
             DELIVER_WITHOUT_CONTEXT,
             Edit(
                 ORDERING,
-                "return self._causal_context.some_missing(request.context)",
+                "return self._causal_context.find_missing(request.context)",
                 "return None",
             ),
         ),
@@ -282,8 +286,8 @@ MUTANTS: tuple[Mutant, ...] = (
             DELIVER_WITHOUT_CONTEXT,
             Edit(
                 ORDERING,
-                "self._broadcasts.arrived(request.id)",
-                "self._broadcasts.arrived(request.id) if request.strong else None",
+                "self._stack.on_arrived(request.id)",
+                "self._stack.on_arrived(request.id) if request.strong else None",
             ),
         ),
     ),
@@ -294,7 +298,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 ORDERING,
-                "            self._broadcasts.arrived(id)\n",
+                "            self._stack.on_arrived(id)\n",
                 "            pass\n",
             ),
         ),
@@ -319,7 +323,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 OMEGA,
-                "heard_at is not None and self._ticks - heard_at <= self._patience[replica]",
+                "heard_at is not None and self._ticks - heard_at <= self._timeout_ticks[replica]",
                 "heard_at is not None",
             ),
         ),
@@ -332,7 +336,7 @@ MUTANTS: tuple[Mutant, ...] = (
             Edit(OMEGA, "self.leader = next(able, None)", "self.leader = self._index"),
             Edit(
                 OMEGA,
-                "if owner is not None and self._is_able(owner):",
+                "if owner is not None and self._can_lead(owner):",
                 "if owner == self._index:",
             ),
         ),
@@ -369,7 +373,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 GOSSIP,
-                "is_next = event == self.delivered.contiguous(replica) + 1",
+                "is_next = event == self.delivered.last_contiguous(replica) + 1",
                 "is_next = True",
             ),
         ),
@@ -390,7 +394,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "context_arrival_wakes_nobody",
         "what is held back for its context is delivered once that is here",
         40,
-        (Edit(GOSSIP, "for waiting in self._waiting.pop(id, ()):", "for waiting in ():"),),
+        (Edit(GOSSIP, "for waiting in self._context_waiters.pop(id, ()):", "for waiting in ():"),),
     ),
     Mutant(
         "rb_delivers_twice",
@@ -411,8 +415,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 GOSSIP,
-                "self._outbox.records.append(Received(request))\n        if self._near:",
-                "if self._near:",
+                ("self._outbox.records.append(Received(request))\n        if self._cast_targets:"),
+                "if self._cast_targets:",
             ),
         ),
     ),
@@ -423,8 +427,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 GOSSIP,
-                "self._outbox.records.append(Received(request))\n        self._take_up(request)",
-                "self._take_up(request)",
+                ("self._outbox.records.append(Received(request))\n        self._accept(request)"),
+                "self._accept(request)",
             ),
         ),
     ),
@@ -498,7 +502,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 ORDER,
-                "        if len(moved) > 1:\n            moved.sort(key=_key)\n",
+                ("        if len(moved) > 1:\n            moved.sort(key=_order_key)\n"),
                 "",
             ),
         ),
@@ -510,8 +514,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 ORDER,
-                "            moved.sort(key=_key)\n",
-                "            moved.sort(key=_key)\n            del moved[0]\n",
+                "            moved.sort(key=_order_key)\n",
+                ("            moved.sort(key=_order_key)\n            del moved[0]\n"),
             ),
         ),
     ),
@@ -647,8 +651,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 ANSWERS,
-                "self._note_told(id, self.awaiting.pop(id), outcome)",
-                "self._note_told(id, awaiting, outcome)",
+                "self._await_final(id, self.awaiting.pop(id), outcome)",
+                "self._await_final(id, awaiting, outcome)",
             ),
             Edit(ANSWERS, "assert id not in self.awaiting,", "assert True,"),
         ),
@@ -672,8 +676,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 ANSWERS,
-                "Response(id, told.session, Kind.FINAL, outcome, changed)",
-                "Response(id, told.session, Kind.FINAL, told.outcome, False)",
+                "Response(id, told.session, ResponseKind.FINAL, outcome, changed)",
+                "Response(id, told.session, ResponseKind.FINAL, told.outcome, False)",
             ),
         ),
     ),
@@ -684,8 +688,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 ANSWERS,
-                "Response(id, told.session, Kind.FINAL, outcome, changed)",
-                "Response(id, told.session, Kind.FINAL, outcome, False)",
+                "Response(id, told.session, ResponseKind.FINAL, outcome, changed)",
+                "Response(id, told.session, ResponseKind.FINAL, outcome, False)",
             ),
         ),
     ),
@@ -696,7 +700,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 ANSWERS,
-                "            self._finally(request.id, outcome)\n",
+                "            self._respond_final(request.id, outcome)\n",
                 "            pass\n",
             ),
         ),
@@ -714,8 +718,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 UNSTABLE,
-                "(self.noop is not None and self.noop not in self._committed)",
-                "self.noop is not None",
+                "(self.last_noop is not None and self.last_noop not in self._committed)",
+                "self.last_noop is not None",
             ),
         ),
     ),

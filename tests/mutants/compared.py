@@ -25,7 +25,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "what is ordered for itself takes nothing along",
         "smr",
         20,
-        Edit(ORDERING, "        if self.orders_everything:\n", "        if False:\n"),
+        Edit(ORDERING, "        if self.has_total_order:\n", "        if False:\n"),
     ),
     _mutant(
         "weak_is_not_ordered",
@@ -34,7 +34,7 @@ MUTANTS: tuple[Mutant, ...] = (
         20,
         Edit(
             ORDERING,
-            "self._issue(operation, strong or self.orders_everything, now)",
+            "self._issue(operation, strong or self.has_total_order, now)",
             "self._issue(operation, strong, now)",
         ),
     ),
@@ -66,7 +66,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "there are no tentative answers",
         "smr",
         20,
-        Edit(ORDERING, "strong or not self.answers_tentatively", "strong"),
+        Edit(ORDERING, "strong or not self.has_tentative_responses", "strong"),
     ),
     # --- Bayou ----------------------------------------------------------------------------------
     _mutant(
@@ -74,7 +74,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "the primary alone votes",
         "bayou",
         20,
-        Edit(CAB, "self._may_vote = index in settings.voters", "self._may_vote = True"),
+        Edit(CAB, "self._can_vote = index in settings.voters", "self._can_vote = True"),
     ),
     _mutant(
         "primary_takes_up_in_reverse",
@@ -83,8 +83,8 @@ MUTANTS: tuple[Mutant, ...] = (
         200,
         Edit(
             CAB,
-            "        for id in offered:\n            self.offer(id)",
-            "        for id in reversed(list(offered)):\n            self.offer(id)",
+            ("        for id in offered:\n            self.cab_cast(id)"),
+            ("        for id in reversed(list(offered)):\n            self.cab_cast(id)"),
         ),
     ),
     _mutant(
@@ -114,8 +114,8 @@ MUTANTS: tuple[Mutant, ...] = (
         20,
         Edit(
             ARCHIE,
-            "self._outbox.events.append(Speculated(request.id, entry.outcome))",
-            "self._answers.stably(request.id, entry.outcome)",
+            "self._outbox.events.append(SpeculativelyExecuted(request.id, entry.outcome))",
+            "self._responses.stably(request.id, entry.outcome)",
         ),
     ),
     _mutant(
@@ -125,7 +125,8 @@ MUTANTS: tuple[Mutant, ...] = (
         400,
         Edit(
             ARCHIE,
-            "        if not self._optimistic or entry.position < self._optimistic[0]:\n",
+            "        if not self._optimistic_positions "
+            "or entry.position < self._optimistic_positions[0]:\n",
             "        if True:\n",
         ),
     ),
@@ -147,7 +148,7 @@ MUTANTS: tuple[Mutant, ...] = (
         200,
         Edit(
             ARCHIE,
-            "        self.probes.hit(Probe.ROLLED_BACK)\n        self._execute_again(entry)\n",
+            ("        self.probes.hit(Probe.ROLLED_BACK)\n        self._reschedule(entry)\n"),
             "        self.probes.hit(Probe.ROLLED_BACK)\n",
         ),
     ),

@@ -15,7 +15,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))  # run as a script, by
 
 from creekdb import __file__ as package_file
 from creekdb.simulation.fuzz import campaign
-from creekdb.simulation.fuzz.campaign import Finding, examine
+from creekdb.simulation.fuzz.campaign import SeedResult, run_seed
 from tests.simulation.leisure import watched
 
 SEED_S_MAX = 120
@@ -27,10 +27,10 @@ def main(folder: Path, scheme: str, seeds: range) -> None:
     if not loaded.is_relative_to(folder.resolve()):
         sys.exit(f"creek was loaded from {loaded.parent}, not from the copy in {folder}")
     signal.signal(signal.SIGALRM, _too_long)
-    campaign.simulation_of = watched
+    campaign.build_fuzz_simulation = watched
     for seed in seeds:
         signal.alarm(SEED_S_MAX)
-        finding = examine(seed, scheme)
+        finding = run_seed(seed, scheme)
         signal.alarm(0)
         found = caught_by(finding)
         print(json.dumps({"seed": seed, "caught_by": found}), flush=True)
@@ -38,15 +38,15 @@ def main(folder: Path, scheme: str, seeds: range) -> None:
             return
 
 
-def caught_by(finding: Finding) -> str | None:
+def caught_by(finding: SeedResult) -> str | None:
     """The first checker that says Illegal, or cannot tell; when the run did not settle, one that
     says more."""
-    if not finding.failed:
+    if not finding.has_failed:
         return None
     if finding.crash is not None:
         return f"raised {_raised(finding.crash)}"
-    names = [each.checker for each in finding.objections]
-    if finding.unsettled is not None:
+    names = [each.checker for each in finding.failed_verdicts]
+    if finding.quiescence_failure is not None:
         names = [name for name in names if name != "convergence"]
         return names[0] if names else "did not settle"
     return names[0] if names else "not repeatable"

@@ -3,7 +3,11 @@ issued is handed over to a majority, and not to one alone, no seed has shown yet
 hand does (`tests/unit/schemes`).
 """
 
-from creekdb.simulation.fuzz.scenario_generator import CHANGE_AT, CHANGE_EVERY, UNHEARD_EVERY
+from creekdb.simulation.fuzz.scenario_generator import (
+    ISOLATED_REMOVAL_EVERY,
+    MEMBER_CHANGE_EVERY,
+    MEMBER_CHANGE_OFFSET,
+)
 from tests.mutants.catalogue import (
     ACCEPTOR,
     BROADCASTS,
@@ -27,9 +31,11 @@ _MUTANTS: tuple[Mutant, ...] = (
             Edit(
                 ORDERING,
                 "        self._order.insert(request)  # lines 36-40\n",
-                "        self._order.insert(request)  # lines 36-40\n"
-                "        if request.operation.name == MEMBERS:\n"
-                "            self._change_members(request.operation, 0)\n",
+                (
+                    "        self._order.insert(request)  # lines 36-40\n"
+                    "        if request.operation.name == MEMBERSHIP_OPERATION:\n"
+                    "            self._change_members(request.operation, 0)\n"
+                ),
             ),
         ),
     ),
@@ -40,10 +46,15 @@ _MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 LEARNER,
-                "        self._settings = settings\n"
-                "        self._peers = settings.peers(self._index)\n"
-                "        self.changed_below",
-                "        self._peers = settings.peers(self._index)\n        self.changed_below",
+                (
+                    "        self._settings = settings\n"
+                    "        self._peers = settings.peers(self._index)\n"
+                    "        self.reconfigured_below"
+                ),
+                (
+                    "        self._peers = settings.peers(self._index)\n"
+                    "        self.reconfigured_below"
+                ),
             ),
         ),
     ),
@@ -66,8 +77,8 @@ _MUTANTS: tuple[Mutant, ...] = (
         "members of another epoch vote in ballots of their own",
         200,
         (
-            Edit(SETTINGS, "return max(1, self.epoch * ROUNDS)", "return 1"),
-            Edit(SETTINGS, "return (self.epoch + 1) * ROUNDS", "return 2**61"),
+            Edit(SETTINGS, "return max(1, self.epoch * ROUNDS_PER_EPOCH)", "return 1"),
+            Edit(SETTINGS, "return (self.epoch + 1) * ROUNDS_PER_EPOCH", "return 2**61"),
         ),
     ),
     Mutant(
@@ -119,8 +130,8 @@ _MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 LEARNER,
-                "if first < self.floor or first < self.changed_below:",
-                "if first < self.floor:",
+                "if first < self.first_retained or first < self.reconfigured_below:",
+                "if first < self.first_retained:",
             ),
         ),
     ),
@@ -128,7 +139,7 @@ _MUTANTS: tuple[Mutant, ...] = (
         "removed_falls_silent",
         "who was removed tells the others, until enough of them know",
         200,
-        (Edit(BROADCASTS, "if not self.is_dismissed:", "if False:"),),
+        (Edit(BROADCASTS, "if not self.can_shut_down:", "if False:"),),
     ),
     Mutant(
         "former_members_are_ignored",
@@ -168,7 +179,7 @@ _MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 ORDERING,
-                "self._answers.untold.reconfigure(peers)",
+                "self._responses.retained.reconfigure(peers)",
                 "pass",
             ),
         ),
@@ -183,8 +194,8 @@ _HANDOVER: tuple[Mutant, ...] = (
         (
             Edit(
                 BROADCASTS,
-                "return admission.problem_of_requests(requests, self.settings.ever)",
-                "return admission.FORMER",
+                "return validation.requests_rejection_reason(requests, self.settings.all_replicas)",
+                "return validation.REMOVED_MEMBER",
             ),
         ),
     ),
@@ -195,7 +206,8 @@ _HANDOVER: tuple[Mutant, ...] = (
         (
             Edit(
                 BROADCASTS,
-                "return has_told and self._handover.is_over(self._uncommitted(), self.settings)",
+                "return has_told and self._handover.is_complete("
+                "self._uncommitted(), self.settings)",
                 "return has_told",
             ),
         ),
@@ -230,6 +242,6 @@ _HANDOVER: tuple[Mutant, ...] = (
 )
 
 MUTANTS = (
-    *(each._replace(step=CHANGE_EVERY, first=CHANGE_AT) for each in _MUTANTS),
-    *(each._replace(step=UNHEARD_EVERY, first=CHANGE_AT) for each in _HANDOVER),
+    *(each._replace(step=MEMBER_CHANGE_EVERY, first=MEMBER_CHANGE_OFFSET) for each in _MUTANTS),
+    *(each._replace(step=ISOLATED_REMOVAL_EVERY, first=MEMBER_CHANGE_OFFSET) for each in _HANDOVER),
 )

@@ -3,7 +3,7 @@ that happens. That a majority of the others does not know enough, and that what 
 be told again, no seed has shown yet: tests turned by hand do (`tests/unit/schemes`).
 """
 
-from creekdb.simulation.fuzz.scenario_generator import LOSE_AT, LOSE_EVERY
+from creekdb.simulation.fuzz.scenario_generator import DISK_LOSS_EVERY, DISK_LOSS_OFFSET
 from tests.mutants.catalogue import BROADCASTS, GOSSIP, Edit, Mutant
 
 NEWCOMER = "protocol/membership/disk_loss_recovery.py"
@@ -37,8 +37,8 @@ _MUTANTS: tuple[Mutant, ...] = (
         "thought_to_have_what_it_lost",
         "what one had that lost its disk is kept for it again",
         200,
-        (Edit(GOSSIP, "        self._known[peer] = Dots()\n", ""),),
+        (Edit(GOSSIP, "        self._summaries[peer] = Dots()\n", ""),),
     ),
 )
 
-MUTANTS = tuple(each._replace(step=LOSE_EVERY, first=LOSE_AT) for each in _MUTANTS)
+MUTANTS = tuple(each._replace(step=DISK_LOSS_EVERY, first=DISK_LOSS_OFFSET) for each in _MUTANTS)

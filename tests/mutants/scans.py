@@ -21,7 +21,7 @@ MUTANTS: tuple[Mutant, ...] = (
         50,
         Edit(
             SORTED_KEYS,
-            "return filterfalse(self._gone.__contains__, keys) if self._gone else keys",
+            "return filterfalse(self._removed.__contains__, keys) if self._removed else keys",
             "return keys",
         ),
     ),
@@ -29,7 +29,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "key_back_and_passed_over",
         "a key that was removed and is added again is there",
         50,
-        Edit(SORTED_KEYS, "            del self._gone[key]\n", "            pass\n"),
+        Edit(SORTED_KEYS, "            del self._removed[key]\n", "            pass\n"),
     ),
     _mutant(
         "new_key_stays_last",
@@ -43,8 +43,8 @@ MUTANTS: tuple[Mutant, ...] = (
         50,
         Edit(
             SORTED_KEYS,
-            "self._there(reversed(group) if reverse else group)",
-            "self._there(group)",
+            "self._present(reversed(group) if reverse else group)",
+            "self._present(group)",
         ),
     ),
 )

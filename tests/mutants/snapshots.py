@@ -26,7 +26,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "image_forgets_committed",
         "an image holds what was committed after its checkpoint",
         150,
-        (Edit(ORDERING, "yield from islice(self._order.committed,", "yield from islice((),"),),
+        (
+            Edit(
+                ORDERING,
+                ("yield from islice(\n            self._order.committed,"),
+                "yield from islice((),",
+            ),
+        ),
     ),
     Mutant(
         "image_forgets_decisions",
@@ -41,8 +47,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 COMPACTION,
-                "Image(checkpoint, acceptor.promised, accepted,",
-                "Image(checkpoint, type(acceptor.promised)(0, 0), accepted,",
+                "CheckpointRecord(checkpoint, acceptor.promised, accepted,",
+                "CheckpointRecord(checkpoint, type(acceptor.promised)(0, 0), accepted,",
             ),
         ),
     ),
@@ -53,8 +59,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 COMPACTION,
-                "Image(checkpoint, acceptor.promised, accepted,",
-                "Image(checkpoint, acceptor.promised, (),",
+                "CheckpointRecord(checkpoint, acceptor.promised, accepted,",
+                "CheckpointRecord(checkpoint, acceptor.promised, (),",
             ),
         ),
     ),
@@ -65,8 +71,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 LEARNER,
-                "self.forget_below(min(everywhere, settled))",
-                "self.forget_below(min(everywhere, self.delivered))",
+                "self.discard_below(min(everywhere, settled))",
+                "self.discard_below(min(everywhere, self.delivered))",
             ),
         ),
     ),
@@ -74,7 +80,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "snapshot_not_told_to_gossip",
         "what a checkpoint covers is not delivered again",
         50,
-        (Edit(BROADCASTS, "self.gossip.cover(checkpoint.ids)", "pass"),),
+        (Edit(BROADCASTS, "self.reliable_broadcast.mark_delivered(checkpoint.ids)", "pass"),),
     ),
     Mutant(
         "snapshot_wakes_nobody",
@@ -83,7 +89,10 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 CAB,
-                "for blocked in self._blocked.values():\n            self._woken.extend(blocked)",
+                (
+                    "for blocked in self._blocked.values():\n"
+                    "            self._unblocked.extend(blocked)"
+                ),
                 "pass",
             ),
         ),
@@ -137,7 +146,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 SETTLED,
-                "outcomes=self._answers.untold.outcomes(),",
+                "outcomes=self._responses.retained.outcomes(),",
                 "outcomes=(),",
             ),
         ),
@@ -162,8 +171,11 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 GOSSIP,
-                "max(forgotten, ids.contiguous(replica))\n            self._deliver_from(replica)",
-                "max(forgotten, ids.contiguous(replica))",
+                (
+                    "max(forgotten, ids.last_contiguous(replica))\n"
+                    "            self._deliver_next_of(replica)"
+                ),
+                "max(forgotten, ids.last_contiguous(replica))",
             ),
         ),
     ),
@@ -183,7 +195,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "outcomes_given_up_early",
         "an answer is kept for the replica that waits for it until that has executed it",
         60,
-        (Edit(UNTOLD, "kept.outcomes[0][0] <= settled", "kept.outcomes[0][0] <= settled + 1"),),
+        (
+            Edit(
+                UNTOLD, "kept.outcomes[0][0] <= settled", "kept.outcomes[0][0] <= record_stable + 1"
+            ),
+        ),
     ),
     Mutant(
         "snapshot_answers_the_strong_tentatively",
@@ -192,8 +208,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 ANSWERS,
-                "kind = Kind.STABLE if awaiting.strong else Kind.TENTATIVE",
-                "kind = Kind.TENTATIVE",
+                "kind = ResponseKind.STABLE if awaiting.strong else ResponseKind.TENTATIVE",
+                "kind = ResponseKind.TENTATIVE",
             ),
         ),
     ),

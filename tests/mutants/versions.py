@@ -34,8 +34,8 @@ MUTANTS: tuple[Mutant, ...] = (
         Edit(VERSIONED, "self._store.snapshot(entry.position)", "self._store.snapshot(TAIL)"),
         Edit(
             VERSIONED,
-            "from creekdb.execution.mvcc.entry import NO_VERSIONS, Entry, Phase",
-            "from creekdb.execution.mvcc.entry import NO_VERSIONS, TAIL, Entry, Phase",
+            "    NO_VERSIONS,\n    ExecutionPhase,\n",
+            "    NO_VERSIONS,\n    TAIL,\n    ExecutionPhase,\n",
         ),
     ),
     _mutant(
@@ -54,16 +54,20 @@ MUTANTS: tuple[Mutant, ...] = (
         400,
         Edit(
             VERSIONS,
-            "                contents.drop_if_gone(key)\n",
-            "                contents.drop_if_gone(key)\n"
-            "                self._readership.of_ground.pop(key, None)\n",
+            "                contents.drop_if_absent(key)\n",
+            (
+                "                contents.drop_if_absent(key)\n"
+                "                self._read_index.stable_readers.pop(key, None)\n"
+            ),
         ),
         Edit(
             VERSIONS,
-            "                contents.remove_bare(key, chain)\n",
-            "                contents.remove_bare(key, chain)\n"
-            "                if key not in contents.held:\n"
-            "                    self._readership.of_ground.pop(key, None)\n",
+            "                contents.remove_chain(key, chain)\n",
+            (
+                "                contents.remove_chain(key, chain)\n"
+                "                if key not in contents.registers:\n"
+                "                    self._read_index.stable_readers.pop(key, None)\n"
+            ),
         ),
     ),
     _mutant(
@@ -72,7 +76,7 @@ MUTANTS: tuple[Mutant, ...] = (
         200,
         Edit(
             VERSIONS,
-            "                self._readership.take_over(key, version)\n",
+            "                self._read_index.transfer_readers(key, version)\n",
             "                pass\n",
         ),
     ),
@@ -92,7 +96,7 @@ MUTANTS: tuple[Mutant, ...] = (
         100,
         Edit(
             VERSIONS,
-            "                self._doubt_second(chain, key)\n            else:\n",
+            ("                self._suspect_second_writer(chain, key)\n            else:\n"),
             "            else:\n",
         ),
     ),
@@ -102,8 +106,11 @@ MUTANTS: tuple[Mutant, ...] = (
         400,
         Edit(
             VERSIONS,
-            "                self._doubt_second(chain, key)\n            self._doubt",
-            "            self._doubt",
+            (
+                "                self._suspect_second_writer(chain, key)\n"
+                "            self._suspect_stable_readers"
+            ),
+            "            self._suspect_stable_readers",
         ),
     ),
     # --- validity: what was read would be read again ----------------------------------------------
@@ -111,7 +118,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "installed_without_a_look",
         "Section 4.4: versions are added only after checking for conflicts",
         100,
-        Edit(VERSIONS, "if not snapshot.holds_at(entry.position, entry.jumped):", "if False:"),
+        Edit(
+            VERSIONS,
+            "if not snapshot.is_valid_at(entry.position, entry.has_moved_ahead):",
+            "if False:",
+        ),
     ),
     _mutant(
         "changed_behind_its_back",
@@ -119,7 +130,7 @@ MUTANTS: tuple[Mutant, ...] = (
         100,
         Edit(
             VERSIONS,
-            "        contents.note_change(versions)\n",
+            "        contents.record_change(versions)\n",
             "",
         ),
     ),
@@ -129,8 +140,8 @@ MUTANTS: tuple[Mutant, ...] = (
         200,
         Edit(
             VERSIONS,
-            "        contents.note_change(entry.versions)\n        hidden",
-            "        hidden",
+            ("        contents.record_change(entry.versions)\n        hidden"),
+            "        hidden_versions",
         ),
     ),
     _mutant(
@@ -155,7 +166,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "missed_phantom",
         "a key that is new in a scanned range is a change for everyone who scanned past it",
         100,
-        Edit(VERSIONS, "if readership.ranges:", "if False:"),
+        Edit(VERSIONS, "if readership.scanned_ranges:", "if False:"),
     ),
     _mutant(
         "phantom_near_by",
@@ -181,7 +192,7 @@ MUTANTS: tuple[Mutant, ...] = (
         300,
         Edit(
             VERSIONS,
-            "                self._readership.note(entry, key, version, value)\n",
+            "                self._read_index.record_read(entry, key, version, value)\n",
             "                entry.reads[key] = version, value\n",
         ),
     ),
@@ -191,9 +202,11 @@ MUTANTS: tuple[Mutant, ...] = (
         100,
         Edit(
             CHAINS,
-            "            self._doubt_readers(versions[index - 1], position, doubts)\n"
-            "        self._doubt_deltas(index + 1, doubts)",
-            "            pass\n        self._doubt_deltas(index + 1, doubts)",
+            (
+                "            self._suspect_readers(versions[index - 1], position, doubts)\n"
+                "        self._suspect_deltas(index + 1, doubts)"
+            ),
+            ("            pass\n        self._suspect_deltas(index_of + 1, doubts)"),
         ),
     ),
     # --- rollbacks ------------------------------------------------------------------------------
@@ -203,8 +216,8 @@ MUTANTS: tuple[Mutant, ...] = (
         100,
         Edit(
             VERSIONS,
-            "            if chain.remove(version, self._doubts):\n                hidden",
-            "            if version.readers is not None:\n                hidden",
+            ("            if chain.remove(version, self._suspect_reads):\n                hidden"),
+            ("            if version.readers_at is not None:\n                hidden_versions"),
         ),
     ),
     _mutant(
@@ -213,8 +226,10 @@ MUTANTS: tuple[Mutant, ...] = (
         100,
         Edit(
             VERSIONS,
-            "            for reader in readers_after(version.readers, key, version, ()):\n"
-            "                self._doubts.append((reader, key))\n",
+            (
+                "            for reader in readers_after(version.readers, key, version, ()):\n"
+                "                self._suspect_reads.append((reader, key))\n"
+            ),
             "            pass\n",
         ),
     ),
@@ -245,7 +260,7 @@ MUTANTS: tuple[Mutant, ...] = (
         200,
         Edit(
             CREEK,
-            "if self._moved and _is_before(moved[0], self._moved[-1]):",
+            "if self._newly_committed and _is_before(moved[0], self._newly_committed[-1]):",
             "if False:",
         ),
     ),
@@ -271,7 +286,10 @@ MUTANTS: tuple[Mutant, ...] = (
         200,
         Edit(
             VERSIONS,
-            "                self._doubts.append((entry, key))\n        for key in entry.versions",
+            (
+                "                self._suspect_reads.append((entry, key))\n"
+                "        for key in entry.versions"
+            ),
             "                pass\n        for key in entry.versions",
         ),
     ),
@@ -281,13 +299,15 @@ MUTANTS: tuple[Mutant, ...] = (
         200,
         Edit(
             CHAINS,
-            "            self._doubt_readers(versions[new - 1], position, doubts)\n",
+            "            self._suspect_readers(versions[new - 1], position, doubts)\n",
             "            pass\n",
         ),
         Edit(
             VERSIONS,
-            "                self._doubt_second(chain, key)\n"
-            "            self._doubt_readers_of_ground(key, position, fresh)\n",
+            (
+                "                self._suspect_second_writer(chain, key)\n"
+                "            self._suspect_stable_readers(key, position, fresh)\n"
+            ),
             "",
         ),
     ),
@@ -296,7 +316,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "sum_not_renewed",
         "a sum stands on what comes before it now",
         400,
-        Edit(CHAINS, "            versions[index].total = None\n", ""),
+        Edit(CHAINS, "            versions[index].running_total = None\n", ""),
     ),
     _mutant(
         "sum_read_and_kept",
@@ -304,8 +324,11 @@ MUTANTS: tuple[Mutant, ...] = (
         400,
         Edit(
             CHAINS,
-            "            self._doubt_readers(versions[index], (), doubts)\n            index += 1",
-            "            index += 1",
+            (
+                "            self._suspect_readers(versions[index], (), doubts)\n"
+                "            index += 1"
+            ),
+            "            index_of += 1",
         ),
     ),
     _mutant(
@@ -314,8 +337,11 @@ MUTANTS: tuple[Mutant, ...] = (
         100,
         Edit(
             CHAINS,
-            "            _fix(version, self._total(index))\n        self.ground",
-            "            version.delta = False\n        self.ground",
+            (
+                "            _resolve_delta(version, self._total_at(index))\n"
+                "        self.stable_value"
+            ),
+            ("            version.is_delta = False\n        self.stable_value"),
         ),
     ),
     # --- stretches --------------------------------------------------------------------------------
@@ -325,7 +351,7 @@ MUTANTS: tuple[Mutant, ...] = (
         300,
         Edit(
             VERSIONS,
-            "                self.take_apart(stretch)\n                return False\n",
+            ("                self.split(stretch)\n                return False\n"),
             "                pass\n",
         ),
     ),
@@ -333,7 +359,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "stretch_has_read_nothing",
         "a stretch has read what its members read from before it",
         200,
-        Edit(STRETCHES, "            self._take_over_reads(entry, stretch, inside)\n", ""),
+        Edit(STRETCHES, "            self._absorb_reads(entry, stretch, inside)\n", ""),
     ),
     _mutant(
         "stretch_has_scanned_nothing",
@@ -341,7 +367,7 @@ MUTANTS: tuple[Mutant, ...] = (
         600,
         Edit(
             STRETCHES,
-            "        self._readership.note_ranges(stretch, ranges)\n",
+            "        self._read_index.add_ranges(stretch, ranges)\n",
             "",
         ),
     ),
@@ -361,8 +387,8 @@ MUTANTS: tuple[Mutant, ...] = (
         300,
         Edit(
             CREEK,
-            "            self._store.replaced(stretch)\n            self._execute_withdrawn()",
-            "            self._execute_withdrawn()",
+            ("            self._store.finish_split(stretch)\n            self._handle_rollbacks()"),
+            "            self._handle_rollbacks()",
         ),
     ),
     # --- answers ----------------------------------------------------------------------------------
@@ -372,8 +398,8 @@ MUTANTS: tuple[Mutant, ...] = (
         100,
         Edit(
             VERSIONED,
-            "            if entry.is_executed:\n                self._answer_for_good",
-            "            if entry.outcome is not None:\n                self._answer_for_good",
+            ("            if entry.is_executed:\n                self._respond_stable"),
+            ("            if entry.outcome is not None:\n                self._respond_stable"),
         ),
     ),
     _mutant(
@@ -405,9 +431,11 @@ MUTANTS: tuple[Mutant, ...] = (
         300,
         Edit(
             CREEK,
-            "    def _note_withdrawn(self, entry: Entry) -> None:\n"
-            "        self._held.pop(entry, None)\n",
-            "    def _note_withdrawn(self, entry: Entry) -> None:\n",
+            (
+                "    def _count_rolled_back(self, entry: RequestEntry) -> None:\n"
+                "        self._blocker_of.pop(entry, None)\n"
+            ),
+            "    def _count_rolled_back(self, entry: RequestEntry) -> None:\n",
         ),
     ),
 )

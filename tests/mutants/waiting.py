@@ -21,12 +21,12 @@ _HELD_BACK = """responses = []
         return effects"""
 """Tentative answers stay until enough was heard since."""
 
-_RECEIVED = "        if self._broadcasts.receive(message, sender, now):\n"
-_TICKED = "        self._broadcasts.tick(now)\n"
-_BEGUN = "        self._unstable = Unstable(self._order.committed_ids, settings.noop_ticks)\n"
+_RECEIVED = "        if self._stack.receive(message, sender, now):\n"
+_TICKED = "        self._stack.tick(now)\n"
+_BEGUN = "        self._stabiliser = Stabiliser(self._order.committed_ids, settings.noop_ticks)\n"
 
-ONE = "min(1, len(self._broadcasts.settings.peers(self.index)))"
-MAJORITY = "(len(self._broadcasts.settings.peers(self.index)) + 1) // 2"
+ONE = "min(1, len(self._stack.settings.peers(self.index)))"
+MAJORITY = "(len(self._stack.settings.peers(self.index)) + 1) // 2"
 
 
 def _mutant(name: str, rule: str, scheme: str, *edits: Edit) -> Mutant:
@@ -77,10 +77,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "creek",
         Edit(
             CREEK,
-            "        blocker = self._blocker(entry, entry.reads)\n",
-            "        blocker = self._blocker(entry, entry.reads)\n"
-            "        if blocker is None and not self.is_committed(entry.request.id):\n"
-            "            blocker = entry\n",
+            "        blocker = self._find_blocker(entry, entry.reads)\n",
+            (
+                "        blocker = self._find_blocker(entry, entry.reads)\n"
+                "        if blocker is None and not self.is_committed(entry.request.id):\n"
+                "            blocker = entry\n"
+            ),
         ),
     ),
 )

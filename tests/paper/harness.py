@@ -16,15 +16,15 @@ import msgspec
 
 from creekdb.datatypes.lists import LIST
 from creekdb.execution.datatype import DataType
-from creekdb.execution.result import Execution
+from creekdb.execution.result import ExecutionResult
 from creekdb.protocol import effects
-from creekdb.protocol.effects import Kind, Task, Work
+from creekdb.protocol.effects import ResponseKind, Task, TaskKind
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import (
     Cast,
-    Image,
+    CheckpointRecord,
     Message,
-    Pulled,
+    PullResponse,
     Record,
     decode_message,
     decode_record,
@@ -35,8 +35,8 @@ from creekdb.protocol.settings import Settings
 from creekdb.schemes.basic import BasicReplica
 from creekdb.schemes.core.versioned import VersionedReplica
 
-TENTATIVE, STABLE, FINAL = Kind.TENTATIVE, Kind.STABLE, Kind.FINAL
-EXECUTE, ROLLBACK = Work.EXECUTE, Work.ROLLBACK
+TENTATIVE, STABLE, FINAL = ResponseKind.TENTATIVE, ResponseKind.STABLE, ResponseKind.FINAL
+EXECUTE, ROLLBACK = TaskKind.EXECUTE, TaskKind.ROLLBACK
 
 Scheme: TypeAlias = type[BasicReplica] | type[VersionedReplica]
 
@@ -77,7 +77,7 @@ class Pattern(NamedTuple):
             return False
         if self.carrying is None:
             return True
-        carried = message.requests if isinstance(message, Cast | Pulled) else ()
+        carried = message.requests if isinstance(message, Cast | PullResponse) else ()
         return any(request.id == self.carrying for request in carried)
 
 
@@ -103,7 +103,7 @@ class Cluster:
         self.disks: dict[int, list[Record]] = {each: [] for each in self.members}
         self.events: dict[int, list[effects.Event]] = {}
         """What each replica let observers see, since it last started."""
-        self.done: dict[int, list[tuple[Work, Dot]]] = {}
+        self.done: dict[int, list[tuple[TaskKind, Dot]]] = {}
         """The tasks each replica completed, since it last started."""
         self.tasks: dict[int, deque[Task]] = {}
         self.responses: list[tuple[int, effects.Response]] = []
@@ -141,7 +141,7 @@ class Cluster:
         self._carry_out(replica)
         return id
 
-    def answers(self, id: Dot) -> list[tuple[Kind, Any]]:
+    def answers(self, id: Dot) -> list[tuple[ResponseKind, Any]]:
         """All that the client was told, in order; an error as its text."""
         return [
             (each.kind, each.outcome.value if each.outcome.error is None else each.outcome.error)
@@ -236,18 +236,18 @@ class Cluster:
         self._paused.discard(replica)
         self._work(replica)
 
-    def step(self, replica: int) -> tuple[Work, Dot]:
+    def step(self, replica: int) -> tuple[TaskKind, Dot]:
         """Run the one task that a paused replica has handed out."""
         self.finish(replica, *self.begin(replica))
         return self.done[replica][-1]
 
-    def begin(self, replica: int) -> tuple[Task, Execution]:
+    def begin(self, replica: int) -> tuple[Task, ExecutionResult]:
         """Run the task, but do not report it yet."""
         task = self.tasks[replica].popleft()
         return task, self.replicas[replica].run(task)
 
-    def finish(self, replica: int, task: Task, execution: Execution) -> None:
-        self.done[replica].append((task.work, task.request.id))
+    def finish(self, replica: int, task: Task, execution: ExecutionResult) -> None:
+        self.done[replica].append((task.kind, task.request.id))
         self.replicas[replica].completed(task, execution, self.now_us)
         self._take(replica)
 
@@ -259,7 +259,7 @@ class Cluster:
     def restart(self, replica: int) -> None:
         self._start(replica)
         records = [decode_record(encode(each)) for each in self.disks[replica]]
-        images = [at for at, each in enumerate(records) if isinstance(each, Image)]
+        images = [at for at, each in enumerate(records) if isinstance(each, CheckpointRecord)]
         self.replicas[replica].recover(records[images[-1] :] if images else records)
         self._carry_out(replica)
 
@@ -292,7 +292,7 @@ class Cluster:
         return [each.id for each in self.events[replica] if isinstance(each, effects.CabDelivered)]
 
     def refused(self, replica: int) -> dict[str, int]:
-        return self.replicas[replica].refused
+        return self.replicas[replica].rejected
 
     def on_disk(self, replica: int, kind: type[Record]) -> list[Record]:
         return [each for each in self.disks[replica] if isinstance(each, kind)]
@@ -348,5 +348,5 @@ class Cluster:
         self.tasks[replica] += taken.tasks
         self.events[replica] += taken.events
         for event in taken.events:
-            if isinstance(event, effects.Cast):
+            if isinstance(event, effects.RbCast):
                 self.requests[event.request.id] = event.request

@@ -3,24 +3,24 @@
 from functools import cache
 
 from creekdb.checkers import Verdict, check_all
-from creekdb.datatypes import SAMPLES, named
+from creekdb.datatypes import SAMPLERS, get_datatype
 from creekdb.schemes.basic import BasicReplica
 from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
-from creekdb.simulation.kernel.cluster import Run, Simulation
+from creekdb.simulation.kernel.cluster import Simulation, SimulationRun
 
 SEEDS = range(24)
 """With crashes, partitions, loss and the rest: each seed is another cluster on another bad day."""
 
 
 @cache
-def run(seed: int) -> Run:
+def run(seed: int) -> SimulationRun:
     scenario = scenario_from_seed(seed)
-    settings, datatype = scenario.protocol_settings(), named(scenario.datatype)
+    settings, datatype = scenario.protocol_settings(), get_datatype(scenario.datatype)
 
     def make_replica(index: int) -> BasicReplica:
         return BasicReplica(index, settings, datatype)
 
-    return Simulation(scenario, make_replica, SAMPLES[scenario.datatype]).run()
+    return Simulation(scenario, make_replica, SAMPLERS[scenario.datatype]).run()
 
 
 @cache

@@ -1,6 +1,6 @@
 """Algorithm 1, lines 48-57: `commit`."""
 
-from creekdb.protocol.effects import Installed
+from creekdb.protocol.effects import CheckpointInstalled
 from creekdb.protocol.messages import Cast, Vote
 from tests.paper.harness import EXECUTE, ROLLBACK, STABLE, TENTATIVE, Cluster
 
@@ -218,7 +218,7 @@ def test_a_stable_response_that_left_with_the_commit_does_not_come_again_from_a_
 
     cluster.settle()
 
-    assert [type(each) for each in cluster.events[2]].count(Installed) == 1
+    assert [type(each) for each in cluster.events[2]].count(CheckpointInstalled) == 1
     assert cluster.answers(id) == [(TENTATIVE, 1), (STABLE, 1)]
 
 

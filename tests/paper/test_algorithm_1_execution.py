@@ -141,7 +141,7 @@ def test_what_is_executed_is_not_executed_again_without_reason() -> None:
     cluster.settle()
 
     assert cluster.done[1] == [(EXECUTE, id) for id in ids]
-    assert cluster.replicas[1].idle()
+    assert cluster.replicas[1].is_idle()
 
 
 def test_an_execution_that_was_overtaken_answers_nobody() -> None:

@@ -1,6 +1,6 @@
 """Algorithm 1, lines 26-31: `RB-deliver`."""
 
-from creekdb.protocol.messages import Cast, Pulled
+from creekdb.protocol.messages import Cast, PullResponse
 from tests.paper.harness import EXECUTE, Cluster
 
 
@@ -10,7 +10,7 @@ def test_a_request_issued_here_is_not_taken_up_again_when_it_comes_back() -> Non
     id = cluster.weak(1, "append", "a")
     cluster.flush()
 
-    cluster.inject(Pulled((cluster.requests[id],)), sender=2, to=1)
+    cluster.inject(PullResponse((cluster.requests[id],)), sender=2, to=1)
 
     assert cluster.rb_delivered(1) == []
     assert cluster.tentative(1) == [id]

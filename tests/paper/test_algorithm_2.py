@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creekdb.datatypes import DATATYPES, sample
+from creekdb.datatypes import DATATYPES, sample_operation
 from creekdb.execution.datatype import DataType
 from creekdb.execution.transaction import Transaction
 from creekdb.execution.undo import ABSENT, StateObject
@@ -229,7 +229,7 @@ def test_whatever_was_executed_can_be_revoked(
     """Section 4.2: the undo log "allows it to revoke the effects of any operation executed"."""
     random = Random(seed)
     requests = [
-        Request(number, Dot(0, number), sample(datatype, random), strong=False)
+        Request(number, Dot(0, number), sample_operation(datatype, random), strong=False)
         for number in range(1, kept + undone + 1)
     ]
     state = StateObject(DATATYPES[datatype])

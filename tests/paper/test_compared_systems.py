@@ -8,14 +8,14 @@ from collections import Counter
 import pytest
 
 from creekdb.checkers import Ok, check_all
-from creekdb.protocol.effects import CabDelivered, Speculated
+from creekdb.protocol.effects import CabDelivered, SpeculativelyExecuted
 from creekdb.protocol.ids.version_vector import Dot, Dots
-from creekdb.protocol.messages import Accept, Cast, Prepare, Promise, Pulled, Vote
+from creekdb.protocol.messages import Accept, Cast, Prepare, Promise, PullResponse, Vote
 from creekdb.protocol.probes import Probe
 from creekdb.schemes.archie import ArchieReplica
 from creekdb.schemes.bayou import BayouReplica
 from creekdb.schemes.smr import SmrReplica
-from creekdb.simulation.fuzz.campaign import simulation_of
+from creekdb.simulation.fuzz.campaign import build_fuzz_simulation
 from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
 from tests.paper.harness import EXECUTE, FINAL, ROLLBACK, STABLE, TENTATIVE, Cluster, Scheme
 
@@ -34,7 +34,7 @@ def rolled_back(cluster: Cluster, replica: int) -> list[Dot]:
 
 
 def speculated(cluster: Cluster, replica: int) -> list[Dot]:
-    return [each.id for each in cluster.events[replica] if isinstance(each, Speculated)]
+    return [each.id for each in cluster.events[replica] if isinstance(each, SpeculativelyExecuted)]
 
 
 def handed_out(cluster: Cluster, replica: int) -> list[Dot]:
@@ -75,7 +75,7 @@ def test_consensus_is_on_identifiers_and_operations_are_gossiped(scheme: Scheme)
     assert isinstance(proposal, Accept)
     assert proposal.batch == (id,)
 
-    cluster.hold(Pulled)
+    cluster.hold(PullResponse)
     cluster.settle(12)
     assert cluster.committed(2) == []
     cluster.release()
@@ -139,12 +139,12 @@ def test_replicas_end_with_one_order_and_one_state(scheme: Scheme) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_on_every_schedule_they_keep_what_they_promise(scheme: str, seed: int) -> None:
     """Section 6: what is measured is worth comparing only if it is right."""
-    run = simulation_of(scenario_from_seed(seed, scheme)).run()
+    run = build_fuzz_simulation(scenario_from_seed(seed, scheme)).run()
 
-    assert run.unsettled is None
+    assert run.quiescence_failure is None
     assert [each for each in check_all(run.history) if not isinstance(each, Ok)] == []
-    assert not run.history.terms.contexts
-    assert run.history.terms.tentative == (scheme == "bayou")
+    assert not run.history.guarantees.contexts
+    assert run.history.guarantees.tentative == (scheme == "bayou")
     assert run.history.voters == ((0,) if scheme == "bayou" else run.history.members)
 
 
@@ -240,7 +240,7 @@ def test_smr_executes_in_the_order_of_delivery_whatever_timestamps_say() -> None
 @pytest.mark.parametrize("seed", SEEDS)
 def test_smr_never_rolls_anything_back(seed: int) -> None:
     """Section 6.2: it does not speculate, so it executes each transaction once."""
-    run = simulation_of(scenario_from_seed(seed, "smr")).run()
+    run = build_fuzz_simulation(scenario_from_seed(seed, "smr")).run()
 
     assert sum(run.cpu.rollbacks) == 0
     assert not run.probes.keys() & {Probe.ROLLED_BACK, Probe.REEXECUTED}
@@ -519,14 +519,14 @@ def test_speculation_is_done_before_the_decision_or_not_told_of() -> None:
     a message to be delivered by AB"."""
     told = 0
     for seed in SEEDS:
-        run = simulation_of(scenario_from_seed(seed, "archie", faults=False)).run()
+        run = build_fuzz_simulation(scenario_from_seed(seed, "archie", faults=False)).run()
         for log in run.history.logs:
             events = [each.event for each in log.events]
             delivered = {
                 each.id: at for at, each in enumerate(events) if isinstance(each, CabDelivered)
             }
             for at, each in enumerate(events):
-                if isinstance(each, Speculated):
+                if isinstance(each, SpeculativelyExecuted):
                     assert each.id.replica == log.replica
                     assert at < delivered[each.id]
                     told += 1

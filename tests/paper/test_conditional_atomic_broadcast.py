@@ -341,6 +341,6 @@ def test_the_order_survives_a_change_of_leader() -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_on_every_schedule_all_four_properties_hold(seed: int) -> None:
     """Section 3.3 under loss, duplication, reordering, partitions and crashes."""
-    assert run(seed).unsettled is None
+    assert run(seed).quiescence_failure is None
     for checker in ("conditional_atomic_broadcast", "prefix_order"):
         assert verdicts(seed)[checker] == Ok(checker)

@@ -10,7 +10,7 @@ import pytest
 
 from creekdb.datatypes.kv import KV
 from creekdb.execution.datatype import DataType
-from creekdb.execution.mvcc.entry import Phase
+from creekdb.execution.mvcc.entry import ExecutionPhase
 from creekdb.execution.transaction import Transaction
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Cast, Vote
@@ -61,7 +61,7 @@ def executions(cluster: Cluster, index: int) -> list[Dot]:
 
 def versions(cluster: Cluster, index: int, key: str) -> list[Any]:
     """Of those operations that are not settled."""
-    contents = replica(cluster, index)._store._contents
+    contents = replica(cluster, index)._store._table
     if not contents.has_versions(key):
         return []
     return [each.value for each in contents.chain(key).versions]
@@ -173,7 +173,7 @@ def test_a_commit_moves_the_versions_with_their_operations() -> None:
 
     assert versions(cluster, 0, "a") == ["weak"]
     assert cluster.replicas[0].state() == {"a": "weak"}
-    assert dict(replica(cluster, 0)._store.settled_items()) == {"a": "strong"}
+    assert dict(replica(cluster, 0)._store.stable_items()) == {"a": "strong"}
 
 
 def test_the_snapshot_holds_all_and_only_what_comes_before() -> None:
@@ -309,7 +309,7 @@ def test_of_committed_operations_the_most_recent_value_is_kept() -> None:
     tentative = cluster.weak(0, "write", "a", "tentative")
 
     assert cluster.tentative(0) == [tentative]
-    assert replica(cluster, 0)._store._contents.ground("a") == 19
+    assert replica(cluster, 0)._store._table.stable_value("a") == 19
     assert versions(cluster, 0, "a") == ["tentative"]
 
 
@@ -348,7 +348,7 @@ def test_what_was_rolled_back_is_removed_in_the_end() -> None:
     entries = replica(cluster, 0)._entries.values()
 
     assert len(entries) == 3
-    assert all(not each.hidden for each in entries)
+    assert all(not each.hidden_versions for each in entries)
     assert versions(cluster, 0, "i") == [1]
 
 
@@ -408,7 +408,7 @@ def test_versions_are_recreated_by_executing_operations_again_when_they_are_need
     cluster = creek(kept_apart=64)
     ids = [cluster.weak(0, "write", "a", value) for value in range(400)]
     inside = cluster.requests[ids[100]].timestamp + 1
-    assert replica(cluster, 0)._entries[ids[100]].phase is Phase.MERGED
+    assert replica(cluster, 0)._entries[ids[100]].phase is ExecutionPhase.MERGED
     late = cluster.weak(1, "copy", "a", "b", at=inside)
 
     cluster.flush()

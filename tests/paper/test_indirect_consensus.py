@@ -46,7 +46,7 @@ def candidate(cluster: Cluster) -> Ballot:
     """Make replica 0 start a ballot above all that its peers speak of; its `Prepare` is lost."""
     peers = cluster.members[1:]
     for peer in peers:
-        heartbeat = Heartbeat(Ballot(7, peers[-1]), leader=None, hears=(0,))
+        heartbeat = Heartbeat(Ballot(7, peers[-1]), leader=None, reachable=(0,))
         cluster.inject(heartbeat, sender=peer, to=0)
     cluster.tick(0)
     (prepare, *_) = (each.message for each in cluster.pending(Prepare, sender=0))

@@ -4,7 +4,7 @@ import pytest
 
 from creekdb.checkers import Ok
 from creekdb.protocol.ids.version_vector import Dot
-from creekdb.protocol.messages import Cast, Pull, Pulled, Received, Summary
+from creekdb.protocol.messages import Cast, Pull, PullResponse, Received, Summary
 from creekdb.protocol.request import Operation, Request
 from tests.paper.harness import EXECUTE, Cluster
 from tests.paper.schedules import SEEDS, run, verdicts
@@ -157,7 +157,7 @@ def test_a_push_that_is_lost_is_made_up_for() -> None:
     assert cluster.rb_delivered(2) == [id]
 
 
-@pytest.mark.parametrize("lost", [Summary, Pull, Pulled])
+@pytest.mark.parametrize("lost", [Summary, Pull, PullResponse])
 def test_a_step_of_anti_entropy_that_is_lost_is_made_up_for(lost: type[object]) -> None:
     """Agreement, when what makes up for a loss is lost as well."""
     cluster = Cluster()
@@ -271,5 +271,5 @@ def test_who_was_away_for_too_long_gets_what_the_messages_did_instead() -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_on_every_schedule_all_three_properties_hold(seed: int) -> None:
     """Section 3.2, (1)-(3), under loss, duplication, reordering, partitions and crashes."""
-    assert run(seed).unsettled is None
+    assert run(seed).quiescence_failure is None
     assert verdicts(seed)["reliable_broadcast"] == Ok("reliable_broadcast")

@@ -6,7 +6,7 @@ import pytest
 
 from creekdb.checkers import Ok
 from creekdb.datatypes.register import REGISTER
-from creekdb.protocol.effects import Kind
+from creekdb.protocol.effects import ResponseKind
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Accept, Cast
 from creekdb.protocol.request import NOOP, Operation
@@ -14,7 +14,7 @@ from tests.paper.harness import STABLE, TENTATIVE, Cluster
 from tests.paper.schedules import SEEDS, run, verdicts
 
 
-def told(cluster: Cluster, id: Dot, kind: Kind) -> list[Any]:
+def told(cluster: Cluster, id: Dot, kind: ResponseKind) -> list[Any]:
     return [value for each, value in cluster.answers(id) if each is kind]
 
 
@@ -417,7 +417,7 @@ def test_a_client_may_ask_for_a_no_op_itself() -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_on_every_schedule_clients_and_replicas_see_what_theorem_1_says(seed: int) -> None:
     """Theorem 1: S is `committed`, gives the stable responses, and keeps both orders."""
-    assert run(seed).unsettled is None
+    assert run(seed).quiescence_failure is None
     for checker in (
         "commit_order",
         "replay",

@@ -6,15 +6,15 @@ from random import Random
 from msgspec.structs import replace
 
 from creekdb.history import (
-    Answer,
     Committed,
     Dot,
     FinalState,
     History,
-    Kind,
     LoggedEvent,
     OperationRecord,
     ReplicaLog,
+    ResponseKind,
+    ResponseRecord,
 )
 
 Breaking = Callable[[History, Random], History]
@@ -55,12 +55,16 @@ def asked_at_another_time(history: History, random: Random) -> History:
 
 def answered_at_another_time(history: History, random: Random) -> History:
     def moved(record: OperationRecord) -> OperationRecord:
-        last = random.choice((Kind.STABLE, Kind.STABLE, Kind.FINAL, Kind.TENTATIVE))
+        last = random.choice(
+            (ResponseKind.STABLE, ResponseKind.STABLE, ResponseKind.FINAL, ResponseKind.TENTATIVE)
+        )
         at_us = _any_time(history, random)
         return replace(
             record,
             answers=tuple(
-                Answer(at_us, each.kind, each.outcome, each.changed) if each.kind is last else each
+                ResponseRecord(at_us, each.kind, each.outcome, each.changed)
+                if each.kind is last
+                else each
                 for each in record.answers
             ),
         )
@@ -101,7 +105,7 @@ def _order(history: History) -> list[Dot]:
     places = {
         logged.event.index: logged.event.id
         for log in history.logs
-        for logged in log.known_events
+        for logged in log.visible_events
         if isinstance(logged.event, Committed)
     }
     return [places[index] for index in sorted(places)]
@@ -120,9 +124,9 @@ def _renamed(history: History, rename: Rename, at: Callable[[int], bool]) -> His
     return replace(
         history,
         logs=tuple(_renamed_log(log, rename) if at(log.replica) else log for log in history.logs),
-        finals=tuple(
+        final_states=tuple(
             _renamed_final(final, rename) if at(final.replica) else final
-            for final in history.finals
+            for final in history.final_states
         ),
     )
 
@@ -140,8 +144,8 @@ def _renamed_log(log: ReplicaLog, rename: Rename) -> ReplicaLog:
             found.append(logged)
         return found
 
-    known = renamed(log.known_events)
-    return replace(log, events=(*known, *renamed(log.vain_events)), known=len(known))
+    known = renamed(log.visible_events)
+    return replace(log, events=(*known, *renamed(log.lost_events)), visible_count=len(known))
 
 
 def _renamed_final(final: FinalState, rename: Rename) -> FinalState:

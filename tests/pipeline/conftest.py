@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from creekdb.pipeline.spark.session import session
+from creekdb.pipeline.spark.session import spark_session
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -21,5 +21,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    with session("local[2]", "creek tests") as spark:
+    with spark_session("local[2]", "creek tests") as spark:
         yield spark

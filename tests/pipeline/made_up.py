@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 
 from creekdb.evaluation import Experiment
 from creekdb.pipeline import schemas
-from creekdb.pipeline.report.evidence import Row, Tables
+from creekdb.pipeline.report.evidence import ReportRow, ReportTables
 from creekdb.pipeline.stages import output_dir
-from creekdb.pipeline.stages.run_tables import FILES
+from creekdb.pipeline.stages.run_tables import TABLE_FILES
 
 PEAKS_TPS = {"smr": 2_750.0, "bayou": 2_680.0, "creek": 31_800.0, "archie": 34_600.0}
 EXECUTION_US = {"smr": 370.0, "bayou": 370.0, "creek": 540.0, "archie": 540.0}
@@ -73,9 +73,9 @@ def _peak(scheme: str, varied: dict[str, Any]) -> float:
 
 def tables(
     given: Sequence[Experiment] | None = None, illegal: Sequence[str] = (), verified: bool = True
-) -> Tables:
+) -> ReportTables:
     chosen = experiments(PEAKS_TPS) if given is None else given
-    made = Tables([], [], [], [], [], [], [], [], [])
+    made = ReportTables([], [], [], [], [], [], [], [], [])
     for number, experiment in enumerate(chosen):
         _add(made, f"{experiment.scheme}-{number:04}", experiment)
         if verified:
@@ -85,7 +85,7 @@ def tables(
     return made
 
 
-def _add(made: Tables, run: str, experiment: Experiment) -> None:
+def _add(made: ReportTables, run: str, experiment: Experiment) -> None:
     draw = random.Random(f"{experiment}")
     scheme = experiment.scheme
     varied = {
@@ -102,7 +102,7 @@ def _add(made: Tables, run: str, experiment: Experiment) -> None:
     made.runs.append(
         common
         | {
-            "begin_us": experiment.begin_us,
+            "begin_us": experiment.warm_up_end_us,
             "end_us": duration_us,
             "executions": int(experiment.load_tps * replicas * ratio),
             "to_execute": int(experiment.load_tps * replicas),
@@ -114,7 +114,7 @@ def _add(made: Tables, run: str, experiment: Experiment) -> None:
             "trace_hash": f"{draw.getrandbits(64):016x}",
             "unsettled": None,
             "violated": "",
-            "command": experiment.command(),
+            "command": experiment.to_command(),
         }
     )
     made.measures.append(
@@ -147,10 +147,10 @@ def _of(name: str, value: float) -> float | int:
     return value if name == "mean_us" else int(value)
 
 
-def _common(experiment: Experiment) -> Row:
+def _common(experiment: Experiment) -> ReportRow:
     values = msgspec.structs.asdict(experiment) | {"source": "simulated"}
     values["faults"] = "; ".join(experiment.faults)
-    return {name: values[name] for name in schemas.EXPERIMENT}
+    return {name: values[name] for name in schemas.EXPERIMENT_COLUMNS}
 
 
 def _accuracy(scheme: str, contention: float, draw: random.Random) -> float:
@@ -189,7 +189,7 @@ def _latencies(
             yield "all_done", agreed * 0.5 + weak * 0.6
 
 
-def _samples(run: str, experiment: Experiment) -> Iterable[Row]:
+def _samples(run: str, experiment: Experiment) -> Iterable[ReportRow]:
     rate = experiment.load_tps
     for step in range(101):
         at_us = step * experiment.duration_us // 100
@@ -215,7 +215,7 @@ def _samples(run: str, experiment: Experiment) -> Iterable[Row]:
             }
 
 
-def _verdicts(run: Row, illegal: Sequence[str]) -> Iterable[Row]:
+def _verdicts(run: ReportRow, illegal: Sequence[str]) -> Iterable[ReportRow]:
     for checker in CHECKERS:
         wrong = f"{run['run']}:{checker}" in illegal
         unknown = checker == "fluctuating" and run["seed"] == 2
@@ -230,12 +230,12 @@ def _verdicts(run: Row, illegal: Sequence[str]) -> Iterable[Row]:
         }
 
 
-def summary(made: Tables) -> list[Row]:
+def summary(made: ReportTables) -> list[ReportRow]:
     values: dict[tuple[Any, ...], list[float]] = {}
     experiment_of = {}
     for row in made.measures:
-        experiment_of[row["run"]] = key = tuple(row[name] for name in schemas.EXPERIMENT)
-        for measure in schemas.MEASURES.names[len(schemas.EXPERIMENT) + 3 :]:
+        experiment_of[row["run"]] = key = tuple(row[name] for name in schemas.EXPERIMENT_COLUMNS)
+        for measure in schemas.MEASURES.names[len(schemas.EXPERIMENT_COLUMNS) + 3 :]:
             if row[measure] is not None:
                 values.setdefault((*key, measure), []).append(float(row[measure]))
     for row in made.latencies:
@@ -243,7 +243,7 @@ def summary(made: Tables) -> list[Row]:
             for name in STATISTICS:
                 key = (*experiment_of[row["run"]], f"{row['answer']}_{name}")
                 values.setdefault(key, []).append(float(row[name]))
-    names = (*schemas.EXPERIMENT, "measure")
+    names = (*schemas.EXPERIMENT_COLUMNS, "measure")
     found = []
     for key, each in values.items():
         margin = 4.3 * stdev(each) / sqrt(len(each)) if len(each) > 1 else None
@@ -257,9 +257,9 @@ def summary(made: Tables) -> list[Row]:
     return found
 
 
-def peaks(made: Tables) -> list[Row]:
+def peaks(made: ReportTables) -> list[ReportRow]:
     names = list(schemas.PEAKS.names[:-3])
-    groups: dict[tuple[Any, ...], list[Row]] = {}
+    groups: dict[tuple[Any, ...], list[ReportRow]] = {}
     for row in made.measures:
         groups.setdefault(tuple(row[name] for name in names), []).append(row)
     found = []
@@ -276,7 +276,7 @@ def peaks(made: Tables) -> list[Row]:
     return found
 
 
-def write(made: Tables, out: Path) -> Path:
+def write(made: ReportTables, out: Path) -> Path:
     for name, schema in (
         ("measures", schemas.MEASURES),
         ("latencies", schemas.LATENCIES),
@@ -288,18 +288,18 @@ def write(made: Tables, out: Path) -> Path:
         if rows:
             _write(rows, schema, out / name / "part-00000.parquet")
             (out / name / "_SUCCESS").touch()
-    (out / output_dir.MARK).write_text("{}")
+    (out / output_dir.MANIFEST_FILE).write_text("{}")
     for run in made.runs:
-        folder = out / output_dir.RUNS / run["run"]
-        _write([run], schemas.RUNS, folder / FILES["runs"])
+        folder = out / output_dir.RUNS_DIR / run["run"]
+        _write([run], schemas.RUNS, folder / TABLE_FILES["runs"])
         (folder / "config.json").write_text("{}")
         samples = [row for row in made.samples if row["run"] == run["run"]]
         if samples:
-            _write(samples, schemas.SAMPLES, folder / FILES["samples"])
+            _write(samples, schemas.SAMPLES, folder / TABLE_FILES["samples"])
     return out
 
 
-def _write(rows: list[Row], schema: pa.Schema, path: Path) -> None:
+def _write(rows: list[ReportRow], schema: pa.Schema, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(rows, schema), path)
 

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from creekdb.pipeline.schemas import OPERATIONS, RUNS
 from creekdb.pipeline.spark.frames import spark_schema
-from creekdb.pipeline.stages.run_tables import Tables
+from creekdb.pipeline.stages.run_tables import RunArrowTables
 
 Row = dict[str, Any]
 
@@ -19,7 +19,7 @@ class Frames(NamedTuple):
     orders: DataFrame
 
 
-def frames(spark: SparkSession, runs: Sequence[Tables]) -> Frames:
+def frames(spark: SparkSession, runs: Sequence[RunArrowTables]) -> Frames:
     """Of all runs together."""
     together = (pa.concat_tables([getattr(each, name) for each in runs]) for name in Frames._fields)
     return Frames(*(frame(spark, each) for each in together))

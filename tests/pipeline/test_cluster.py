@@ -11,7 +11,7 @@ import pytest
 
 from creekdb.pipeline.stages import output_dir
 from creekdb.pipeline.stages.grid import load_grid
-from creekdb.pipeline.stages.simulate import make_run
+from creekdb.pipeline.stages.simulate import simulate_cell
 from tests.pipeline.standalone import cluster
 
 pytestmark = [
@@ -82,7 +82,7 @@ def test_a_cluster_that_loses_an_executor_gives_the_same_runs(
     assert len(executors) == EXECUTORS
     assert "4 of 4 experiments simulated" in told
     grid = load_grid(str(tmp_path / "grid.toml"))
-    output_dir.prepare(alone, grid)
+    output_dir.prepare_output_dir(alone, grid)
     for cell in grid.cells:
-        make_run(cell, alone)
+        simulate_cell(cell, alone)
     assert files(out / "runs") == files(alone / "runs")

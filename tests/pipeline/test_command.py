@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from creekdb.cli import main
-from creekdb.cli.commands.pipeline.group import watching
-from creekdb.pipeline.spark.session import session
-from creekdb.pipeline.stages.simulate import Progress
+from creekdb.cli.commands.pipeline.group import simulation_progress
+from creekdb.pipeline.spark.session import spark_session
+from creekdb.pipeline.stages.simulate import GridProgress
 
 GRID = """
 [[block]]
@@ -124,10 +124,10 @@ def test_where_nobody_watches_a_line_tells_how_far_it_is(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("creekdb.cli.commands.pipeline.group.TELL_EVERY_S", 0.0)
-    with watching() as watch:
-        watch(Progress(done=0, total=8, running=("a", "b"), left_s=None))
-        watch(Progress(done=2, total=8, running=("c", "d"), left_s=75.0))
-        watch(Progress(done=8, total=8, running=(), left_s=0.0))
+    with simulation_progress() as watch:
+        watch(GridProgress(done=0, total=8, running=("a", "b"), remaining_s=None))
+        watch(GridProgress(done=2, total=8, running=("c", "d"), remaining_s=75.0))
+        watch(GridProgress(done=8, total=8, running=(), remaining_s=0.0))
     assert capsys.readouterr().err.splitlines() == [
         "0 of 8 experiments simulated",
         "2 of 8 experiments simulated, about 1:15 left",
@@ -141,8 +141,8 @@ def test_a_bar_shows_how_far_it_is_however_long_the_names_of_cells_are(
     terminal = Console(file=seen, force_terminal=True, width=80, color_system=None)
     monkeypatch.setattr("creekdb.cli.commands.pipeline.group.complaints", lambda: terminal)
     running = ("archie-w20-44000tps-100ms-s0", "creek-w20-44000tps-100ms-recorded-s0")
-    with watching() as watch:
-        watch(Progress(done=12, total=36, running=running, left_s=935.0))
+    with simulation_progress() as watch:
+        watch(GridProgress(done=12, total=36, running=running, remaining_s=935.0))
     shown = seen.getvalue()
     assert "12/36 0:00:00 about 15:35 left" in shown
     assert "━" * 24 in shown
@@ -175,6 +175,6 @@ def test_an_interrupted_command_says_how_to_go_on(tmp_path: Path) -> None:
 
 
 def test_a_session_that_is_there_is_used(spark: SparkSession) -> None:
-    with session("local[1]") as found:
+    with spark_session("local[1]") as found:
         assert found is spark
     assert spark.range(2).count() == 2

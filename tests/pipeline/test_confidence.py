@@ -6,30 +6,34 @@ from statistics import NormalDist, mean, stdev
 
 import pytest
 
-from creekdb.pipeline.stages.measure import CONFIDENCE, quantile, within
+from creekdb.pipeline.stages.measure import CONFIDENCE_LEVEL, central_probability, t_quantile
 
 DEGREES = [1, 2, 3, 4, 5, 9, 10, 30, 99, 100]
 
 
 @pytest.mark.parametrize("t", [0.1, 1.0, 2.5, 40.0])
 def test_few_degrees_of_freedom_have_closed_forms(t: float) -> None:
-    assert within(t, 1) == pytest.approx(2 * atan(t) / pi)
-    assert within(t, 2) == pytest.approx(t / sqrt(2 + t * t))
+    assert central_probability(t, 1) == pytest.approx(2 * atan(t) / pi)
+    assert central_probability(t, 2) == pytest.approx(t / sqrt(2 + t * t))
     angle = t / sqrt(3)
-    assert within(t, 3) == pytest.approx(2 / pi * (atan(angle) + angle / (1 + angle * angle)))
+    assert central_probability(t, 3) == pytest.approx(
+        2 / pi * (atan(angle) + angle / (1 + angle * angle))
+    )
 
 
 @pytest.mark.parametrize("degrees", DEGREES)
 def test_a_quantile_is_where_the_probability_is_reached(degrees: int) -> None:
-    assert within(quantile(degrees), degrees) == pytest.approx(CONFIDENCE, abs=1e-12)
+    assert central_probability(t_quantile(degrees), degrees) == pytest.approx(
+        CONFIDENCE_LEVEL, abs=1e-12
+    )
 
 
 def test_quantiles_fall_towards_those_of_the_normal_distribution() -> None:
-    found = [quantile(degrees) for degrees in DEGREES]
-    normal = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+    found = [t_quantile(degrees) for degrees in DEGREES]
+    normal = NormalDist().inv_cdf((1 + CONFIDENCE_LEVEL) / 2)
 
     assert found == sorted(found, reverse=True)
-    assert normal < quantile(1000) < normal * 1.002
+    assert normal < t_quantile(1000) < normal * 1.002
 
 
 def test_intervals_hold_the_true_mean_as_often_as_they_say() -> None:
@@ -37,6 +41,6 @@ def test_intervals_hold_the_true_mean_as_often_as_they_say() -> None:
     held = 0
     for _ in range(repeats):
         drawn = [random.gauss(0, 1) for _ in range(samples)]
-        held += abs(mean(drawn)) <= quantile(samples - 1) * stdev(drawn) / sqrt(samples)
+        held += abs(mean(drawn)) <= t_quantile(samples - 1) * stdev(drawn) / sqrt(samples)
 
-    assert held / repeats == pytest.approx(CONFIDENCE, abs=0.015)
+    assert held / repeats == pytest.approx(CONFIDENCE_LEVEL, abs=0.015)

@@ -11,16 +11,16 @@ from pyspark.sql import SparkSession
 
 from creekdb.cli.app import main
 from creekdb.errors import UsageError
-from creekdb.execution.keys import CLIENTS
+from creekdb.execution.keys import CALLS_PREFIX
 from creekdb.http.schema import from_json
 from creekdb.pipeline.schemas import COMMITTED, REGISTERS, VALUE_KINDS
 from creekdb.pipeline.spark.frames import spark_schema
-from creekdb.pipeline.stages.export import export
-from creekdb.protocol.checkpoint.stream import Collected
+from creekdb.pipeline.stages.export import export_backup
+from creekdb.protocol.checkpoint.stream import InMemoryRegisterCursor
 from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import Checkpoint
 from creekdb.protocol.request import Operation, Request
-from creekdb.server.backup.format import Head, encoded
+from creekdb.server.backup.format import BackupHeader, encode_backup
 from tests.cluster.house import house
 
 STATE: dict[Any, Any] = {
@@ -33,7 +33,7 @@ STATE: dict[Any, Any] = {
     "bytes": b"\x00\xff",
     ("stock", "lamp", 3): (1, ("two", b"3")),
     ("dict",): {"a": (1, 2)},
-    (CLIENTS, "somebody", 1): (1, 100, None, None, 0),
+    (CALLS_PREFIX, "somebody", 1): (1, 100, None, None, 0),
 }
 
 
@@ -45,7 +45,7 @@ def made(path: Path, requests: int = 3, length: int = 5) -> Path:
     )
     ids = Dots({0: (1, length + 1)})
     checkpoint = Checkpoint(9, length, ids, 104, tuple(STATE.items()), (), (("gone", 1),))
-    head = Head(
+    head = BackupHeader(
         cluster="shop",
         replica=0,
         members=(0,),
@@ -60,7 +60,11 @@ def made(path: Path, requests: int = 3, length: int = 5) -> Path:
         timestamp=104,
         first=length - requests,
     )
-    path.write_bytes(b"".join(piece.data for piece in encoded(head, Collected(checkpoint), told)))
+    path.write_bytes(
+        b"".join(
+            piece.data for piece in encode_backup(head, InMemoryRegisterCursor(checkpoint), told)
+        )
+    )
     return path
 
 
@@ -70,7 +74,7 @@ def rows(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_every_kind_of_key_and_value_comes_back(tmp_path: Path) -> None:
-    exported = export(made(tmp_path / "one.backup"), tmp_path / "out")
+    exported = export_backup(made(tmp_path / "one.backup"), tmp_path / "out")
     found = {from_json(json.loads(row["key"])): row for row in rows(tmp_path / "out" / "state")}
     assert exported.registers == len(found) == len(STATE)  # less a call, and one deleted
     assert {row["kind"] for row in found.values()} == set(VALUE_KINDS)
@@ -92,7 +96,7 @@ def test_every_kind_of_key_and_value_comes_back(tmp_path: Path) -> None:
 
 
 def test_operations_have_their_places(tmp_path: Path) -> None:
-    exported = export(made(tmp_path / "one.backup"), tmp_path / "out")
+    exported = export_backup(made(tmp_path / "one.backup"), tmp_path / "out")
     assert (exported.operations, exported.complete_from) == (3, 2)
     assert rows(tmp_path / "out" / "operations")[0] == {
         "index": 2,
@@ -113,7 +117,7 @@ def test_a_folder_in_which_something_is_stays_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "something").touch()
     with pytest.raises(UsageError, match="holds something"):
-        export(made(tmp_path / "one.backup"), tmp_path / "out")
+        export_backup(made(tmp_path / "one.backup"), tmp_path / "out")
     assert [each.name for each in (tmp_path / "out").iterdir()] == ["something"]
 
 
@@ -169,7 +173,7 @@ def test_a_recording_of_another_cluster_is_refused(
 
 def test_spark_reads_both(spark: SparkSession, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    export(made(tmp_path / "one.backup"), out)
+    export_backup(made(tmp_path / "one.backup"), out)
     state = spark.read.parquet(str(out / "state"))
     assert [(each.name, each.dataType) for each in state.schema] == [
         (each.name, each.dataType) for each in spark_schema(REGISTERS)

@@ -14,11 +14,16 @@ from pyspark.sql import SparkSession
 
 from creekdb.cli import main
 from creekdb.errors import StorageFault, UsageError
-from creekdb.evaluation import Experiment, simulation_of
+from creekdb.evaluation import Experiment, build_simulation
 from creekdb.pipeline.stages import population as generating
-from creekdb.pipeline.stages.population import LoadedPopulation, parts, prepare, write_part
-from creekdb.pipeline.stages.population_checks import problems, read_tables
-from creekdb.tpcc import Population, on_population
+from creekdb.pipeline.stages.population import (
+    LoadedPopulation,
+    population_files,
+    prepare_population_dir,
+    write_population_file,
+)
+from creekdb.pipeline.stages.population_checks import find_problems, read_population_tables
+from creekdb.tpcc import Population, datatype_on_population
 
 SEED = 7
 
@@ -50,21 +55,21 @@ def digest(folder: Path) -> dict[str, bytes]:
 
 
 def test_files_are_the_same_however_many_tasks_write_them(written: Path, tmp_path: Path) -> None:
-    prepare(tmp_path, 1, SEED)
-    for part in reversed(parts(Population(SEED, 1))):
-        write_part((SEED, 1, part, str(tmp_path)))
+    prepare_population_dir(tmp_path, 1, SEED)
+    for part in reversed(population_files(Population(SEED, 1))):
+        write_population_file((SEED, 1, part, str(tmp_path)))
     assert digest(tmp_path) == digest(written)
 
 
 def test_more_warehouses_add_files_and_change_none(written: Path, tmp_path: Path) -> None:
     two = Population(SEED, 2)
-    prepare(tmp_path, 2, SEED)
-    for part in parts(two):
+    prepare_population_dir(tmp_path, 2, SEED)
+    for part in population_files(two):
         if part.table in ("stock", "item") and part.number == 1:
-            write_part((SEED, 2, part, str(tmp_path)))
+            write_population_file((SEED, 2, part, str(tmp_path)))
     kept = digest(written)
     assert digest(tmp_path).items() <= kept.items()
-    assert {part.number for part in parts(two) if part.table == "order_line"} == {1, 2}
+    assert {part.number for part in population_files(two) if part.table == "order_line"} == {1, 2}
 
 
 def test_every_row_is_that_of_the_population(written: Path) -> None:
@@ -91,10 +96,13 @@ def test_every_row_is_that_of_the_population(written: Path) -> None:
 def test_a_simulation_on_what_was_written_is_the_same(written: Path, layout: str) -> None:
     scenario = Experiment(
         load_tps=1500, duration_us=100_000, warehouses=1, seed=SEED, layout=layout
-    ).scenario()
-    read = on_population(LoadedPopulation(written), layout)
+    ).to_scenario()
+    read = datatype_on_population(LoadedPopulation(written), layout)
     assert read.name == scenario.datatype
-    computed, loaded = simulation_of(scenario).run(), simulation_of(scenario, named=read).run()
+    computed, loaded = (
+        build_simulation(scenario).run(),
+        build_simulation(scenario, named=read).run(),
+    )
     assert loaded.trace_hash == computed.trace_hash
     assert loaded.history == computed.history
 
@@ -133,7 +141,7 @@ def test_what_is_not_as_the_specification_wants_it_is_found(
     ):
         file = population / table / "part-00001.parquet"
         pq.write_table(change(pq.read_table(file)), file)
-    assert problems(read_tables(spark, population), 1) == [
+    assert find_problems(read_population_tables(spark, population), 1) == [
         "customer of warehouse 1 has 30000 rows and 29999 keys",
         "item of warehouse 1 has 99999 rows and 99999 keys",
         "lines differ from o_ol_cnt in order 1, 1, 1",
@@ -167,7 +175,7 @@ def test_a_file_with_other_rows_or_columns_is_named(population: Path) -> None:
 
 
 def test_an_unfinished_population_is_not_loaded(tmp_path: Path) -> None:
-    prepare(tmp_path, 1, SEED)
+    prepare_population_dir(tmp_path, 1, SEED)
     with pytest.raises(UsageError, match="is not complete"):
         LoadedPopulation(tmp_path)
 
@@ -176,24 +184,24 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "letters").touch()
     for force in (False, True):
         with pytest.raises(UsageError, match="not of a population"):
-            prepare(tmp_path, 1, 0, force)
+            prepare_population_dir(tmp_path, 1, 0, force)
     with pytest.raises(UsageError, match=r"it has no population.json"):
         LoadedPopulation(tmp_path)
 
 
 def test_another_population_is_replaced_only_by_force(tmp_path: Path) -> None:
-    prepare(tmp_path, 1, 0)
-    prepare(tmp_path, 1, 0)
+    prepare_population_dir(tmp_path, 1, 0)
+    prepare_population_dir(tmp_path, 1, 0)
     (tmp_path / "stock" / "part-00009.parquet").touch()
     with pytest.raises(UsageError, match=r"holds another population \(warehouses 1, seed 0\)"):
-        prepare(tmp_path, 2, 0)
-    prepare(tmp_path, 2, 0, force=True)
+        prepare_population_dir(tmp_path, 2, 0)
+    prepare_population_dir(tmp_path, 2, 0, force=True)
     assert not any((tmp_path / "stock").iterdir())
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"schema_version": 1, "seed": -1}'])
 def test_a_damaged_mark_is_named(tmp_path: Path, text: str) -> None:
-    prepare(tmp_path, 1, 0)
-    (tmp_path / generating.MARK).write_text(text)
+    prepare_population_dir(tmp_path, 1, 0)
+    (tmp_path / generating.MANIFEST_FILE).write_text(text)
     with pytest.raises(StorageFault, match=r"population.json is damaged"):
         LoadedPopulation(tmp_path)

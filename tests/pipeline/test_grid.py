@@ -8,11 +8,11 @@ import pytest
 
 from creekdb.errors import UsageError
 from creekdb.evaluation import Experiment
-from creekdb.pipeline.stages.grid import GRIDS, Grid, cell_name, load_grid, parse
+from creekdb.pipeline.stages.grid import BUILT_IN_GRIDS, Grid, cell_name, load_grid, parse_grid
 
 
 def grid_of(*blocks: dict[str, Any]) -> Grid:
-    return parse("mine.toml", {"block": list(blocks)})
+    return parse_grid("mine.toml", {"block": list(blocks)})
 
 
 def test_a_block_is_a_cross_product() -> None:
@@ -87,7 +87,7 @@ def test_a_number_of_transactions_stands_for_a_duration() -> None:
     assert [each.experiment.duration_us for each in cells] == [4_000_000, 134_000, 100_000]
 
 
-@pytest.mark.parametrize("name", GRIDS)
+@pytest.mark.parametrize("name", BUILT_IN_GRIDS)
 def test_the_grids_of_ours_can_be_read_and_have_a_name_for_each_cell(name: str) -> None:
     grid = load_grid(name)
     assert len({cell.name for cell in grid.cells}) == len(grid.cells)
@@ -168,12 +168,12 @@ def test_a_mistake_is_told_with_its_file_block_and_key(
 @pytest.mark.parametrize("content", [[], {}, {"block": []}, {"blok": [{}]}, {"block": {}}, 7])
 def test_what_is_not_a_list_of_blocks_is_no_grid(content: Any) -> None:
     with pytest.raises(UsageError, match=r"^mine.toml is not a grid"):
-        parse("mine.toml", content)
+        parse_grid("mine.toml", content)
 
 
 def test_a_block_that_is_no_table_is_refused() -> None:
     with pytest.raises(UsageError, match=r"^mine.toml, block 1: it is not a table"):
-        parse("mine.toml", {"block": [3]})
+        parse_grid("mine.toml", {"block": [3]})
 
 
 def test_more_cells_than_anybody_simulates_are_refused() -> None:

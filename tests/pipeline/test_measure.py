@@ -10,21 +10,28 @@ from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from creekdb.evaluation import Experiment, Latency, measure, simulation_of
+from creekdb.evaluation import Experiment, SimulatedLatency, build_simulation, measure
 from creekdb.pipeline.schemas import (
     ALL_KINDS,
-    ANSWERS,
-    EXPERIMENT,
+    EXPERIMENT_COLUMNS,
     LATENCIES,
     MEASURES,
     OPERATIONS,
     PEAKS,
+    RESPONSE_KINDS,
     RUNS,
     SUMMARY,
 )
-from creekdb.pipeline.spark.frames import declared, spark_schema
-from creekdb.pipeline.stages.measure import SUMMED_UP, latencies, measures, peaks, quantile, summary
-from creekdb.pipeline.stages.run_tables import of_run
+from creekdb.pipeline.spark.frames import conform_to_schema, spark_schema
+from creekdb.pipeline.stages.measure import (
+    SUMMARY_COLUMNS,
+    latencies,
+    measures,
+    peaks,
+    summary,
+    t_quantile,
+)
+from creekdb.pipeline.stages.run_tables import tables_of_simulation
 from creekdb.simulation.kernel.scenario import ClientModel, Scenario
 from tests.pipeline.tabled import Row, frames, operations_table, runs_table, table
 
@@ -51,10 +58,10 @@ class Measured:
     """Every run measured once, by Spark and by `evaluation`."""
 
     def __init__(self, spark: SparkSession) -> None:
-        scenarios = {name: each.scenario() for name, each in EXPERIMENTS.items()} | OTHERS
-        runs = {name: (each, simulation_of(each).run()) for name, each in scenarios.items()}
+        scenarios = {name: each.to_scenario() for name, each in EXPERIMENTS.items()} | OTHERS
+        runs = {name: (each, build_simulation(each).run()) for name, each in scenarios.items()}
         self.expected = {name: measure(*each, []) for name, each in runs.items()}
-        made = frames(spark, [of_run(name, *each) for name, each in runs.items()])
+        made = frames(spark, [tables_of_simulation(name, *each) for name, each in runs.items()])
         self.runs, self.operations, _ = made
         found = measures(self.runs, self.operations), latencies(self.runs, self.operations)
         self.measures = {row["run"]: row.asDict() for row in found[0].collect()}
@@ -106,20 +113,20 @@ def _nearly(value: float | None) -> Any:
 
 @pytest.mark.parametrize("name", RUN_NAMES)
 def test_latencies_are_those_of_the_evaluation(measured: Measured, name: str) -> None:
-    for answer in ANSWERS:
+    for answer in RESPONSE_KINDS:
         found = measured.latencies.get((name, answer, ALL_KINDS))
         if answer != "all_done":
-            expected: Latency | None = getattr(measured.expected[name], f"{answer}_ms")
+            expected: SimulatedLatency | None = getattr(measured.expected[name], f"{answer}_ms")
             assert _milliseconds(found) == expected, answer
         else:
             assert (found["answers"] if found else 0) == measured.expected[name].answered
 
 
-def _milliseconds(row: Mapping[str, Any] | None) -> Latency | None:
+def _milliseconds(row: Mapping[str, Any] | None) -> SimulatedLatency | None:
     if row is None:
         return None
     times = {field: row[f"{field}_us"] / 1000 for field in ("mean", "p50", "p95", "p99")}
-    return Latency(answers=row["answers"], **times)
+    return SimulatedLatency(answers=row["answers"], **times)
 
 
 def test_the_experiments_show_what_is_worth_measuring(measured: Measured) -> None:
@@ -166,7 +173,7 @@ def test_tables_are_as_they_are_declared(measured: Measured) -> None:
 
 
 def test_a_null_that_must_not_be_is_named(measured: Measured) -> None:
-    lacking = declared(measured.runs.withColumn("scheme", F.lit(None)), RUNS)
+    lacking = conform_to_schema(measured.runs.withColumn("scheme", F.lit(None)), RUNS)
 
     with pytest.raises(Exception, match="the column scheme must not be null"):
         lacking.collect()
@@ -196,7 +203,9 @@ def test_a_run_without_operations_measures_nothing(spark: SparkSession) -> None:
 
     (row,) = measures(runs, operations).collect()
     assert (row["asked"], row["backlog"], row["throughput_tps"]) == (0, 0, 0.0)
-    assert {row[name] for name in SUMMED_UP if name not in ("backlog", "throughput_tps")} == {None}
+    assert {row[name] for name in SUMMARY_COLUMNS if name not in ("backlog", "throughput_tps")} == {
+        None
+    }
     assert latencies(runs, operations).collect() == []
 
 
@@ -219,7 +228,10 @@ def test_a_live_run_measures_what_clients_saw(spark: SparkSession) -> None:
 
 def result(run: str, seed: int, load_tps: float | None, **changes: Any) -> Row:
     row: Row = dict.fromkeys(MEASURES.names)
-    row |= {name: live()[name] for name in EXPERIMENT} | {"scheme": "smr", "source": "simulated"}
+    row |= {name: live()[name] for name in EXPERIMENT_COLUMNS} | {
+        "scheme": "smr",
+        "source": "simulated",
+    }
     return (
         row | {"run": run, "seed": seed, "load_tps": load_tps, "asked": 1, "backlog": 0} | changes
     )
@@ -243,7 +255,7 @@ def test_seeds_are_summed_up_with_their_confidence(spark: SparkSession) -> None:
     }
 
     row = found[100.0, "accuracy"]
-    margin = quantile(3) * stdev(accuracies) / sqrt(4)
+    margin = t_quantile(3) * stdev(accuracies) / sqrt(4)
     assert (row["seeds"], row["mean"]) == (4, mean(accuracies))
     assert (row["low"], row["high"]) == pytest.approx((row["mean"] - margin, row["mean"] + margin))
     assert found[100.0, "strong_stable_p99_us"]["mean"] == 15.0

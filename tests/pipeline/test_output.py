@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from creekdb.errors import StorageFault, UsageError
-from creekdb.evaluation import Experiment, simulation_of
-from creekdb.history import save
+from creekdb.evaluation import Experiment, build_simulation
+from creekdb.history import save_run
 from creekdb.pipeline.stages import output_dir, run_tables
 from creekdb.pipeline.stages.grid import Cell, Grid, cell_name
 
@@ -23,11 +23,11 @@ OTHER = Grid("other", (Cell("other", Experiment(seed=1)),))
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run folder with its tables."""
-    scenario = EXPERIMENT.scenario()
-    run = simulation_of(scenario).run()
-    made = run_tables.of_run("one", scenario, run, command=EXPERIMENT.command())
+    scenario = EXPERIMENT.to_scenario()
+    run = build_simulation(scenario).run()
+    made = run_tables.tables_of_simulation("one", scenario, run, command=EXPERIMENT.to_command())
     folder = tmp_path_factory.mktemp("kept") / "one"
-    save(run.history, folder, lambda aside: run_tables.write(made, aside))
+    save_run(run.history, folder, lambda aside: run_tables.write_run_tables(made, aside))
     return folder
 
 
@@ -40,129 +40,131 @@ def runs(kept: Path, tmp_path: Path) -> Path:
 
 
 def test_the_same_grid_goes_on_in_its_folder(tmp_path: Path) -> None:
-    output_dir.prepare(tmp_path, GRID)
+    output_dir.prepare_output_dir(tmp_path, GRID)
     (tmp_path / "runs" / "one").mkdir()
     (tmp_path / ".attempts" / "half").mkdir()
-    output_dir.prepare(tmp_path, GRID)
+    output_dir.prepare_output_dir(tmp_path, GRID)
     assert (tmp_path / "runs" / "one").exists()
     assert not any((tmp_path / ".attempts").iterdir())
 
 
 def test_more_cells_go_on_in_the_same_folder_and_fewer_do_not(tmp_path: Path) -> None:
     more = Grid("more", (*GRID.cells, *OTHER.cells))
-    output_dir.prepare(tmp_path, GRID)
+    output_dir.prepare_output_dir(tmp_path, GRID)
     (tmp_path / "runs" / "one").mkdir()
-    output_dir.prepare(tmp_path, more)
+    output_dir.prepare_output_dir(tmp_path, more)
     assert (tmp_path / "runs" / "one").exists()
     with pytest.raises(UsageError, match=r"holds another grid \(more\)"):
-        output_dir.prepare(tmp_path, GRID)
+        output_dir.prepare_output_dir(tmp_path, GRID)
 
 
 def test_another_grid_is_refused_and_replaces_the_first_only_by_force(tmp_path: Path) -> None:
-    output_dir.prepare(tmp_path, GRID)
+    output_dir.prepare_output_dir(tmp_path, GRID)
     (tmp_path / "runs" / "one").mkdir()
     with pytest.raises(UsageError, match=r"holds another grid \(mine\): .* --force"):
-        output_dir.prepare(tmp_path, OTHER)
+        output_dir.prepare_output_dir(tmp_path, OTHER)
     assert (tmp_path / "runs" / "one").exists()
-    output_dir.prepare(tmp_path, OTHER, force=True)
+    output_dir.prepare_output_dir(tmp_path, OTHER, force=True)
     assert not (tmp_path / "runs" / "one").exists()
 
 
 def test_runs_of_other_code_are_not_mixed_with_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    output_dir.prepare(tmp_path, GRID)
+    output_dir.prepare_output_dir(tmp_path, GRID)
     monkeypatch.setattr(output_dir, "code_hash", lambda: "another")
     with pytest.raises(UsageError, match="simulated by another version of Creek"):
-        output_dir.prepare(tmp_path, GRID)
+        output_dir.prepare_output_dir(tmp_path, GRID)
 
 
 @pytest.mark.parametrize("force", [False, True])
 def test_what_is_not_ours_is_never_touched(tmp_path: Path, force: bool) -> None:
     (tmp_path / "letters").write_text("mine")
     with pytest.raises(UsageError, match="files that are not of a pipeline"):
-        output_dir.prepare(tmp_path, GRID, force)
+        output_dir.prepare_output_dir(tmp_path, GRID, force)
     assert [each.name for each in tmp_path.iterdir()] == ["letters"]
 
 
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="is not a folder"):
-        output_dir.prepare(tmp_path / "file", GRID)
+        output_dir.prepare_output_dir(tmp_path / "file", GRID)
     with pytest.raises(StorageFault, match="cannot write"):
-        output_dir.prepare(tmp_path / "file" / "below", GRID)
+        output_dir.prepare_output_dir(tmp_path / "file" / "below", GRID)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"schema_version": 1}'])
 def test_a_damaged_mark_is_named(tmp_path: Path, text: str) -> None:
-    output_dir.prepare(tmp_path, GRID)
+    output_dir.prepare_output_dir(tmp_path, GRID)
     (tmp_path / "pipeline.json").write_text(text)
     with pytest.raises(UsageError, match=r"pipeline.json is damaged"):
-        output_dir.prepare(tmp_path, GRID)
+        output_dir.prepare_output_dir(tmp_path, GRID)
 
 
 def test_another_schema_version_is_named(tmp_path: Path) -> None:
-    output_dir.prepare(tmp_path, GRID)
+    output_dir.prepare_output_dir(tmp_path, GRID)
     mark = json.loads((tmp_path / "pipeline.json").read_text())
     (tmp_path / "pipeline.json").write_text(json.dumps({**mark, "schema_version": 0}))
     with pytest.raises(UsageError, match="another schema version"):
-        output_dir.prepare(tmp_path, GRID)
+        output_dir.prepare_output_dir(tmp_path, GRID)
 
 
 def test_runs_are_found_in_a_pipeline_in_a_folder_of_runs_and_alone(
     runs: Path, tmp_path: Path
 ) -> None:
     both = [runs / "one", runs / "two"]
-    assert output_dir.run_folders(runs) == both
-    assert output_dir.run_folders(runs / "one") == [runs / "one"]
+    assert output_dir.run_directories(runs) == both
+    assert output_dir.run_directories(runs / "one") == [runs / "one"]
     (tmp_path / "pipeline.json").write_text("{}")
-    assert output_dir.run_folders(tmp_path) == both
+    assert output_dir.run_directories(tmp_path) == both
     with pytest.raises(UsageError, match="holds no runs"):
-        output_dir.run_folders(tmp_path / "nowhere")
+        output_dir.run_directories(tmp_path / "nowhere")
 
 
-@pytest.mark.parametrize("table", run_tables.FILES)
+@pytest.mark.parametrize("table", run_tables.TABLE_FILES)
 def test_a_truncated_table_is_named(runs: Path, table: str) -> None:
-    file = runs / "one" / run_tables.FILES[table]
+    file = runs / "one" / run_tables.TABLE_FILES[table]
     file.write_bytes(file.read_bytes()[:-20])
     with pytest.raises(StorageFault, match=f"{file} is damaged: "):
-        output_dir.check(runs / "one")
-    output_dir.check(runs / "two")
+        output_dir.check_run_directory(runs / "one")
+    output_dir.check_run_directory(runs / "two")
 
 
 def test_a_table_that_is_missing_or_another_is_named(runs: Path) -> None:
-    file = runs / "one" / run_tables.FILES["samples"]
+    file = runs / "one" / run_tables.TABLE_FILES["samples"]
     file.unlink()
     with pytest.raises(StorageFault, match=r"one has no replicas/samples.parquet"):
-        output_dir.check(runs / "one")
+        output_dir.check_run_directory(runs / "one")
     pq.write_table(pa.table({"run": ["one"]}), file)
     with pytest.raises(StorageFault, match="its columns are others than samples has"):
-        output_dir.check(runs / "one")
+        output_dir.check_run_directory(runs / "one")
 
 
 def test_a_run_of_another_schema_version_is_named(runs: Path) -> None:
     config = runs / "one" / "config.json"
     config.write_text(config.read_text().replace('"schema_version": ', '"schema_version": 9'))
     with pytest.raises(UsageError, match="one was written in schema version 9"):
-        output_dir.check(runs / "one")
+        output_dir.check_run_directory(runs / "one")
 
 
 def test_tables_of_all_runs_are_read_as_they_are_declared(spark: SparkSession, runs: Path) -> None:
-    folders = output_dir.run_folders(runs)
-    for name, schema in run_tables.SCHEMAS.items():
-        frame = output_dir.read(spark, folders, name)
+    folders = output_dir.run_directories(runs)
+    for name, schema in run_tables.RUN_TABLE_SCHEMAS.items():
+        frame = output_dir.read_run_table(spark, folders, name)
         assert frame.columns == schema.names
-        rows = pq.read_table(runs / "one" / run_tables.FILES[name]).num_rows
+        rows = pq.read_table(runs / "one" / run_tables.TABLE_FILES[name]).num_rows
         assert frame.count() == 2 * rows > 0
-        assert output_dir.read(spark, [], name).columns == schema.names
+        assert output_dir.read_run_table(spark, [], name).columns == schema.names
 
 
 def test_a_run_without_tables_gets_them_from_its_history(runs: Path) -> None:
-    kept = {name: pq.read_table(runs / "one" / file) for name, file in run_tables.FILES.items()}
-    for file in run_tables.FILES.values():
+    kept = {
+        name: pq.read_table(runs / "one" / file) for name, file in run_tables.TABLE_FILES.items()
+    }
+    for file in run_tables.TABLE_FILES.values():
         (runs / "one" / file).unlink()
-    output_dir.ensure_tables(output_dir.run_folders(runs))
-    output_dir.check(runs / "one")
+    output_dir.ensure_run_tables(output_dir.run_directories(runs))
+    output_dir.check_run_directory(runs / "one")
     same = ("run", "invoked_us", "tentative_us", "stable_us", "final_us", "accurate", "failed")
-    found = pq.read_table(runs / "one" / run_tables.FILES["operations"])
+    found = pq.read_table(runs / "one" / run_tables.TABLE_FILES["operations"])
     assert found.select(same).equals(kept["operations"].select(same))

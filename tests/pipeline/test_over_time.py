@@ -4,12 +4,12 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from creekdb.history import LIVE
+from creekdb.history import LIVE_SOURCE
 from creekdb.pipeline.schemas import OPERATIONS, RUNS
-from creekdb.pipeline.stages.measure import STEPS, over_time
+from creekdb.pipeline.stages.measure import TIME_STEPS, over_time
 from tests.pipeline.tabled import Row, operations_table, runs_table
 
-BEGIN_US, LENGTH_US = 1_000, STEPS * 100
+BEGIN_US, LENGTH_US = 1_000, TIME_STEPS * 100
 
 
 def run(name: str, **known: Any) -> Row:
@@ -56,7 +56,7 @@ def test_a_wait_is_seen_where_it_begins_and_an_answer_where_it_is_given(
         asked("live", 1, 120, LENGTH_US + 5, True),  # answered after the end
         asked("live", 1, 130, None, True),  # never answered
     ]
-    assert found(spark, [run("live", source=LIVE)], operations) == [
+    assert found(spark, [run("live", source=LIVE_SOURCE)], operations) == [
         ("live", 0, "weak_tentative", 0, 100, 2, 3, 60, 210),
         ("live", 0, "weak_tentative", 200, 100, 1, 0, None, None),
         ("live", 1, "strong_stable", 0, 100, 1, 1, 10, 10),

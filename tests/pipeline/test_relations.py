@@ -7,12 +7,12 @@ from typing import NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from creekdb.checkers import CHECKERS, Illegal, Ok, Run, Verdict
-from creekdb.evaluation import simulation_of
-from creekdb.history import History, Installed
-from creekdb.pipeline.stages.relational_checks import CHECKERS as RELATIONS
-from creekdb.pipeline.stages.relational_checks import found
-from creekdb.pipeline.stages.run_tables import of_history, of_run
+from creekdb.checkers import CHECKERS, Illegal, Ok, RunIndex, Verdict
+from creekdb.evaluation import build_simulation
+from creekdb.history import CheckpointInstalled, History
+from creekdb.pipeline.stages.relational_checks import RELATIONAL_CHECKERS as RELATIONS
+from creekdb.pipeline.stages.relational_checks import find_violations
+from creekdb.pipeline.stages.run_tables import tables_of_history, tables_of_simulation
 from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
 from tests.pipeline.broken import BREAKINGS
 from tests.pipeline.tabled import Row, frames
@@ -40,14 +40,14 @@ def judged(spark: SparkSession) -> dict[str, Judged]:
     histories: dict[str, History] = {}
     for scheme, seeds in SEEDS.items():
         for seed in seeds:
-            history = simulation_of(scenario_from_seed(seed, scheme)).run().history
+            history = build_simulation(scenario_from_seed(seed, scheme)).run().history
             histories[f"{scheme}-{seed}"] = history
             for name, breaking in BREAKINGS.items():
                 for number in range(BREAKINGS_EACH):
                     broken = breaking(history, Random(f"{seed} {number}"))
                     histories[f"{scheme}-{seed}-{name}-{number}"] = broken
-    made = frames(spark, [of_history(name, history) for name, history in histories.items()])
-    relations = found(*made).collect()
+    made = frames(spark, [tables_of_history(name, history) for name, history in histories.items()])
+    relations = find_violations(*made).collect()
     by_relations: dict[str, dict[str, Row]] = {name: {} for name in histories}
     for row in relations:
         by_relations[row["run"]][row["checker"]] = row.asDict()
@@ -55,7 +55,7 @@ def judged(spark: SparkSession) -> dict[str, Judged]:
         name: Judged(
             history,
             name.count("-") > 1,
-            {checker: check(Run(history)) for checker, check in NAMESAKES.items()},
+            {checker: check(RunIndex(history)) for checker, check in NAMESAKES.items()},
             by_relations[name],
         )
         for name, history in histories.items()
@@ -96,7 +96,9 @@ def test_both_agree_on_the_orders_of_replicas(judged: dict[str, Judged]) -> None
 
 
 def has_checkpoints(history: History) -> bool:
-    return any(isinstance(each.event, Installed) for log in history.logs for each in log.events)
+    return any(
+        isinstance(each.event, CheckpointInstalled) for log in history.logs for each in log.events
+    )
 
 
 @pytest.mark.parametrize("checker", ["real_time", "session_order"])
@@ -124,5 +126,8 @@ def test_every_rule_is_broken_and_kept_by_many_runs(judged: dict[str, Judged]) -
 def test_a_run_and_its_history_tell_of_the_same_orders(scheme: str) -> None:
     for seed in SEEDS[scheme][:4]:
         scenario = scenario_from_seed(seed, scheme)
-        run = simulation_of(scenario).run()
-        assert of_run("run", scenario, run).orders == of_history("run", run.history).orders
+        run = build_simulation(scenario).run()
+        assert (
+            tables_of_simulation("run", scenario, run).orders
+            == tables_of_history("run", run.history).orders
+        )

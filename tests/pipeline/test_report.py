@@ -14,21 +14,21 @@ from creekdb.checkers.registry import CHECKERS
 from creekdb.errors import StorageFault, UsageError
 from creekdb.evaluation import Experiment
 from creekdb.pipeline.report import write_report
-from creekdb.pipeline.report.charts.layers import PLAIN, TENS_FROM, Axis
+from creekdb.pipeline.report.charts.layers import DECADE_STEPS_FROM, PLAIN_LABEL, Axis
 from creekdb.pipeline.report.charts.theme import (
     INK_COLOURS,
     OTHER_COLOURS,
     SCHEME_COLOURS,
     css_name,
 )
-from creekdb.pipeline.report.checks import ASKS
-from creekdb.pipeline.report.claims import Mark, judge, tally
-from creekdb.pipeline.report.evidence import Evidence, Tables
-from creekdb.pipeline.report.page import page
-from creekdb.pipeline.report.queries import Found
-from creekdb.pipeline.report.summary import _lead
+from creekdb.pipeline.report.checks import CHECKER_DESCRIPTIONS
+from creekdb.pipeline.report.claims import ClaimStatus, evaluate_claims, tally_text
+from creekdb.pipeline.report.evidence import Evidence, ReportTables
+from creekdb.pipeline.report.page import render_page
+from creekdb.pipeline.report.queries import QueryResult
+from creekdb.pipeline.report.summary import _latency_sentences
 from creekdb.pipeline.stages import relational_checks
-from creekdb.pipeline.stages.verify import CONDITIONS, EVENTS
+from creekdb.pipeline.stages.verify import MISSING_EVENTS_CHECK, TPCC_CONDITIONS
 from tests.pipeline.made_up import SPLIT, tables, write
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!--{{ 7 * 7 }}\"'&"
@@ -42,9 +42,9 @@ def few(scheme: str = "creek", seeds: int = 2, **varied: object) -> list[Experim
     ]
 
 
-def shown(made: Tables) -> str:
+def shown(made: ReportTables) -> str:
     evidence = Evidence(made)
-    return page(evidence, judge(evidence))
+    return render_page(evidence, evaluate_claims(evidence))
 
 
 def charts_of(text: str) -> dict[str, dict[str, object]]:
@@ -145,11 +145,11 @@ def test_one_seed_is_told_as_one_seed() -> None:
 
 
 def test_where_most_statements_are_open_it_says_how_to_have_them_all_measured() -> None:
-    judged = judge(Evidence(tables(few())))
-    everything = [each._replace(mark=Mark.HOLDS) for each in judged]
+    judged = evaluate_claims(Evidence(tables(few())))
+    everything = [each._replace(status=ClaimStatus.HOLDS) for each in judged]
 
-    assert tally(judged).endswith("“make reproduce” runs all of them.")
-    assert "make reproduce" not in tally(everything)
+    assert tally_text(judged).endswith("“make reproduce” runs all of them.")
+    assert "make reproduce" not in tally_text(everything)
 
 
 def test_nulls_in_the_measures_are_no_points() -> None:
@@ -343,23 +343,27 @@ def test_what_is_no_number_is_no_point(tmp_path: Path) -> None:
 
 
 def test_of_every_checker_it_says_what_it_asks() -> None:
-    names = {each.name for each in CHECKERS} | {*relational_checks.CHECKERS, CONDITIONS, EVENTS}
-    assert names == ASKS.keys()
-    assert ASKS["real_time"] in words_of(shown(tables(few())))
+    names = {each.name for each in CHECKERS} | {
+        *relational_checks.RELATIONAL_CHECKERS,
+        TPCC_CONDITIONS,
+        MISSING_EVENTS_CHECK,
+    }
+    assert names == CHECKER_DESCRIPTIONS.keys()
+    assert CHECKER_DESCRIPTIONS["real_time"] in words_of(shown(tables(few())))
 
 
 @pytest.mark.parametrize("spread", [9.0, 60.0, 499.0, 3_000.0, 90_000.0])
 def test_an_axis_on_which_a_multiple_counts_loses_no_round_number(spread: float) -> None:
     """Of more marks than were asked for every second one would be left out."""
-    axis = Axis("latency, ms", PLAIN, [], logarithmic=True, low=0.09, high=0.09 * spread)
+    axis = Axis("latency, ms", PLAIN_LABEL, [], logarithmic=True, low=0.09, high=0.09 * spread)
     _, tens, rest = re.split(r" \? | : ", axis.ticks("y"), maxsplit=2)
-    chosen = tens if spread > TENS_FROM else re.split(r" \? | : ", rest)[1]
+    chosen = tens if spread > DECADE_STEPS_FROM else re.split(r" \? | : ", rest)[1]
     marked = [each for each in json.loads(chosen) if axis.low <= each <= axis.high]
-    assert 2 <= len(marked) <= axis.axis("y", 4).to_dict()["tickCount"]
+    assert 2 <= len(marked) <= axis.vega_axis("y", 4).to_dict()["tickCount"]
 
 
 @pytest.mark.parametrize(("share", "told"), [(1.0, "all of these"), (0.9999, "at least 99.99")])
 def test_who_was_always_right_is_said_to_be(share: float, told: str) -> None:
-    one = Found(1.0, 1.0, 1)
-    (lead,) = _lead(one, one, Found(share, 1.0, 1))
+    one = QueryResult(1.0, 1.0, 1)
+    (lead,) = _latency_sentences(one, one, QueryResult(share, 1.0, 1))
     assert told in lead

@@ -5,12 +5,18 @@ from math import inf
 import pytest
 
 from creekdb.evaluation import Experiment
-from creekdb.pipeline.report.claims import Judged, Mark, judge
+from creekdb.pipeline.report.claims import ClaimResult, ClaimStatus, evaluate_claims
 from creekdb.pipeline.report.evidence import Evidence
-from creekdb.pipeline.report.paper import STATEMENTS
+from creekdb.pipeline.report.paper import CLAIMS
 from creekdb.pipeline.report.paper.claim import STRONG_STABLE
-from creekdb.pipeline.report.quantities import Band, about, within
-from creekdb.pipeline.report.queries import Compared, Found, Highest, PeakThroughput, Range
+from creekdb.pipeline.report.quantities import Band, band_around, rounding_band
+from creekdb.pipeline.report.queries import (
+    CurveComparison,
+    MeasureMaximum,
+    MeasureRange,
+    PeakThroughput,
+    QueryResult,
+)
 from tests.pipeline.made_up import SPLIT, experiments, tables
 
 LOADS = (1_000.0, 10_000.0, 20_000.0, 30_000.0, 36_000.0)
@@ -24,15 +30,15 @@ def creek(seeds: int = 2, loads: tuple[float, ...] = LOADS, **varied: object) ->
     ]
 
 
-def judged(evidence: Evidence, what: str) -> Judged:
-    return next(each for each in judge(evidence) if each.statement.what == what)
+def judged(evidence: Evidence, what: str) -> ClaimResult:
+    return next(each for each in evaluate_claims(evidence) if each.claim.subject == what)
 
 
 def test_a_curve_goes_from_low_to_high_load_and_tells_where_it_was_too_much() -> None:
     points = Evidence(tables(creek())).curve("creek", "accuracy")
 
     assert [point.load_tps for point in points] == list(LOADS)
-    assert [point.saturated for point in points] == [False, False, False, False, True]
+    assert [point.is_saturated for point in points] == [False, False, False, False, True]
     assert all(point.low is not None and point.low <= point.mean for point in points)
 
 
@@ -77,10 +83,10 @@ def test_a_value_that_is_null_is_left_out() -> None:
 
 
 def test_a_peak_without_a_load_that_is_too_high_is_a_lower_bound() -> None:
-    found = PeakThroughput("creek").find(Evidence(tables(creek(loads=LOADS[:3]))))
+    found = PeakThroughput("creek").evaluate(Evidence(tables(creek(loads=LOADS[:3]))))
 
     assert found is not None
-    assert found.is_bound
+    assert found.is_lower_bound
 
 
 def test_live_runs_alone_are_the_usual_ones() -> None:
@@ -95,14 +101,14 @@ def test_live_runs_alone_are_the_usual_ones() -> None:
 def test_curves_are_compared_at_equal_loads() -> None:
     archie = [Experiment(scheme="archie", load_tps=load) for load in (500.0, 25_000.0)]
     evidence = Evidence(tables(creek() + archie))
-    ratio = Compared(
-        Range("creek", STRONG_STABLE),
-        Range("archie", STRONG_STABLE),
+    ratio = CurveComparison(
+        MeasureRange("creek", STRONG_STABLE),
+        MeasureRange("archie", STRONG_STABLE),
         lambda one, two: one / two,
         "",
     )
 
-    found = ratio.find(evidence)
+    found = ratio.evaluate(evidence)
 
     assert found is not None
     assert 0.8 < found.low <= found.high < 0.9
@@ -110,21 +116,21 @@ def test_curves_are_compared_at_equal_loads() -> None:
 
 def test_curves_that_do_not_meet_are_not_compared() -> None:
     archie = [Experiment(scheme="archie", load_tps=load) for load in (100.0, 200.0)]
-    ratio = Compared(
-        Range("creek", STRONG_STABLE),
-        Range("archie", STRONG_STABLE),
+    ratio = CurveComparison(
+        MeasureRange("creek", STRONG_STABLE),
+        MeasureRange("archie", STRONG_STABLE),
         lambda one, two: one / two,
         "",
     )
 
-    assert ratio.find(Evidence(tables(creek() + archie))) is None
+    assert ratio.evaluate(Evidence(tables(creek() + archie))) is None
 
 
 def test_a_lower_share_of_the_loads_leaves_out_where_latency_strikes_up() -> None:
     evidence = Evidence(tables(creek(loads=(1_000.0, 30_000.0, 31_500.0, 40_000.0))))
 
-    everywhere = Range("creek", STRONG_STABLE).find(evidence)
-    calm = Range("creek", STRONG_STABLE, up_to=0.5).find(evidence)
+    everywhere = MeasureRange("creek", STRONG_STABLE).evaluate(evidence)
+    calm = MeasureRange("creek", STRONG_STABLE, load_share_max=0.5).evaluate(evidence)
 
     assert everywhere is not None
     assert calm is not None
@@ -134,10 +140,10 @@ def test_a_lower_share_of_the_loads_leaves_out_where_latency_strikes_up() -> Non
 def test_what_the_runs_do_not_tell_is_not_measured() -> None:
     evidence = Evidence(tables(creek()))
 
-    marks = {each.statement.what: each.mark for each in judge(evidence)}
+    marks = {each.claim.subject: each.status for each in evaluate_claims(evidence)}
 
-    assert marks["Peak throughput of SMR, 5 warehouses"] is Mark.NOT_MEASURED
-    assert marks["Peak throughput of Creek, 5 warehouses"] is Mark.HOLDS
+    assert marks["Peak throughput of SMR, 5 warehouses"] is ClaimStatus.NOT_MEASURED
+    assert marks["Peak throughput of Creek, 5 warehouses"] is ClaimStatus.HOLDS
 
 
 def test_a_lower_bound_is_no_measurement_unless_it_is_already_too_much() -> None:
@@ -147,8 +153,8 @@ def test_a_lower_bound_is_no_measurement_unless_it_is_already_too_much() -> None
         row["peak_tps"] = 90_000.0
     high = judged(Evidence(made), "Peak throughput of Creek, 5 warehouses")
 
-    assert low.mark is Mark.NOT_MEASURED
-    assert high.mark is Mark.DIFFERS
+    assert low.status is ClaimStatus.NOT_MEASURED
+    assert high.status is ClaimStatus.DIFFERS
 
 
 def test_a_value_outside_of_its_band_differs() -> None:
@@ -159,8 +165,8 @@ def test_a_value_outside_of_its_band_differs() -> None:
 
     accuracy = judged(Evidence(made), "Accuracy of speculation, Creek, 5 warehouses")
 
-    assert accuracy.mark is Mark.DIFFERS
-    assert accuracy.found == Found(0.5, 0.5, 2, mean=0.5)
+    assert accuracy.status is ClaimStatus.DIFFERS
+    assert accuracy.result == QueryResult(0.5, 0.5, 2, mean=0.5)
 
 
 def test_a_partition_is_judged_by_what_was_sampled_while_it_lasted() -> None:
@@ -173,36 +179,43 @@ def test_a_partition_is_judged_by_what_was_sampled_while_it_lasted() -> None:
         evidence, "Operations that a minority takes in while the network is split, Creek"
     )
 
-    assert [each.mark for each in (within_majority, beyond, taken_in)] == [Mark.HOLDS] * 3
+    assert [each.status for each in (within_majority, beyond, taken_in)] == [ClaimStatus.HOLDS] * 3
 
 
 def test_every_statement_says_where_it_is_from_and_what_is_accepted() -> None:
-    for statement in STATEMENTS:
+    for statement in CLAIMS:
         assert statement.section in ("6.2", "6.3", "6.4")
         assert -inf <= statement.band.low <= statement.band.high <= inf
-        assert statement.paper
-        assert statement.why_not if statement.finding is None else statement.finding.how
-    assert len({statement.what for statement in STATEMENTS}) == len(STATEMENTS)
+        assert statement.paper_text
+        assert (
+            statement.not_measured_reason
+            if statement.query is None
+            else statement.query.description
+        )
+    assert len({statement.subject for statement in CLAIMS}) == len(CLAIMS)
 
 
 def test_all_statements_but_one_can_be_told_from_a_whole_grid() -> None:
     marks = [
-        each.mark
-        for each in judge(Evidence(tables(experiments(("creek", "archie", "smr", "bayou")))))
+        each.status
+        for each in evaluate_claims(
+            Evidence(tables(experiments(("creek", "archie", "smr", "bayou"))))
+        )
     ]
 
-    assert marks.count(Mark.NOT_MEASURED) == 1
+    assert marks.count(ClaimStatus.NOT_MEASURED) == 1
 
 
 @pytest.mark.parametrize(
-    ("band", "expected"), [(within(100, 0.1), Band(90, 110)), (about(1.8, 0.4), Band(1.6, 2.0))]
+    ("band", "expected"),
+    [(band_around(100, 0.1), Band(90, 110)), (rounding_band(1.8, 0.4), Band(1.6, 2.0))],
 )
 def test_a_band_is_around_the_number_of_the_paper(band: Band, expected: Band) -> None:
     assert band == pytest.approx(expected)
 
 
 def test_the_highest_is_one_number() -> None:
-    found = Highest("creek", "execution_ratio").find(Evidence(tables(creek())))
+    found = MeasureMaximum("creek", "execution_ratio").evaluate(Evidence(tables(creek())))
 
     assert found is not None
     assert found.low == found.high > 1
@@ -215,8 +228,8 @@ def test_loads_too_far_apart_tell_nothing_of_a_peak_between_them() -> None:
         row["saturating_tps"] = 2_000.0
 
     what = "Peak throughput of Creek, 5 warehouses"
-    assert judged(far_apart, what).mark is Mark.NOT_MEASURED
-    assert judged(far_below, what).mark is Mark.DIFFERS
+    assert judged(far_apart, what).status is ClaimStatus.NOT_MEASURED
+    assert judged(far_below, what).status is ClaimStatus.DIFFERS
 
 
 def test_a_typical_run_is_that_with_half_of_the_highest_load() -> None:
@@ -226,17 +239,19 @@ def test_a_typical_run_is_that_with_half_of_the_highest_load() -> None:
 
     assert run is not None
     assert (run["load_tps"], run["seed"]) == (16_000.0, 0)
-    assert set(evidence.by_kind(run["run"])) == {"payment", "new_order"}
+    assert set(evidence.latencies_by_kind(run["run"])) == {"payment", "new_order"}
 
 
-@pytest.mark.parametrize(("measured", "mark"), [(1_204.9, Mark.HOLDS), (1_205.1, Mark.DIFFERS)])
-def test_a_value_is_rounded_as_the_paper_rounds(measured: float, mark: Mark) -> None:
+@pytest.mark.parametrize(
+    ("measured", "mark"), [(1_204.9, ClaimStatus.HOLDS), (1_205.1, ClaimStatus.DIFFERS)]
+)
+def test_a_value_is_rounded_as_the_paper_rounds(measured: float, mark: ClaimStatus) -> None:
     made = tables(creek(loads=(1_000.0,)))
     for row in made.summary:
         if row["measure"] == STRONG_STABLE:
             row["mean"] = measured
 
-    assert judged(Evidence(made), "Stable latency of Payment, Creek").mark is mark
+    assert judged(Evidence(made), "Stable latency of Payment, Creek").status is mark
 
 
 def test_a_lower_bound_is_enough_where_more_is_all_that_is_asked_for() -> None:
@@ -248,7 +263,7 @@ def test_a_lower_bound_is_enough_where_more_is_all_that_is_asked_for() -> None:
         "Peak of Creek with more cores ÷ with 16",
     )
 
-    assert higher.mark is Mark.HOLDS
-    assert higher.found is not None
-    assert higher.found.is_bound
-    assert unknown.mark is Mark.NOT_MEASURED
+    assert higher.status is ClaimStatus.HOLDS
+    assert higher.result is not None
+    assert higher.result.is_lower_bound
+    assert unknown.status is ClaimStatus.NOT_MEASURED

@@ -24,7 +24,7 @@ from creekdb.pipeline.report.quantities import Band, Unit
     ],
 )
 def test_a_number_has_its_unit(value: float, unit: Unit, expected: str) -> None:
-    assert formatting.number(value, unit).replace(formatting.SPACE, " ") == expected
+    assert formatting.format_number(value, unit).replace(formatting.NO_BREAK_SPACE, " ") == expected
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_a_number_has_its_unit(value: float, unit: Unit, expected: str) -> None:
 def test_what_happened_once_has_the_digits_that_mean_something(
     value_us: float, expected: str
 ) -> None:
-    assert formatting.milliseconds(value_us).replace(formatting.SPACE, " ") == expected
+    assert formatting.format_ms(value_us).replace(formatting.NO_BREAK_SPACE, " ") == expected
 
 
 @pytest.mark.parametrize(
@@ -47,12 +47,20 @@ def test_what_happened_once_has_the_digits_that_mean_something(
     ],
 )
 def test_a_range_has_its_unit_once(low: float, high: float, unit: Unit, expected: str) -> None:
-    assert formatting.span(low, high, unit).replace(formatting.SPACE, " ") == expected
+    assert (
+        formatting.format_span(low, high, unit).replace(formatting.NO_BREAK_SPACE, " ") == expected
+    )
 
 
 def test_a_band_may_be_open() -> None:
-    assert formatting.band(Band(-inf, 1.1), Unit.RATIO).replace(formatting.SPACE, " ") == "≤ 1.10"
-    assert formatting.band(Band(0.9, inf), Unit.SHARE).replace(formatting.SPACE, " ") == "≥ 90.0 %"
+    assert (
+        formatting.format_band(Band(-inf, 1.1), Unit.RATIO).replace(formatting.NO_BREAK_SPACE, " ")
+        == "≤ 1.10"
+    )
+    assert (
+        formatting.format_band(Band(0.9, inf), Unit.SHARE).replace(formatting.NO_BREAK_SPACE, " ")
+        == "≥ 90.0 %"
+    )
 
 
 @pytest.mark.parametrize(
@@ -66,4 +74,6 @@ def test_a_band_may_be_open() -> None:
     ],
 )
 def test_a_parameter_is_told_in_short(name: str, value: Any, expected: str) -> None:
-    assert formatting.parameter(name, value).replace(formatting.SPACE, " ") == expected
+    assert (
+        formatting.format_parameter(name, value).replace(formatting.NO_BREAK_SPACE, " ") == expected
+    )

@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from creekdb.cli import main
-from creekdb.history import load
-from creekdb.pipeline.stages.live_import import WARM_UP_US, twins
+from creekdb.history import load_run
+from creekdb.pipeline.stages.live_import import COUNTERPART_WARM_UP_US, simulated_counterparts
 from creekdb.simulation.faults.language import parse_faults
 from tests.pipeline.browser import browsing
 
@@ -133,12 +133,12 @@ def test_a_live_run_is_measured_like_the_others_and_beside_its_twin(made: Made) 
         assert live[name] == twin[name]
     happened, planned = parse_faults(live["faults"]), parse_faults(twin["faults"])
     assert list(map(type, happened)) == list(map(type, planned))
-    at_us = [each.at_us - WARM_UP_US for each in planned]
+    at_us = [each.at_us - COUNTERPART_WARM_UP_US for each in planned]
     assert at_us == [300_000, 700_000, 1_200_000, 1_700_000]
 
 
 def test_what_was_done_over_time_is_what_was_done(made: Made) -> None:
-    history = load(made.live)
+    history = load_run(made.live)
     begin_us, end_us = history.config["begin_us"], history.config["end_us"]
     answers = [each.stable if each.strong else each.tentative for each in history.operations]
     done = [each for each in answers if each is not None and begin_us <= each.at_us < end_us]
@@ -183,10 +183,10 @@ def test_the_statements_of_the_paper_are_not_told_from_it(made: Made) -> None:
 def test_a_run_without_a_steady_load_or_of_something_else_has_no_twin(made: Made) -> None:
     config = msgspec.json.decode((made.live / "config.json").read_bytes())["config"]
 
-    assert len(twins([config])) == 1
-    assert len(twins([config, config])) == 1, "equal ones are simulated once"
+    assert len(simulated_counterparts([config])) == 1
+    assert len(simulated_counterparts([config, config])) == 1, "equal ones are simulated once"
     for other in ({"load_tps": None}, {"imported": "kv"}, {"scheme": "mine"}):
-        assert twins([config | other]) == ()
+        assert simulated_counterparts([config | other]) == ()
 
 
 @pytest.mark.parametrize(

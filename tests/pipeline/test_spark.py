@@ -102,7 +102,7 @@ def test_without_any_the_packaged_one_is_called_without_the_module_it_lacks(
     tmp_path: Path,
 ) -> None:
     home = java.java_home(tmp_path / "scratch")
-    asked: list[str | Path] = [home / "bin" / "java", java.LACKING, "-version"]
+    asked: list[str | Path] = [home / "bin" / "java", java.MISSING_MODULE_OPTION, "-version"]
     said = subprocess.run(asked, capture_output=True, text=True, check=True, env={"PATH": "/bin"})
     assert 'version "21' in said.stderr
 
@@ -118,7 +118,10 @@ def test_without_the_packaged_one_either_it_says_what_to_install(
 
 def test_without_spark_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-    with pytest.raises(UsageError, match=r"pip install 'creekdb\[pipeline\]'"), session.session():
+    with (
+        pytest.raises(UsageError, match=r"pip install 'creekdb\[pipeline\]'"),
+        session.spark_session(),
+    ):
         pass
 
 
@@ -126,14 +129,14 @@ def test_a_master_that_does_not_answer_is_told_at_once() -> None:
     master = "spark://127.0.0.1:1"
     with (
         pytest.raises(UsageError, match=f"no Spark master answers at {master}"),
-        session.session(master),
+        session.spark_session(master),
     ):
         pass
 
 
 @pytest.mark.parametrize("master", ["spark://", "spark://host", "spark://host:port"])
 def test_an_address_that_is_none_is_told(master: str) -> None:
-    with pytest.raises(UsageError, match="no Spark master answers"), session.session(master):
+    with pytest.raises(UsageError, match="no Spark master answers"), session.spark_session(master):
         pass
 
 

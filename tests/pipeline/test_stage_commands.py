@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from creekdb.cli import main
-from creekdb.evaluation import Experiment, simulation_of
-from creekdb.history import save
+from creekdb.evaluation import Experiment, build_simulation
+from creekdb.history import save_run
 from creekdb.pipeline.stages import results, run_tables
 from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
 from tests.pipeline.broken import swapped_somewhere
@@ -40,18 +40,20 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
         experiment = Experiment(
             warehouses=1, replicas=3, load_tps=1000.0, duration_us=60_000, seed=seed
         )
-        scenario = experiment.scenario()
-        run = simulation_of(scenario).run()
-        made = run_tables.of_run(f"seed-{seed}", scenario, run, (), experiment.command())
-        save(run.history, folder / f"seed-{seed}", partial(run_tables.write, made))
+        scenario = experiment.to_scenario()
+        run = build_simulation(scenario).run()
+        made = run_tables.tables_of_simulation(
+            f"seed-{seed}", scenario, run, (), experiment.to_command()
+        )
+        save_run(run.history, folder / f"seed-{seed}", partial(run_tables.write_run_tables, made))
     return folder
 
 
 @pytest.fixture(scope="module")
 def torn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("torn")
-    history = simulation_of(scenario_from_seed(3, "creek")).run().history
-    save(swapped_somewhere(history, Random(1)), folder / "torn")
+    history = build_simulation(scenario_from_seed(3, "creek")).run().history
+    save_run(swapped_somewhere(history, Random(1)), folder / "torn")
     return folder
 
 
@@ -66,7 +68,7 @@ def test_measuring_shows_schemes_and_their_peaks(
     assert lines[2].split() == ["scheme", "seeds", "peak", "per", "second"]
     assert lines[-1] == f"2 runs measured: the tables are in {out}"
     for name in ("measures", "latencies", "summary", "peaks"):
-        results.check(out, name)
+        results.check_result(out, name)
 
 
 def test_measures_as_json(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,7 +116,7 @@ def test_what_is_left_out_is_told(
     out: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     damaged = "this file is damaged"
-    found = results.Verified([], (damaged,))
+    found = results.VerifyResult([], (damaged,))
     monkeypatch.setattr(results, "verify_runs", lambda spark, out, strict: found)
 
     assert main(["pipeline", "verify", str(out)]) == 0
@@ -125,7 +127,7 @@ def test_a_damaged_run_is_refused_where_that_is_asked_for(
     out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copytree(out / "seed-1", tmp_path / "seed-1")
-    file = tmp_path / "seed-1" / run_tables.FILES["orders"]
+    file = tmp_path / "seed-1" / run_tables.TABLE_FILES["orders"]
     file.write_bytes(file.read_bytes()[:-10])
 
     for stage in ("measure", "verify"):

@@ -25,19 +25,21 @@ def the_file(out: Path) -> Path:
 def test_what_is_written_is_read_again_in_order(spark: SparkSession, tmp_path: Path) -> None:
     rows = [verdict(f"run-{number}") for number in range(5)]
     for written in (rows[:2], rows[::-1]):  # the second takes the place of the first
-        results.write(table(spark, written, VERDICTS).repartition(3), tmp_path, "verdicts")
+        results.write_result(table(spark, written, VERDICTS).repartition(3), tmp_path, "verdicts")
 
-    assert [row.asDict() for row in results.read(spark, tmp_path, "verdicts").collect()] == rows
+    assert [
+        row.asDict() for row in results.read_result(spark, tmp_path, "verdicts").collect()
+    ] == rows
     assert pq.read_table(the_file(tmp_path)).to_pylist() == rows
 
 
 def test_a_file_that_was_cut_off_is_named(spark: SparkSession, tmp_path: Path) -> None:
-    results.write(table(spark, [verdict("run")], VERDICTS), tmp_path, "verdicts")
+    results.write_result(table(spark, [verdict("run")], VERDICTS), tmp_path, "verdicts")
     file = the_file(tmp_path)
     file.write_bytes(file.read_bytes()[:-20])
 
     with pytest.raises(StorageFault, match=f"{file} is damaged: "):
-        results.check(tmp_path, "verdicts")
+        results.check_result(tmp_path, "verdicts")
 
 
 def test_a_table_with_other_columns_is_refused(tmp_path: Path) -> None:
@@ -46,17 +48,19 @@ def test_a_table_with_other_columns_is_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"run": ["one"]}), file)
 
     with pytest.raises(StorageFault, match="its columns are others than verdicts has"):
-        results.check(tmp_path, "verdicts")
+        results.check_result(tmp_path, "verdicts")
 
 
 @pytest.mark.parametrize(("name", "stage"), [("peaks", "measure"), ("verdicts", "verify")])
 def test_a_stage_that_was_not_run_yet_is_named(tmp_path: Path, name: str, stage: str) -> None:
     with pytest.raises(UsageError, match=f"make them with 'creek pipeline {stage} "):
-        results.check(tmp_path, name)
+        results.check_result(tmp_path, name)
 
 
 def test_a_table_that_cannot_be_written_is_named(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
     with pytest.raises(StorageFault, match="cannot write"):
-        results.write(table(spark, [verdict("run")], VERDICTS), tmp_path / "file", "verdicts")
+        results.write_result(
+            table(spark, [verdict("run")], VERDICTS), tmp_path / "file", "verdicts"
+        )

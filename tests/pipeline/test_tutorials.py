@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from creekdb.cli import main
-from creekdb.pipeline.stages.grid import parse
+from creekdb.pipeline.stages.grid import parse_grid
 
 AS_INSTALLED = "import sys; sys.path.remove(''); from creekdb.cli import main; sys.exit(main())"
 """The script that pip makes does not look for modules where one is."""
@@ -49,7 +49,7 @@ def test_a_scheme_of_ones_own_is_fuzzed_and_drawn(tmp_path: Path) -> None:
 
 def test_the_grid_of_ones_own_is_a_grid() -> None:
     (grid,) = blocks("rerun-the-paper.md", "toml")
-    assert len(parse("cores.toml", tomllib.loads(grid)).cells) == 2 * 2 * 4 * 3
+    assert len(parse_grid("cores.toml", tomllib.loads(grid)).cells) == 2 * 2 * 4 * 3
 
 
 def test_the_commands_of_the_tutorial_exist(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,11 +9,11 @@ from pyspark.sql import SparkSession
 
 from creekdb.checkers import CHECKERS, Illegal, check_all
 from creekdb.errors import StorageFault, UsageError
-from creekdb.evaluation import Experiment, datatype_of, simulation_of
-from creekdb.history import History, load, save
-from creekdb.history.run_directory import CONFIG, HISTORY, SCHEMA_VERSION
+from creekdb.evaluation import Experiment, build_simulation, datatype_of_history
+from creekdb.history import History, load_run, save_run
+from creekdb.history.run_directory import CONFIG_FILE, HISTORY_FILE, SCHEMA_VERSION
 from creekdb.pipeline.stages import relational_checks, run_tables, verify
-from creekdb.pipeline.stages.results import Verified, verify_runs
+from creekdb.pipeline.stages.results import VerifyResult, verify_runs
 from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
 from tests.pipeline.broken import swapped_everywhere, swapped_somewhere
 
@@ -23,20 +23,20 @@ SEED = 3
 
 def measured(out: Path, name: str, experiment: Experiment, violated: tuple[str, ...] = ()) -> None:
     """A run of which only answers and orders were recorded."""
-    scenario = experiment.scenario()
-    run = simulation_of(scenario).run()
-    made = run_tables.of_run(name, scenario, run, violated, experiment.command())
-    save(run.history, out / name, lambda folder: run_tables.write(made, folder))
+    scenario = experiment.to_scenario()
+    run = build_simulation(scenario).run()
+    made = run_tables.tables_of_simulation(name, scenario, run, violated, experiment.to_command())
+    save_run(run.history, out / name, lambda folder: run_tables.write_run_tables(made, folder))
 
 
 def recorded() -> History:
-    return simulation_of(EXPERIMENT.scenario(kept=True)).run().history
+    return build_simulation(EXPERIMENT.to_scenario(kept=True)).run().history
 
 
 def unequal(history: History) -> History:
     """A replica ends with one register less."""
-    first, *others = history.finals
-    return replace(history, finals=(replace(first, state=first.state[1:]), *others))
+    first, *others = history.final_states
+    return replace(history, final_states=(replace(first, state=first.state[1:]), *others))
 
 
 @pytest.fixture(scope="module")
@@ -45,75 +45,86 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     measured(folder, "measured", EXPERIMENT)
     measured(folder, "violating", replace(EXPERIMENT, scheme="smr"), ("3.3.2.1 does not hold",))
     history = recorded()
-    save(history, folder / "recorded")
-    save(unequal(history), folder / "unequal")
-    fuzzed = simulation_of(scenario_from_seed(SEED, "creek")).run().history
-    save(fuzzed, folder / "fuzzed")
-    save(swapped_everywhere(fuzzed, Random(1)), folder / "swapped")
-    save(swapped_somewhere(fuzzed, Random(1)), folder / "torn")
+    save_run(history, folder / "recorded")
+    save_run(unequal(history), folder / "unequal")
+    fuzzed = build_simulation(scenario_from_seed(SEED, "creek")).run().history
+    save_run(fuzzed, folder / "fuzzed")
+    save_run(swapped_everywhere(fuzzed, Random(1)), folder / "swapped")
+    save_run(swapped_somewhere(fuzzed, Random(1)), folder / "torn")
     for damaged in ("old", "cut", "unreadable"):
         measured(folder, damaged, EXPERIMENT)
     version = f'"schema_version": {SCHEMA_VERSION}'
-    config = folder / "old" / CONFIG
+    config = folder / "old" / CONFIG_FILE
     config.write_text(config.read_text().replace(version, '"schema_version": 1'))
-    for file in (folder / "cut" / run_tables.FILES["operations"], folder / "unreadable" / HISTORY):
+    for file in (
+        folder / "cut" / run_tables.TABLE_FILES["operations"],
+        folder / "unreadable" / HISTORY_FILE,
+    ):
         file.write_bytes(file.read_bytes()[:-100])
     return folder
 
 
 @pytest.fixture(scope="module")
-def verified(spark: SparkSession, out: Path) -> Verified:
+def verified(spark: SparkSession, out: Path) -> VerifyResult:
     return verify_runs(spark, out)
 
 
-def told(verified: Verified, run: str) -> dict[str, str]:
+def told(verified: VerifyResult, run: str) -> dict[str, str]:
     return {row["checker"]: row["verdict"] for row in verified.verdicts if row["run"] == run}
 
 
-def test_a_recorded_run_is_judged_by_everybody(verified: Verified) -> None:
+def test_a_recorded_run_is_judged_by_everybody(verified: VerifyResult) -> None:
     found = told(verified, "recorded")
 
-    names = {each.name for each in CHECKERS} | {*relational_checks.CHECKERS, verify.CONDITIONS}
+    names = {each.name for each in CHECKERS} | {
+        *relational_checks.RELATIONAL_CHECKERS,
+        verify.TPCC_CONDITIONS,
+    }
     assert found.keys() == names
     assert found.pop("fluctuating") == verify.UNKNOWN  # it needs orders with each answer
     assert set(found.values()) == {verify.OK}
 
 
-def test_a_measured_run_is_judged_by_its_orders_and_its_end(verified: Verified) -> None:
+def test_a_measured_run_is_judged_by_its_orders_and_its_end(verified: VerifyResult) -> None:
     found = told(verified, "measured")
 
-    assert found.pop(verify.EVENTS) == verify.UNKNOWN
+    assert found.pop(verify.MISSING_EVENTS_CHECK) == verify.UNKNOWN
     assert found == dict.fromkeys(
-        (*relational_checks.CHECKERS, *verify.WITHOUT_EVENTS, verify.CONDITIONS), verify.OK
+        (
+            *relational_checks.RELATIONAL_CHECKERS,
+            *verify.CHECKERS_WITHOUT_EVENTS,
+            verify.TPCC_CONDITIONS,
+        ),
+        verify.OK,
     )
 
 
-def test_what_was_found_while_simulating_is_not_lost(verified: Verified) -> None:
+def test_what_was_found_while_simulating_is_not_lost(verified: VerifyResult) -> None:
     (row,) = (
         row
         for row in verified.verdicts
         if row["run"] == "violating" and row["verdict"] == verify.ILLEGAL
     )
-    assert (row["checker"], row["detail"]) == (verify.CONDITIONS, "3.3.2.1 does not hold")
-    assert row["command"] == replace(EXPERIMENT, scheme="smr").command()
+    assert (row["checker"], row["detail"]) == (verify.TPCC_CONDITIONS, "3.3.2.1 does not hold")
+    assert row["command"] == replace(EXPERIMENT, scheme="smr").to_command()
 
 
 @pytest.mark.parametrize("run", ["recorded", "unequal", "fuzzed", "swapped", "torn"])
-def test_verdicts_are_those_of_the_checkers(verified: Verified, out: Path, run: str) -> None:
-    history = load(out / run)
+def test_verdicts_are_those_of_the_checkers(verified: VerifyResult, out: Path, run: str) -> None:
+    history = load_run(out / run)
     expected = {
         each.checker
-        for each in check_all(history, datatype_of(history))
+        for each in check_all(history, datatype_of_history(history))
         if isinstance(each, Illegal)
     }
 
     found = {name for name, verdict in told(verified, run).items() if verdict == verify.ILLEGAL}
 
-    assert found - {"committed_once", verify.CONDITIONS} == expected
+    assert found - {"committed_once", verify.TPCC_CONDITIONS} == expected
     assert bool(expected) == (run in ("unequal", "swapped", "torn"))
 
 
-def test_an_illegal_run_is_told_with_what_to_look_at(verified: Verified, out: Path) -> None:
+def test_an_illegal_run_is_told_with_what_to_look_at(verified: VerifyResult, out: Path) -> None:
     rows = [row for row in verified.verdicts if row["run"] == "torn"]
     (row,) = (row for row in rows if row["checker"] == "prefix_order")
 
@@ -121,21 +132,23 @@ def test_an_illegal_run_is_told_with_what_to_look_at(verified: Verified, out: Pa
     assert row["command"] == f"creek check {out / 'torn'}"
 
 
-def test_a_run_that_cannot_be_read_is_named_and_left_out(verified: Verified, out: Path) -> None:
+def test_a_run_that_cannot_be_read_is_named_and_left_out(verified: VerifyResult, out: Path) -> None:
     old, cut = sorted(verified.skipped, reverse=True)
 
     assert (
         old == f"{out / 'old'} was written in schema version 1; this Creek reads {SCHEMA_VERSION}"
     )
-    assert cut.startswith(f"{out / 'cut' / run_tables.FILES['operations']} is damaged: ")
+    assert cut.startswith(f"{out / 'cut' / run_tables.TABLE_FILES['operations']} is damaged: ")
     assert told(verified, "old") == told(verified, "cut") == {}
 
 
-def test_a_damaged_history_leaves_what_the_tables_tell(verified: Verified, out: Path) -> None:
+def test_a_damaged_history_leaves_what_the_tables_tell(verified: VerifyResult, out: Path) -> None:
     found = told(verified, "unreadable")
 
-    assert found.pop(verify.FOLDER) == verify.UNKNOWN
-    assert found == dict.fromkeys((*relational_checks.CHECKERS, verify.CONDITIONS), verify.OK)
+    assert found.pop(verify.RUN_DIRECTORY_CHECK) == verify.UNKNOWN
+    assert found == dict.fromkeys(
+        (*relational_checks.RELATIONAL_CHECKERS, verify.TPCC_CONDITIONS), verify.OK
+    )
 
 
 def test_who_is_strict_refuses_what_cannot_be_read(spark: SparkSession, out: Path) -> None:
@@ -145,7 +158,7 @@ def test_who_is_strict_refuses_what_cannot_be_read(spark: SparkSession, out: Pat
 
 def test_who_is_strict_refuses_a_damaged_history(spark: SparkSession, tmp_path: Path) -> None:
     measured(tmp_path, "unreadable", EXPERIMENT)
-    file = tmp_path / "unreadable" / HISTORY
+    file = tmp_path / "unreadable" / HISTORY_FILE
     file.write_bytes(file.read_bytes()[:-100])
 
     with pytest.raises(StorageFault, match=f"{file} is damaged"):

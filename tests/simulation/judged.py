@@ -2,12 +2,12 @@
 
 from creekdb.checkers import Illegal, check_all
 from creekdb.simulation.faults.language import parse_faults
-from creekdb.simulation.kernel.cluster import Run, Simulation
+from creekdb.simulation.kernel.cluster import Simulation, SimulationRun
 from creekdb.simulation.kernel.scenario import ClientModel, Scenario
 from tests.simulation.leisure import watched
 
 
-def story(faults: str, replicas: int = 3, **settings: int) -> tuple[Simulation, Run]:
+def story(faults: str, replicas: int = 3, **settings: int) -> tuple[Simulation, SimulationRun]:
     """Some of a second under load."""
     scenario = Scenario(
         seed=5,
@@ -22,7 +22,7 @@ def story(faults: str, replicas: int = 3, **settings: int) -> tuple[Simulation, 
     )
     simulation = watched(scenario)
     run = simulation.run()
-    assert run.unsettled is None
+    assert run.quiescence_failure is None
     illegal = [each.describe() for each in check_all(run.history) if isinstance(each, Illegal)]
     assert not illegal, illegal[0]
     return simulation, run

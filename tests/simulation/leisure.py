@@ -18,7 +18,7 @@ from creekdb import datatypes
 from creekdb.protocol.messages import Message
 from creekdb.protocol.request import Operation
 from creekdb.schemes import registry
-from creekdb.simulation.kernel.cluster import MakeReplica, Simulation
+from creekdb.simulation.kernel.cluster import ReplicaFactory, Simulation
 from creekdb.simulation.kernel.node import Node
 from creekdb.simulation.kernel.scenario import Scenario
 
@@ -30,8 +30,8 @@ class WaitedForOthers(Exception):
 class Watched(Simulation):
     """A simulation that ends when a replica idles while somebody waits for it."""
 
-    def __init__(self, scenario: Scenario, make_replica: MakeReplica) -> None:
-        super().__init__(scenario, make_replica, datatypes.SAMPLES[scenario.datatype])
+    def __init__(self, scenario: Scenario, make_replica: ReplicaFactory) -> None:
+        super().__init__(scenario, make_replica, datatypes.SAMPLERS[scenario.datatype])
         self.looks = 0
         """At a replica with nothing to do."""
 
@@ -50,14 +50,15 @@ class Watched(Simulation):
         super()._client_invoke(replica, operation, strong, session)
 
     def _look_at(self, node: Node) -> None:
-        if node.replica is None or not node.replica.terms.tentative or _is_at_work(node):
+        if node.replica is None or not node.replica.guarantees.tentative or _is_at_work(node):
             return
         self.looks += 1
-        for id, asked in self._recorder._log_of(node.index).operations.items():
-            if not asked.answers:
+        for id, asked in self._recorder._current_log(node.index).operations.items():
+            if not asked.responses:
                 strength = "strong" if asked.strong else "weak"
                 raise WaitedForOthers(
-                    f"replica {node.index} had nothing to do at {self.heap.now / 1000:.3f} ms, but "
+                    f"replica {node.index} had nothing to do at {self.heap.now_us / 1000:.3f} "
+                    "ms, but "
                     f"had not answered the {strength} {id} of {asked.invoked_us / 1000:.3f} ms"
                 )
 
@@ -65,12 +66,16 @@ class Watched(Simulation):
 def watched(scenario: Scenario) -> Watched:
     """As `creekdb.simulation.fuzz.campaign.simulation_of`, and in its stead where all seeds are
     watched."""
-    scheme = registry.named(scenario.scheme)
-    datatype = datatypes.named(scenario.datatype)
+    scheme = registry.get_scheme(scenario.scheme)
+    datatype = datatypes.get_datatype(scenario.datatype)
     settings = scenario.protocol_settings()
     return Watched(scenario, lambda index: scheme(index, settings, datatype))
 
 
 def _is_at_work(node: Node) -> bool:
-    turn_is_due = node._turn is not None
-    return turn_is_due or not node.cpu.idle() or node.disk.durable != node.disk.end
+    turn_is_due = node._turn_timer is not None
+    return (
+        turn_is_due
+        or not node.cpu.is_idle()
+        or node.disk.durable_position != node.disk.end_position
+    )

@@ -60,8 +60,8 @@ def test_a_connected_majority_commits_while_other_links_stay_broken(seed: int) -
         replicas = [node.replica for node in simulation.nodes]
         seen.append([each.committed_length() for each in replicas if each is not None])
 
-    simulation.heap.at(4 * SECOND_US, look)
-    simulation.heap.at(6 * SECOND_US - 1, look)
+    simulation.heap.schedule_at(4 * SECOND_US, look)
+    simulation.heap.schedule_at(6 * SECOND_US - 1, look)
     simulation.run()
 
     before, after = seen

@@ -5,11 +5,11 @@ from itertools import islice
 import pytest
 from msgspec.structs import replace
 
-from creekdb.checkers import Unknown
+from creekdb.checkers import Inconclusive
 from creekdb.errors import BadValue, UnknownName
 from creekdb.protocol.probes import Probe
 from creekdb.schemes import registry
-from creekdb.simulation.fuzz.campaign import Score, campaign, examine
+from creekdb.simulation.fuzz.campaign import CampaignSummary, run_campaign, run_seed
 
 SEEDS = 150
 SHARDS = 10
@@ -19,63 +19,63 @@ SHARDS = 10
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_no_seed_breaks_basic(shard: int) -> None:
     each = SEEDS // SHARDS
-    for finding in campaign(range(shard * each, shard * each + each)):
-        assert not finding.failed, f"seed {finding.seed}: {finding.describe()}"
+    for finding in run_campaign(range(shard * each, shard * each + each)):
+        assert not finding.has_failed, f"seed {finding.seed}: {finding.describe()}"
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))
 @pytest.mark.parametrize("scheme", ["smr", "bayou", "archie"])
 def test_no_seed_breaks_what_creek_is_compared_with(scheme: str, shard: int) -> None:
-    for finding in campaign(range(shard * 5, shard * 5 + 5), scheme):
-        assert not finding.failed, f"seed {finding.seed}: {finding.describe()}"
+    for finding in run_campaign(range(shard * 5, shard * 5 + 5), scheme):
+        assert not finding.has_failed, f"seed {finding.seed}: {finding.describe()}"
 
 
 def test_a_seed_always_gives_the_same_finding() -> None:
-    assert examine(12) == examine(12)
+    assert run_seed(12) == run_seed(12)
 
 
 def test_jobs_change_neither_the_findings_nor_their_order() -> None:
     seeds = range(40, 46)
 
-    assert list(campaign(seeds, jobs=2)) == list(campaign(seeds, jobs=1))
+    assert list(run_campaign(seeds, jobs=2)) == list(run_campaign(seeds, jobs=1))
 
 
 def test_every_so_many_seeds_are_run_twice() -> None:
-    findings = list(campaign(range(6), twice_every=3))
+    findings = list(run_campaign(range(6), twice_every=3))
 
-    again = [each.seed for each in findings if each.trace_hash_again is not None]
+    again = [each.seed for each in findings if each.repeated_trace_hash is not None]
     assert again == [0, 3]
-    assert all(each.repeatable for each in findings)
+    assert all(each.is_repeatable for each in findings)
 
 
 def test_a_campaign_can_be_left_early() -> None:
-    findings = campaign(range(1000), jobs=2)
+    findings = run_campaign(range(1000), jobs=2)
 
     assert [each.seed for each in islice(findings, 2)] == [0, 1]
     findings.close()  # type: ignore[attr-defined]
 
 
 def test_a_run_that_never_rests_fails() -> None:
-    finding = examine(1, events_max=1000)
+    finding = run_seed(1, events_max=1000)
 
-    assert finding.failed
-    assert not finding.settled
+    assert finding.has_failed
+    assert not finding.is_quiescent
     assert "did not come to rest: stopped after 1000 events" in finding.describe()
 
 
 def test_a_run_that_a_checker_cannot_judge_fails() -> None:
     """Else a recorder that lost its ears would please everybody."""
-    finding = examine(1)
-    assert not finding.failed
-    blind = replace(finding, verdicts=(*finding.verdicts[1:], Unknown("promises", "no ears")))
+    finding = run_seed(1)
+    assert not finding.has_failed
+    blind = replace(finding, verdicts=(*finding.verdicts[1:], Inconclusive("promises", "no ears")))
 
-    assert blind.failed
+    assert blind.has_failed
     assert blind.describe() == "unknown  promises: no ears"
 
 
 def test_a_score_sums_up_and_hashes_in_order() -> None:
-    findings = list(campaign(range(4)))
-    forward, backward = Score("basic"), Score("basic")
+    findings = list(run_campaign(range(4)))
+    forward, backward = CampaignSummary("basic"), CampaignSummary("basic")
     for finding in findings:
         forward.add(finding)
     for finding in reversed(findings):
@@ -84,16 +84,16 @@ def test_a_score_sums_up_and_hashes_in_order() -> None:
     assert forward.seeds == 4
     assert forward.probes == backward.probes
     assert forward.probes[Probe.ROLLED_BACK] > 0
-    assert forward.probes.keys() == set(registry.probes("basic")) < set(Probe)
+    assert forward.probes.keys() == set(registry.reachable_probes("basic")) < set(Probe)
     assert forward.trace_hash != backward.trace_hash
 
 
 def test_mistakes_are_refused_before_anything_runs() -> None:
     with pytest.raises(UnknownName, match="unknown scheme 'best'"):
-        campaign(range(3), scheme="best")
+        run_campaign(range(3), scheme="best")
     with pytest.raises(UnknownName, match="unknown scheme 'best'"):
-        examine(1, scheme="best")
+        run_seed(1, scheme="best")
     with pytest.raises(BadValue, match="0 jobs"):
-        campaign(range(3), jobs=0)
+        run_campaign(range(3), jobs=0)
     with pytest.raises(BadValue, match="every 0 seeds"):
-        campaign(range(3), twice_every=0)
+        run_campaign(range(3), twice_every=0)

@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 
 from creekdb.datatypes.bank import BANK
-from creekdb.protocol.checkpoint.stream import Given
+from creekdb.protocol.checkpoint.stream import IncomingMessage
 from creekdb.protocol.effects import Effects
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.schemes.basic import BasicReplica
 from creekdb.schemes.creek import CreekReplica
 from creekdb.schemes.smr import SmrReplica
 from creekdb.simulation.faults.language import parse_faults
-from creekdb.simulation.fuzz.campaign import examine
-from creekdb.simulation.kernel.scenario import ClientModel, Invocation, Scenario
+from creekdb.simulation.fuzz.campaign import run_seed
+from creekdb.simulation.kernel.scenario import ClientModel, Scenario, ScriptedInvocation
 from creekdb.simulation.models.parameters import CpuModel, DiskModel
 from tests.simulation.leisure import WaitedForOthers, Watched
 
@@ -26,7 +26,7 @@ class Shy(BasicReplica):
 
     _heard = False
 
-    def receive(self, message: Given, sender: int, now: int) -> None:
+    def receive(self, message: IncomingMessage, sender: int, now: int) -> None:
         self._heard = True
         super().receive(message, sender, now)
 
@@ -59,7 +59,7 @@ def alone(
         clients=ClientModel(sessions=0),
         faults=parse_faults("partition 0|1,2 at 10ms; heal at 210ms"),
         script=tuple(
-            Invocation(20_000 + 100 * each, 0, BANK.call("deposit", "ann", 1), strong, each)
+            ScriptedInvocation(20_000 + 100 * each, 0, BANK.call("deposit", "ann", 1), strong, each)
             for each in range(5)
         ),
         **models,
@@ -71,8 +71,8 @@ def alone(
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_in_no_seed_of_creek_an_answer_waits_for_others(shard: int) -> None:
     for seed in range(shard, SEEDS, SHARDS):
-        finding = examine(seed, "both")
-        assert not finding.failed, f"seed {seed}: {finding.describe()}"
+        finding = run_seed(seed, "both")
+        assert not finding.has_failed, f"seed {seed}: {finding.describe()}"
 
 
 @pytest.mark.parametrize("scheme", [BasicReplica, CreekReplica])

@@ -4,10 +4,14 @@ import pytest
 
 from creekdb.protocol.probes import Probe
 from creekdb.simulation.faults import injector
-from creekdb.simulation.faults.injector import _takes_part
-from creekdb.simulation.fuzz.campaign import FUZZ_EVENTS_MAX, campaign, examine
-from creekdb.simulation.fuzz.scenario_generator import LOSE_AT, LOSE_EVERY, scenario_from_seed
-from creekdb.simulation.kernel.cluster import Run
+from creekdb.simulation.faults.injector import _has_joined
+from creekdb.simulation.fuzz.campaign import FUZZ_EVENTS_MAX, run_campaign, run_seed
+from creekdb.simulation.fuzz.scenario_generator import (
+    DISK_LOSS_EVERY,
+    DISK_LOSS_OFFSET,
+    scenario_from_seed,
+)
+from creekdb.simulation.kernel.cluster import SimulationRun
 from tests.simulation.judged import story
 from tests.simulation.leisure import watched
 
@@ -22,27 +26,29 @@ SEEDS = 6
 
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_no_seed_with_lost_disks_breaks_creek(shard: int) -> None:
-    first = LOSE_AT + shard * SEEDS * LOSE_EVERY
+    first = DISK_LOSS_OFFSET + shard * SEEDS * DISK_LOSS_EVERY
     entered = 0
-    for finding in campaign(range(first, first + SEEDS * LOSE_EVERY, LOSE_EVERY), "both"):
-        assert not finding.failed, f"seed {finding.seed}: {finding.describe()}"
+    for finding in run_campaign(
+        range(first, first + SEEDS * DISK_LOSS_EVERY, DISK_LOSS_EVERY), "both"
+    ):
+        assert not finding.has_failed, f"seed {finding.seed}: {finding.describe()}"
         entered += finding.probes.get(Probe.ENTERED_ANEW, 0)
     assert entered
 
 
 @pytest.mark.parametrize("seed", FOUND)
 def test_a_seed_that_once_failed_passes(seed: int) -> None:
-    finding = examine(seed, "creek", twice=True)
+    finding = run_seed(seed, "creek", twice=True)
 
-    assert not finding.failed, f"{FOUND[seed]}\n{finding.describe()}"
+    assert not finding.has_failed, f"{FOUND[seed]}\n{finding.describe()}"
 
 
-def anew(run: Run) -> list[int]:
+def anew(run: SimulationRun) -> list[int]:
     """Who came back with an empty disk."""
-    return [log.replica for log in run.history.logs if log.anew]
+    return [log.replica for log in run.history.logs if log.has_empty_disk]
 
 
-def answered_at(run: Run, replica: int, after_us: int) -> int:
+def answered_at(run: SimulationRun, replica: int, after_us: int) -> int:
     return sum(
         each.replica == replica and each.invoked_us > after_us and bool(each.answers)
         for each in run.history.operations
@@ -96,17 +102,17 @@ def test_what_is_lost_with_a_disk_holds_up_nothing_else(
     monkeypatch.setattr(
         injector,
         "loses_nothing",
-        lambda node, nodes: node.replica and all(_takes_part(each.disk) for each in nodes),
+        lambda node, nodes: node.replica and all(_has_joined(each.disk) for each in nodes),
     )
     run = watched(scenario_from_seed(seed, "basic")).run(FUZZ_EVENTS_MAX)
-    assert run.unsettled is None, FOUND_LOSING[seed]
-    first, *others = run.history.finals
+    assert run.quiescence_failure is None, FOUND_LOSING[seed]
+    first, *others = run.history.final_states
     assert all(each.committed == first.committed for each in others)
     assert all(each.state == first.state for each in others)
 
 
 def test_seeds_in_which_disks_are_lost_have_nobody_who_dies() -> None:
-    for seed in range(LOSE_AT, 400, LOSE_EVERY):
+    for seed in range(DISK_LOSS_OFFSET, 400, DISK_LOSS_EVERY):
         faults = scenario_from_seed(seed, "creek").faults
         kinds = {type(fault).__name__ for fault in faults}
         assert "LoseDisk" not in kinds or not kinds & {"Die", "Add", "Remove"}

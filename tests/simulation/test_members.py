@@ -2,11 +2,11 @@
 
 import pytest
 
-from creekdb.history import MEMBERS, History
+from creekdb.history import MEMBERSHIP_OPERATION, History
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.probes import Probe
-from creekdb.simulation.fuzz.campaign import campaign, examine
-from creekdb.simulation.fuzz.scenario_generator import CHANGE_AT, CHANGE_EVERY
+from creekdb.simulation.fuzz.campaign import run_campaign, run_seed
+from creekdb.simulation.fuzz.scenario_generator import MEMBER_CHANGE_EVERY, MEMBER_CHANGE_OFFSET
 from creekdb.simulation.kernel.cluster import Simulation
 from tests.simulation.judged import story
 
@@ -24,20 +24,20 @@ FOUND = {
 
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_no_seed_with_changes_breaks_creek(shard: int) -> None:
-    first = CHANGE_AT + shard * SEEDS * CHANGE_EVERY
-    seeds = range(first, first + SEEDS * CHANGE_EVERY, CHANGE_EVERY)
+    first = MEMBER_CHANGE_OFFSET + shard * SEEDS * MEMBER_CHANGE_EVERY
+    seeds = range(first, first + SEEDS * MEMBER_CHANGE_EVERY, MEMBER_CHANGE_EVERY)
     changes = 0
-    for finding in campaign(seeds, "both"):
-        assert not finding.failed, f"seed {finding.seed}: {finding.describe()}"
+    for finding in run_campaign(seeds, "both"):
+        assert not finding.has_failed, f"seed {finding.seed}: {finding.describe()}"
         changes += finding.probes.get(Probe.MEMBERS_CHANGED, 0)
     assert changes
 
 
 @pytest.mark.parametrize("seed", FOUND)
 def test_a_seed_that_once_failed_passes(seed: int) -> None:
-    finding = examine(seed, twice=True)
+    finding = run_seed(seed, twice=True)
 
-    assert not finding.failed, f"{FOUND[seed]}\n{finding.describe()}"
+    assert not finding.has_failed, f"{FOUND[seed]}\n{finding.describe()}"
 
 
 def configurations(simulation: Simulation) -> dict[int, Configuration]:
@@ -56,7 +56,7 @@ def answered_at(history: History, replica: int) -> int:
 def test_who_is_added_is_not_taken_for_one_that_lost_its_disk() -> None:
     simulation, run = story("add 3 at 200ms; crash 3 at 500ms; restart 3 at 550ms", begin_anew=1)
 
-    assert configurations(simulation)[3].numbers == (0, 1, 2, 3)
+    assert configurations(simulation)[3].replica_ids == (0, 1, 2, 3)
     assert answered_at(run.history, 3)
 
 
@@ -64,8 +64,8 @@ def test_a_new_replica_starts_with_a_snapshot_and_then_takes_part() -> None:
     simulation, run = story("add 3 at 200ms", checkpoint_every=20)
 
     known = configurations(simulation)
-    assert known[3].numbers == (0, 1, 2, 3)
-    assert len(set(map(Configuration.value, known.values()))) == 1
+    assert known[3].replica_ids == (0, 1, 2, 3)
+    assert len(set(map(Configuration.register_value, known.values()))) == 1
     assert answered_at(run.history, 3) > 5
     assert run.probes[Probe.SNAPSHOT_INSTALLED] >= 1
     assert run.probes[Probe.JOINED] == 1
@@ -76,7 +76,7 @@ def test_the_leader_is_removed_and_the_others_go_on() -> None:
 
     known = configurations(simulation)
     assert known.keys() == {1, 2}
-    assert known[1].numbers == (1, 2)
+    assert known[1].replica_ids == (1, 2)
     assert run.probes[Probe.REMOVED] == 1
     later = [each for each in run.history.operations if each.invoked_us > 500_000]
     assert any(each.strong and each.stable for each in later)
@@ -87,7 +87,7 @@ def test_a_replica_that_lost_its_disk_is_replaced() -> None:
 
     known = configurations(simulation)
     assert known.keys() == {0, 2, 3}
-    assert known[0].value() == (2, ((0, ""), (2, ""), (3, "address-3")), (1,))
+    assert known[0].register_value() == (2, ((0, ""), (2, ""), (3, "address-3")), (1,))
 
 
 def test_one_grows_to_three_and_another_one_is_left_of_them() -> None:
@@ -97,7 +97,7 @@ def test_one_grows_to_three_and_another_one_is_left_of_them() -> None:
     )
 
     known = configurations(simulation)
-    assert known[0].numbers == known[2].numbers == (0, 2)
+    assert known[0].replica_ids == known[2].replica_ids == (0, 2)
 
 
 def test_one_that_is_away_while_it_is_removed_learns_of_it_when_it_is_back() -> None:
@@ -111,7 +111,7 @@ def test_nothing_is_changed_without_a_majority_of_the_old_members() -> None:
     """Two of three are out of reach until the end: only then can one of them be removed."""
     _, run = story("partition 0|1|2 at 100ms; remove 2 at 200ms")
 
-    asked = [each for each in run.history.operations if each.operation.name == MEMBERS]
+    asked = [each for each in run.history.operations if each.operation.name == MEMBERSHIP_OPERATION]
     stable = [each.stable for each in asked if each.stable is not None]
     assert asked[0].invoked_us < 300_000
     assert all(each.at_us >= 800_000 for each in stable)

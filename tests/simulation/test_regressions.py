@@ -2,7 +2,7 @@
 
 import pytest
 
-from creekdb.simulation.fuzz.campaign import examine
+from creekdb.simulation.fuzz.campaign import run_seed
 
 FOUND = {
     291: "a new leader proposed an instance that it had decided out of order",
@@ -24,20 +24,20 @@ FOUND_IN_SMR = {
 
 @pytest.mark.parametrize("seed", FOUND)
 def test_a_seed_that_once_failed_passes(seed: int) -> None:
-    finding = examine(seed, twice=True)
+    finding = run_seed(seed, twice=True)
 
-    assert not finding.failed, f"{FOUND[seed]}\n{finding.describe()}"
+    assert not finding.has_failed, f"{FOUND[seed]}\n{finding.describe()}"
 
 
 @pytest.mark.parametrize("seed", FOUND_IN_CREEK)
 def test_a_seed_of_creek_that_once_failed_passes(seed: int) -> None:
-    finding = examine(seed, "both", twice=True)
+    finding = run_seed(seed, "both", twice=True)
 
-    assert not finding.failed, f"{FOUND_IN_CREEK[seed]}\n{finding.describe()}"
+    assert not finding.has_failed, f"{FOUND_IN_CREEK[seed]}\n{finding.describe()}"
 
 
 @pytest.mark.parametrize("seed", FOUND_IN_SMR)
 def test_a_seed_of_smr_that_once_failed_passes(seed: int) -> None:
-    finding = examine(seed, "smr", twice=True)
+    finding = run_seed(seed, "smr", twice=True)
 
-    assert not finding.failed, f"{FOUND_IN_SMR[seed]}\n{finding.describe()}"
+    assert not finding.has_failed, f"{FOUND_IN_SMR[seed]}\n{finding.describe()}"

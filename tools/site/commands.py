@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from creekdb.cli.app import command as creek_command
-from tools.site.telling import Untold
+from tools.site.telling import MissingDocstring
 
 
 def commands() -> str:
@@ -36,7 +36,7 @@ def _below(group: click.Group, context: click.Context, level: int) -> Iterator[s
 
 def _help(found: click.Command, path: str) -> str:
     if not found.help:
-        raise Untold(f"{path} has no help text")
+        raise MissingDocstring(f"{path} has no help text")
     parts = []
     for paragraph in inspect.cleandoc(found.help).split("\n\n"):
         if paragraph.startswith("\b"):
@@ -58,7 +58,7 @@ def _options(found: click.Command, path: str) -> str:
             continue
         names = ", ".join((*option.opts, *option.secondary_opts))
         if not option.help:
-            raise Untold(f"{path} {names} has no help text")
+            raise MissingDocstring(f"{path} {names} has no help text")
         metavar = "" if option.is_flag else f" {_metavar(option, found)}"
         told = re.sub(r"\s+", " ", option.help)
         lines.append(f"| `{names}{metavar}` | {told.replace('|', '&#124;')} | {_default(option)} |")

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from tools.site.telling import Untold, fields_told, told
+from tools.site.telling import MissingDocstring, docstring_of, field_docstrings
 
 
 class Shown(NamedTuple):
@@ -27,20 +27,20 @@ def section(shown: Shown) -> str:
     if inspect.isclass(thing):
         if shown.constructed:
             parts.append(_code(anchor, vars(thing)["__init__"], is_method=True))
-        parts.append(told(thing, name))
+        parts.append(docstring_of(thing, name))
         parts += _members(shown, anchor)
     else:
-        parts += [_code(anchor, thing, is_method=False), told(thing, name)]
+        parts += [_code(anchor, thing, is_method=False), docstring_of(thing, name)]
     return "\n\n".join(parts)
 
 
 def _members(shown: Shown, anchor: str) -> Iterator[str]:
     if shown.constructed and vars(shown.thing)["__init__"].__doc__:
-        yield told(vars(shown.thing)["__init__"], shown.name)
-    for name, text in fields_told(shown.thing).items():
+        yield docstring_of(vars(shown.thing)["__init__"], shown.name)
+    for name, text in field_docstrings(shown.thing).items():
         if name not in shown.hidden:
             if text is None:
-                raise Untold(f"{shown.name}.{name} has no text below it")
+                raise MissingDocstring(f"{shown.name}.{name} has no text below it")
             yield f"### `{name}` {{ #{anchor}.{name} }}\n\n{text}"
     for owner, name, member in _public(shown.thing):
         if name not in shown.hidden:
@@ -62,7 +62,7 @@ def _public(thing: type) -> Iterator[tuple[type, str, Any]]:
 
 
 def _member(owner: type, name: str, member: Any, anchor: str) -> str:
-    text = told(member, f"{owner.__module__}.{owner.__qualname__}.{name}")
+    text = docstring_of(member, f"{owner.__module__}.{owner.__qualname__}.{name}")
     head = f"### `{name}` {{ #{anchor}.{name} }}"
     if isinstance(member, property):
         return f"{head}\n\n{text}"

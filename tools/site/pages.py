@@ -11,28 +11,32 @@ from creekdb.client import errors as call_errors
 from creekdb.execution.random import RequestRandom
 from creekdb.protocol.request import NOOP
 from creekdb.server.runtime import config
-from creekdb.wire.messages import Answer
+from creekdb.wire.messages import CallResponse
 from tools.site.commands import commands
 from tools.site.names import Shown, section
 from tools.site.settings import table
-from tools.site.telling import as_markdown, told
+from tools.site.telling import as_markdown, docstring_of
 
 _INSIDE = "This page is made from the code."
 
 CLIENT = (
     Shown(creekdb.connect, "creekdb.connect"),
     Shown(client.Database, "Database", frozenset({"ask", "new_session", "welcome"})),
-    Shown(proxies.Caller, "Caller"),
+    Shown(proxies.CallProxy, "Caller"),
     Shown(
         client.Call,
         "Call",
         frozenset({"message", "timeout", "timer", "asked", "answered", "failed"}),
     ),
-    Shown(client.Final, "Final"),
-    Shown(Answer, "Answer"),
+    Shown(client.FinalOutcome, "Final"),
+    Shown(CallResponse, "Answer"),
     Shown(proxies.Session, "Session"),
-    Shown(client.Blocking, "Blocking", frozenset({"open", "close", "call", "begin", "wait_for"})),
-    Shown(blocking.BlockingCaller, "BlockingCaller", frozenset({"after", "within"})),
+    Shown(
+        client.BlockingDatabase,
+        "Blocking",
+        frozenset({"open", "close", "call", "begin", "wait_for"}),
+    ),
+    Shown(blocking.BlockingCallProxy, "BlockingCaller", frozenset({"after", "within"})),
     Shown(client.BlockingCall, "BlockingCall"),
     Shown(blocking.BlockingSession, "BlockingSession"),
 )
@@ -61,7 +65,7 @@ TRANSACTION = (
 
 def client_page() -> str:
     """`creekdb.connect` and what it gives."""
-    return _page("The client", told(client, "creekdb.client"), *map(section, CLIENT))
+    return _page("The client", docstring_of(client, "creekdb.client"), *map(section, CLIENT))
 
 
 def datatype_page() -> str:
@@ -69,7 +73,7 @@ def datatype_page() -> str:
     from creekdb.execution import datatype  # noqa: PLC0415 - the module, not the class
 
     return _page(
-        "Data types", told(datatype, "creekdb.execution.datatype"), *map(section, DECLARING)
+        "Data types", docstring_of(datatype, "creekdb.execution.datatype"), *map(section, DECLARING)
     )
 
 
@@ -77,20 +81,20 @@ def transaction_page() -> str:
     """What an operation sees."""
     from creekdb.execution import transaction  # noqa: PLC0415 - the module, not the class
 
-    about = told(transaction, "creekdb.execution.transaction")
+    about = docstring_of(transaction, "creekdb.execution.transaction")
     return _page("Transactions", about, *map(section, TRANSACTION))
 
 
 def ready_made_page() -> str:
     """The data types that come with Creek."""
-    parts = [told(datatypes, "creekdb.datatypes").partition("\n\n")[0]]
+    parts = [docstring_of(datatypes, "creekdb.datatypes").partition("\n\n")[0]]
     for name, datatype in datatypes.DATATYPES.items():
         parts.append(f"## `{name}`")
-        parts.append(told(_module_of(datatype), f"data type {name}"))
+        parts.append(docstring_of(_module_of(datatype), f"data type {name}"))
         for operation in _operations(datatype):
             function = datatype.function(operation)
             only = " (only reads)" if datatype.is_readonly(operation) else ""
-            text = told(function, f"operation {operation} of {name}")
+            text = docstring_of(function, f"operation {operation} of {name}")
             parts.append(f"### `{datatype.signature(operation)}`{only}\n\n{text}")
     return _page("Ready-made data types", *parts)
 
@@ -104,11 +108,11 @@ def configuration_page() -> str:
         "Configuration",
         first,
         f"```toml\n{example}\n```",
-        told(config.ServerConfig, "ServerConfig"),
+        docstring_of(config.ServerConfig, "ServerConfig"),
         table(config.ServerConfig),
         "## `[security]`",
-        told(config.Security, "Security"),
-        table(config.Security, "security."),
+        docstring_of(config.SecurityConfig, "Security"),
+        table(config.SecurityConfig, "security."),
     )
 
 
@@ -123,9 +127,9 @@ def errors_page() -> str:
     for module in (errors, call_errors):
         for name, thing in vars(module).items():
             if inspect.isclass(thing) and thing.__module__ == module.__name__:
-                parts.append(f"### `{name}` {{ #{name} }}\n\n{told(thing, name)}")
+                parts.append(f"### `{name}` {{ #{name} }}\n\n{docstring_of(thing, name)}")
     parts.append("### `OperationRaised` { #OperationRaised }")
-    parts.append(told(creekdb.OperationRaised, "OperationRaised"))
+    parts.append(docstring_of(creekdb.OperationRaised, "OperationRaised"))
     return _page("Errors", *parts)
 
 

@@ -4,18 +4,18 @@ from typing import Any
 
 import msgspec
 
-from tools.site.telling import Untold, fields_told
+from tools.site.telling import MissingDocstring, field_docstrings
 
 
 def table(struct: type[msgspec.Struct], prefix: str = "") -> str:
     """One line for each key: what it is, and what it is if it is not there."""
-    texts = fields_told(struct)
+    texts = field_docstrings(struct)
     lines = ["| key | type | default | |", "|---|---|---|---|"]
     for field in msgspec.structs.fields(struct):
         name = f"{prefix}{field.name}"
         text = texts[field.name]
         if text is None:
-            raise Untold(f"{struct.__name__}.{field.name} has no text below it")
+            raise MissingDocstring(f"{struct.__name__}.{field.name} has no text below it")
         if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
             kind, default = "table", "below"
         else:

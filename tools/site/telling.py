@@ -9,31 +9,31 @@ from itertools import zip_longest
 from typing import Any
 
 
-class Untold(Exception):
+class MissingDocstring(Exception):
     """Something public has no docstring."""
 
 
-def told(thing: Any, name: str) -> str:
+def docstring_of(thing: Any, name: str) -> str:
     """The docstring of `thing` itself, not one that it inherits, as Markdown."""
     given = vars(thing).get("__doc__") if inspect.isclass(thing) else getattr(thing, "__doc__", "")
-    if not given or (inspect.isclass(thing) and given == _made_by_a_tool(thing)):
-        raise Untold(f"{name} has no docstring: the reference would not tell what it is")
+    if not given or (inspect.isclass(thing) and given == _generated_docstring(thing)):
+        raise MissingDocstring(f"{name} has no docstring: the reference would not tell what it is")
     return as_markdown(inspect.cleandoc(given))
 
 
-def fields_told(owner: type) -> dict[str, str | None]:
+def field_docstrings(owner: type) -> dict[str, str | None]:
     """The attributes that a class declares or its instances get, by name: the text below each, as
     Markdown, or None. In the order of the source."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(owner))).body[0]
     assert isinstance(tree, ast.ClassDef)
-    found = dict(_told_in(tree.body))
+    found = dict(_docstrings_in(tree.body))
     for statement in tree.body:
         if isinstance(statement, ast.FunctionDef) and statement.name == "__init__":
-            found.update(_told_in(statement.body))
+            found.update(_docstrings_in(statement.body))
     return found
 
 
-def _told_in(body: list[ast.stmt]) -> Iterator[tuple[str, str | None]]:
+def _docstrings_in(body: list[ast.stmt]) -> Iterator[tuple[str, str | None]]:
     for statement, following in zip_longest(body, body[1:]):
         match statement:
             case ast.AnnAssign(target=target) | ast.Assign(targets=[target]):
@@ -75,6 +75,6 @@ def as_markdown(docstring: str) -> str:
     return "\n\n".join(parts).replace("```\n\n```pycon\n", "\n").replace("```\n\n```python\n", "\n")
 
 
-def _made_by_a_tool(thing: type) -> str:
+def _generated_docstring(thing: type) -> str:
     """What NamedTuple says of a class that says nothing."""
     return f"{thing.__name__}({', '.join(getattr(thing, '_fields', ()))})"

@@ -3,23 +3,23 @@
     for verdict in check_all(history):
         print(verdict.describe())
 
-A checker answers `Ok`, `Illegal` with a small counterexample, or `Unknown` when the history does
-not tell.
+A checker answers `Ok`, `Illegal` with a small counterexample, or `Inconclusive` when the history
+does not tell.
 """
 
 from creekdb.checkers.registry import CHECKERS, Checker, check_all
-from creekdb.checkers.run_index import Run
-from creekdb.checkers.verdict import Illegal, Ok, Unknown, Verdict, Witness, rows
+from creekdb.checkers.run_index import RunIndex
+from creekdb.checkers.verdict import Illegal, Inconclusive, Ok, Verdict, Witness, verdict_rows
 
 __all__ = [
     "CHECKERS",
     "Checker",
     "Illegal",
+    "Inconclusive",
     "Ok",
-    "Run",
-    "Unknown",
+    "RunIndex",
     "Verdict",
     "Witness",
     "check_all",
-    "rows",
+    "verdict_rows",
 ]

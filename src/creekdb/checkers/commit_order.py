@@ -8,25 +8,25 @@ in which CAB delivered them. No other checker minds if all replicas agree on ano
 
 from itertools import pairwise
 
-from creekdb.checkers.run_index import CastAt, Ids, Run
-from creekdb.checkers.verdict import Illegal, Ok, Unknown, Verdict, saw_event
+from creekdb.checkers.run_index import IdSet, LoggedCast, RunIndex
+from creekdb.checkers.verdict import Illegal, Inconclusive, Ok, Verdict, event_witness
 from creekdb.history import Dot
 
 NAME = "commit_order"
 
 
-def check(run: Run) -> Verdict:
-    before = Ids()
-    extension: list[CastAt] = []
+def check(run: RunIndex) -> Verdict:
+    before = IdSet()
+    extension: list[LoggedCast] = []
     strong: list[Dot] = []
     for index, dot in enumerate(run.committed):
         if dot is None:
-            return Unknown(NAME, f"no log tells which request is committed at index {index}")
+            return Inconclusive(NAME, f"no log tells which request is committed at index {index}")
         if dot not in run.casts:
             return Illegal(NAME, f"{dot}, committed at index {index}, was never cast")
         cast = run.casts[dot][-1]
         if cast.request.strong:
-            if problem := _commit(run, index, cast, extension, before):
+            if problem := _check_extension(run, index, cast, extension, before):
                 return problem
             strong.append(dot)
             extension = []
@@ -37,11 +37,11 @@ def check(run: Run) -> Verdict:
         weak = extension[0]
         message = f"{weak.request.id} was committed, but by no strong request after it"
         return _illegal(message, weak)
-    return _strong(run, strong) or Ok(NAME)
+    return _check_strong_order(run, strong) or Ok(NAME)
 
 
-def _commit(
-    run: Run, index: int, strong: CastAt, extension: list[CastAt], before: Ids
+def _check_extension(
+    run: RunIndex, index: int, strong: LoggedCast, extension: list[LoggedCast], before: IdSet
 ) -> Illegal | None:
     context = strong.request.context
     if context is None:
@@ -64,19 +64,19 @@ def _commit(
     return None
 
 
-def _strong(run: Run, committed: list[Dot]) -> Illegal | None:
-    for (instance, delivered), dot in zip(run.delivered, committed, strict=False):
+def _check_strong_order(run: RunIndex, committed: list[Dot]) -> Illegal | None:
+    for (instance, delivered), dot in zip(run.cab_order, committed, strict=False):
         if delivered != dot:
             message = (
                 f"the next strong request on committed is {dot}, but CAB delivered {delivered} "
                 f"(instance {instance}) next"
             )
             return _illegal(message, *run.casts[dot][-1:], *run.casts.get(delivered, ())[-1:])
-    if run.history.quiescent and len(committed) != len(run.delivered):
-        counts = f"{len(committed)} are committed, {len(run.delivered)} were CAB-delivered"
+    if run.history.quiescent and len(committed) != len(run.cab_order):
+        counts = f"{len(committed)} are committed, {len(run.cab_order)} were CAB-delivered"
         return Illegal(NAME, f"committed and CAB hold different strong requests: {counts}")
     return None
 
 
-def _illegal(message: str, *casts: CastAt) -> Illegal:
-    return Illegal(NAME, message, tuple(saw_event(each.log, each.logged) for each in casts))
+def _illegal(message: str, *casts: LoggedCast) -> Illegal:
+    return Illegal(NAME, message, tuple(event_witness(each.log, each.logged) for each in casts))

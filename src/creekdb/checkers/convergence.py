@@ -5,109 +5,114 @@ by clients ceases". Section 4.3: committed is the "ever growing single serializa
 serializations observed [...] gravitate". A run that does not come to rest fails.
 """
 
-from creekdb.checkers.replay import different_key, same
-from creekdb.checkers.run_index import Run
+from creekdb.checkers.replay import equal_exactly, first_different_key
+from creekdb.checkers.run_index import RunIndex
 from creekdb.checkers.verdict import (
     Illegal,
     Ok,
     Verdict,
     Witness,
-    saw_answer,
-    saw_final,
-    saw_invoked,
-    short,
+    final_state_witness,
+    invocation_witness,
+    response_witness,
+    short_text,
 )
 from creekdb.history import FinalState
 
 NAME = "convergence"
 
 
-def check(run: Run) -> Verdict:
-    if not run.history.quiescent or not run.history.finals:
-        return Illegal(NAME, "liveness: did not settle", _unsettled(run))
+def check(run: RunIndex) -> Verdict:
+    if not run.history.quiescent or not run.history.final_states:
+        return Illegal(NAME, "liveness: did not settle", _final_state_witnesses(run))
     return (
-        _tentative(run)
-        or _lengths(run)
-        or _orders(run)
-        or _states(run)
-        or _lost_answers(run)
-        or _lost_requests(run)
+        _check_nothing_tentative(run)
+        or _check_lengths(run)
+        or _check_orders(run)
+        or _check_states(run)
+        or _check_lost_responses(run)
+        or _check_lost_requests(run)
         or Ok(NAME)
     )
 
 
-def _unsettled(run: Run) -> tuple[Witness, ...]:
+def _final_state_witnesses(run: RunIndex) -> tuple[Witness, ...]:
     return tuple(
-        saw_final(final, f"has {_length(final)} committed, {len(final.tentative)} tentative")
-        for final in run.history.finals[:5]
+        final_state_witness(
+            final, f"has {_committed_length(final)} committed, {len(final.tentative)} tentative"
+        )
+        for final in run.history.final_states[:5]
     )
 
 
-def _tentative(run: Run) -> Illegal | None:
-    for final in run.history.finals:
+def _check_nothing_tentative(run: RunIndex) -> Illegal | None:
+    for final in run.history.final_states:
         if final.tentative:
             some = ", ".join(str(dot) for dot in final.tentative[:5])
             message = f"liveness: {len(final.tentative)} requests never stabilised"
-            return Illegal(NAME, message, (saw_final(final, f"has {some} on tentative"),))
+            return Illegal(NAME, message, (final_state_witness(final, f"has {some} on tentative"),))
     return None
 
 
-def _lengths(run: Run) -> Illegal | None:
-    finals = run.history.finals
+def _check_lengths(run: RunIndex) -> Illegal | None:
+    finals = run.history.final_states
     for final in finals:
-        if _length(final) != len(run.committed):
+        if _committed_length(final) != len(run.committed):
             message = f"{len(run.committed)} requests are committed, but not everywhere"
-            seen = (saw_final(each, f"has {_length(each)} on committed") for each in finals[:5])
+            seen = (
+                final_state_witness(each, f"has {_committed_length(each)} on committed")
+                for each in finals[:5]
+            )
             return Illegal(NAME, message, tuple(seen))
     return None
 
 
-def _orders(run: Run) -> Illegal | None:
-    for final in run.history.finals:
+def _check_orders(run: RunIndex) -> Illegal | None:
+    for final in run.history.final_states:
         for index, dot in enumerate(final.committed, start=final.first):
             if run.committed[index] not in (dot, None):
                 message = f"the committed orders differ at index {index}"
                 what = f"has {dot} there, where others have {run.committed[index]}"
-                return Illegal(NAME, message, (saw_final(final, what),))
+                return Illegal(NAME, message, (final_state_witness(final, what),))
     return None
 
 
-def _states(run: Run) -> Illegal | None:
-    reference = run.history.finals[0]
+def _check_states(run: RunIndex) -> Illegal | None:
+    reference = run.history.final_states[0]
     expected = dict(reference.state)
-    for final in run.history.finals[1:]:
+    for final in run.history.final_states[1:]:
         state = dict(final.state)
-        if not same(state, expected):
-            key = different_key(state, expected)
+        if not equal_exactly(state, expected):
+            key = first_different_key(state, expected)
             seen = tuple(
-                saw_final(each, f"has {short(dict(each.state).get(key, 'nothing'))}")
+                final_state_witness(each, f"has {short_text(dict(each.state).get(key, 'nothing'))}")
                 for each in (reference, final)
             )
-            return Illegal(NAME, f"the states differ under {short(key)}", seen)
+            return Illegal(NAME, f"the states differ under {short_text(key)}", seen)
     return None
 
 
-def _lost_answers(run: Run) -> Illegal | None:
+def _check_lost_responses(run: RunIndex) -> Illegal | None:
     """Answered means durable. Only a replica that never came back may take with it what it alone
     had, and even then nothing stable; one that was dismissed leaves everything behind."""
-    kept = {*run.last_logs, *(log.replica for log in run.logs if log.dismissed)}
+    kept = {*run.last_logs, *(log.replica for log in run.logs if log.is_removed)}
     for record in run.history.operations:
         must_stay = record.replica in kept or record.stable is not None
-        if record.answers and must_stay and not record.local and run.index_of(record) is None:
+        if record.answers and must_stay and not record.is_local and run.position_of(record) is None:
             message = f"{record.id} was answered and then lost: it is not on committed"
-            seen = (saw_invoked(record), saw_answer(record, record.answers[0]))
+            seen = (invocation_witness(record), response_witness(record, record.answers[0]))
             return Illegal(NAME, message, seen)
     return None
 
 
-def _lost_requests(run: Run) -> Illegal | None:
-    for final in run.history.finals:
-        for dot in run.known.get(final.replica, ()):
-            if dot not in run.index and None not in run.committed:
+def _check_lost_requests(run: RunIndex) -> Illegal | None:
+    for final in run.history.final_states:
+        for dot in run.known_ids.get(final.replica, ()):
+            if dot not in run.positions and None not in run.committed:
                 message = f"{dot} was delivered and then lost: it is not on committed"
-                return Illegal(NAME, message, (saw_final(final, f"knew {dot}"),))
+                return Illegal(NAME, message, (final_state_witness(final, f"knew {dot}"),))
     return None
 
 
-def _length(final: FinalState) -> int:
+def _committed_length(final: FinalState) -> int:
     return final.first + len(final.committed)

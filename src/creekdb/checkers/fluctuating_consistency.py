@@ -25,70 +25,72 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from creekdb.checkers.replay import same
-from creekdb.checkers.run_index import Ids, Run, learn, length_after
+from creekdb.checkers.replay import equal_exactly
+from creekdb.checkers.run_index import IdSet, RunIndex, add_known_ids, committed_length_after
 from creekdb.checkers.verdict import (
     Illegal,
+    Inconclusive,
     Ok,
-    Unknown,
     Verdict,
-    outcome,
-    saw_answer,
-    saw_invoked,
+    invocation_witness,
+    outcome_text,
+    response_witness,
 )
 from creekdb.datatypes import DataType
 from creekdb.history import (
-    Answer,
-    Cast,
     Dot,
     Key,
-    Kind,
-    Observed,
+    ObservedOrder,
     OperationRecord,
     Outcome,
+    RbCast,
     Request,
+    ResponseKind,
+    ResponseRecord,
 )
 
 NAME = "fluctuating"
 
 
-class _Told(NamedTuple):
+class _ObservedResponse(NamedTuple):
     """An answer and the serialization that it was computed on."""
 
     record: OperationRecord
-    answer: Answer
-    observed: Observed
+    response: ResponseRecord
+    observed: ObservedOrder
 
 
-def check(run: Run) -> Verdict:
+def check(run: RunIndex) -> Verdict:
     if run.datatype is None:
-        return Unknown(NAME, f"no data type '{run.history.datatype}' is known: pass it along")
-    told = sorted(_told(run), key=lambda each: each.observed.settled)
+        return Inconclusive(NAME, f"no data type '{run.history.datatype}' is known: pass it along")
+    told = sorted(_observed_responses(run), key=lambda each: each.observed.settled)
     tentative = any(record.tentative is not None for record in run.history.operations)
     if tentative and not told:
-        return Unknown(
+        return Inconclusive(
             NAME,
             "the run did not record on which orders answers were computed, as the fuzzer's runs do",
         )
     return (
-        _in_sessions(run, run.datatype)
-        or _replayed(run, run.datatype, told)
-        or (run.history.terms.sequential and _complete(run, told))
+        _check_read_your_writes(run, run.datatype)
+        or _check_replay(run, run.datatype, told)
+        or (run.history.guarantees.sequential and _check_observed_completeness(run, told))
         or Ok(NAME)
     )
 
 
-def _told(run: Run) -> Iterator[_Told]:
+def _observed_responses(run: RunIndex) -> Iterator[_ObservedResponse]:
     for record in run.history.operations:
         for answer in record.answers:
             if answer.observed is not None:
-                yield _Told(record, answer, answer.observed)
+                yield _ObservedResponse(record, answer, answer.observed)
 
 
 # --- what the answers are -----------------------------------------------------------------------
 
 
-def _replayed(run: Run, datatype: DataType, told: list[_Told]) -> Verdict | None:
+def _check_replay(
+    run: RunIndex, datatype: DataType, told: list[_ObservedResponse]
+) -> Verdict | None:
     """In the order of their settled prefixes, so that one growing state serves them all."""
     settled = datatype.sequential()
     outcomes: list[Outcome] = []
@@ -97,42 +99,46 @@ def _replayed(run: Run, datatype: DataType, told: list[_Told]) -> Verdict | None
             message = f"{each.record.id} was answered on more than was ever committed"
             return _illegal(message, each)
         while len(outcomes) < each.observed.settled:
-            request = _committed(run, len(outcomes))
+            request = _committed_request(run, len(outcomes))
             if request is None:
-                return Unknown(NAME, f"no log tells what is committed at index {len(outcomes)}")
+                return Inconclusive(
+                    NAME, f"no log tells what is committed at index {len(outcomes)}"
+                )
             outcomes.append(settled.apply(request))
         problem = (
-            _valid(run, each) or _in_order(run, each) or _answer(run, datatype, each, settled.state)
+            _check_observed_ids(run, each)
+            or _check_observed_order(run, each)
+            or _check_outcome(run, datatype, each, settled.state)
         )
         if problem is not None:
             return problem
-    return _there(run, told) or _from_checkpoints(run, datatype)
+    return _check_delivered_locally(run, told) or _check_checkpoint_responses(run, datatype)
 
 
-def _committed(run: Run, index: int) -> Request | None:
+def _committed_request(run: RunIndex, index: int) -> Request | None:
     dot = run.committed[index]
     return run.request(dot) if dot is not None else None
 
 
-def _valid(run: Run, told: _Told) -> Illegal | None:
+def _check_observed_ids(run: RunIndex, told: _ObservedResponse) -> Illegal | None:
     seen: set[Dot] = set()
     for dot in told.observed.ids:
-        index = run.index.get(dot)
+        index = run.positions.get(dot)
         if dot in seen or (index is not None and index < told.observed.settled):
             return _illegal(f"{dot} counts twice in an answer to {told.record.id}", told)
-        if dot == told.record.id or run.request_at(dot, told.answer.at_us) is None:
+        if dot == told.record.id or run.request_at(dot, told.response.at_us) is None:
             message = f"an answer to {told.record.id} counts {dot}, which had not been cast"
             return _illegal(message, told)
         seen.add(dot)
     return None
 
 
-def _in_order(run: Run, told: _Told) -> Illegal | None:
+def _check_observed_order(run: RunIndex, told: _ObservedResponse) -> Illegal | None:
     """Committed at some time, and then tentative: what is committed later comes later, too."""
-    own = () if told.record.local else (_own(run, told.record),)
-    asked = (run.request_at(dot, told.answer.at_us) for dot in told.observed.ids)
+    own = () if told.record.is_local else (_own_request(run, told.record),)
+    asked = (run.request_at(dot, told.response.at_us) for dot in told.observed.ids)
     requests = [*(each for each in asked if each is not None), *own]
-    places = [run.index.get(each.id, len(run.committed)) for each in requests]
+    places = [run.positions.get(each.id, len(run.committed)) for each in requests]
     tentative = len(requests)
     """From where on they stand by their timestamps."""
     while tentative and (
@@ -150,18 +156,18 @@ def _in_order(run: Run, told: _Told) -> Illegal | None:
     return None
 
 
-def _there(run: Run, told: list[_Told]) -> Illegal | None:
+def _check_delivered_locally(run: RunIndex, told: list[_ObservedResponse]) -> Illegal | None:
     """Was it all at the replica by the time of the answer?"""
-    by_log: dict[tuple[int, int], list[_Told]] = {}
-    for each in sorted(told, key=lambda each: each.answer.at_us):
+    by_log: dict[tuple[int, int], list[_ObservedResponse]] = {}
+    for each in sorted(told, key=lambda each: each.response.at_us):
         by_log.setdefault((each.record.replica, each.record.incarnation), []).append(each)
     for log in run.logs:
-        known, length, at = Ids(), 0, 0
+        known, length, at = IdSet(), 0, 0
         for each in by_log.pop((log.replica, log.incarnation), ()):
-            while at < len(log.events) and log.events[at].at_us <= each.answer.at_us:
+            while at < len(log.events) and log.events[at].at_us <= each.response.at_us:
                 event = log.events[at].event
-                learn(known, event)
-                length = max(length, length_after(event))
+                add_known_ids(known, event)
+                length = max(length, committed_length_after(event))
                 at += 1
             if each.observed.settled > length:
                 message = (
@@ -176,64 +182,70 @@ def _there(run: Run, told: list[_Told]) -> Illegal | None:
     return None
 
 
-def _answer(run: Run, datatype: DataType, told: _Told, settled: dict[Key, Any]) -> Illegal | None:
+def _check_outcome(
+    run: RunIndex, datatype: DataType, told: _ObservedResponse, settled: dict[Key, Any]
+) -> Illegal | None:
     machine = datatype.sequential()
     machine.state = dict(settled)
     for dot in told.observed.ids:
-        request = run.request_at(dot, told.answer.at_us)
+        request = run.request_at(dot, told.response.at_us)
         assert request is not None, "it had been cast"
         machine.apply(request)
-    expected = machine.apply(_own(run, told.record))
-    got = told.answer.outcome
-    if same(got.value, expected.value) and got.error == expected.error:
+    expected = machine.apply(_own_request(run, told.record))
+    got = told.response.outcome
+    if equal_exactly(got.value, expected.value) and got.error == expected.error:
         return None
     message = (
-        f"{told.record.id} was answered {outcome(got)}, but the order that it was executed in "
-        f"gives {outcome(expected)}"
+        f"{told.record.id} was answered {outcome_text(got)}, but the order that it was executed in "
+        f"gives {outcome_text(expected)}"
     )
     return _illegal(message, told)
 
 
-def _own(run: Run, record: OperationRecord) -> Request:
+def _own_request(run: RunIndex, record: OperationRecord) -> Request:
     for cast in run.casts.get(record.id, ()):
         if cast.log.incarnation == record.incarnation:
             return cast.request
     return Request(record.invoked_us, record.id, record.operation, record.strong)
 
 
-def _from_checkpoints(run: Run, datatype: DataType) -> Verdict | None:
+def _check_checkpoint_responses(run: RunIndex, datatype: DataType) -> Verdict | None:
     """Tentative answers without a serialization."""
-    bare: dict[int, list[tuple[OperationRecord, Answer]]] = {}
+    bare: dict[int, list[tuple[OperationRecord, ResponseRecord]]] = {}
     for record in run.history.operations:
-        place = run.index_of(record)
+        place = run.position_of(record)
         for answer in record.answers:
-            if answer.kind is not Kind.TENTATIVE or answer.observed is not None:
+            if answer.kind is not ResponseKind.TENTATIVE or answer.observed is not None:
                 continue
             if place is None:
                 message = f"{record.id} was answered from a checkpoint, but is not committed"
-                return Illegal(NAME, message, (saw_invoked(record), saw_answer(record, answer)))
+                return Illegal(
+                    NAME, message, (invocation_witness(record), response_witness(record, answer))
+                )
             bare.setdefault(place, []).append((record, answer))
     machine = datatype.sequential()
     for index in range(max(bare, default=-1) + 1):
-        request = _committed(run, index)
+        request = _committed_request(run, index)
         if request is None:
-            return Unknown(NAME, f"no log tells what is committed at index {index}")
+            return Inconclusive(NAME, f"no log tells what is committed at index {index}")
         expected = machine.apply(request)
         for record, answer in bare.get(index, ()):
             got = answer.outcome
-            if not (same(got.value, expected.value) and got.error == expected.error):
+            if not (equal_exactly(got.value, expected.value) and got.error == expected.error):
                 message = (
-                    f"{record.id} was answered {outcome(got)} from a checkpoint, but "
-                    f"committed gives {outcome(expected)}"
+                    f"{record.id} was answered {outcome_text(got)} from a checkpoint, but "
+                    f"committed gives {outcome_text(expected)}"
                 )
-                return Illegal(NAME, message, (saw_invoked(record), saw_answer(record, answer)))
+                return Illegal(
+                    NAME, message, (invocation_witness(record), response_witness(record, answer))
+                )
     return None
 
 
 # --- what a session sees ------------------------------------------------------------------------
 
 
-def _in_sessions(run: Run, datatype: DataType) -> Illegal | None:
+def _check_read_your_writes(run: RunIndex, datatype: DataType) -> Illegal | None:
     def connection(record: OperationRecord) -> tuple[int, int, int]:
         return record.session, record.replica, record.incarnation
 
@@ -243,25 +255,27 @@ def _in_sessions(run: Run, datatype: DataType) -> Illegal | None:
             for answer in record.answers:
                 if answer.observed is None:
                     continue
-                told = _Told(record, answer, answer.observed)
-                missing = _unseen(run, earlier, told)
+                told = _ObservedResponse(record, answer, answer.observed)
+                missing = _first_unobserved_write(run, earlier, told)
                 if missing is not None:
                     message = (
                         f"{record.id} was answered without {missing.id}, "
                         "which its session had done before"
                     )
                     return _illegal(message, told, missing)
-            if not record.local:
+            if not record.is_local:
                 earlier.append(record)
     return None
 
 
-def _unseen(run: Run, earlier: list[OperationRecord], told: _Told) -> OperationRecord | None:
+def _first_unobserved_write(
+    run: RunIndex, earlier: list[OperationRecord], told: _ObservedResponse
+) -> OperationRecord | None:
     there = set(told.observed.ids)
     for each in earlier:
         if each.strong and (each.stable is None or each.stable.at_us > told.record.invoked_us):
             continue
-        index = run.index_of(each)
+        index = run.position_of(each)
         settled = index is not None and index < told.observed.settled
         if each.id not in there and not settled:
             return each
@@ -271,20 +285,20 @@ def _unseen(run: Run, earlier: list[OperationRecord], told: _Told) -> OperationR
 # --- what they are computed on ------------------------------------------------------------------
 
 
-def _complete(run: Run, told: list[_Told]) -> Illegal | None:
+def _check_observed_completeness(run: RunIndex, told: list[_ObservedResponse]) -> Illegal | None:
     """As above, one growing set serves all settled prefixes."""
-    delivered = _delivered_before(run)
-    settled, length = Ids(), 0
+    delivered = _delivered_before_cast(run)
+    settled, length = IdSet(), 0
     for each in told:
         for dot in run.committed[length : each.observed.settled]:
             if dot is not None:
                 settled.add(dot)
         length = max(length, each.observed.settled)
-        place = run.index_of(each.record)
+        place = run.position_of(each.record)
         there = set(each.observed.ids)
-        known = delivered.get((each.record.id, each.record.incarnation), Ids())
+        known = delivered.get((each.record.id, each.record.incarnation), IdSet())
         for dot in settled.missing(known):
-            index = run.index.get(dot)
+            index = run.positions.get(dot)
             if dot in there or index is None or place is None or place < index:
                 continue
             message = f"{each.record.id} was answered without {dot}, which comes before it"
@@ -292,18 +306,20 @@ def _complete(run: Run, told: list[_Told]) -> Illegal | None:
     return None
 
 
-def _delivered_before(run: Run) -> dict[tuple[Dot, int], Ids]:
+def _delivered_before_cast(run: RunIndex) -> dict[tuple[Dot, int], IdSet]:
     """What each incarnation had when it cast a request of its own."""
-    found: dict[tuple[Dot, int], Ids] = {}
+    found: dict[tuple[Dot, int], IdSet] = {}
     for log in run.logs:
-        known = Ids()
+        known = IdSet()
         for logged in log.events:
-            if isinstance(logged.event, Cast):
+            if isinstance(logged.event, RbCast):
                 found[logged.event.request.id, log.incarnation] = known.copy()
-            learn(known, logged.event)
+            add_known_ids(known, logged.event)
     return found
 
 
-def _illegal(message: str, told: _Told, other: OperationRecord | None = None) -> Illegal:
-    seen = (saw_invoked(told.record), saw_answer(told.record, told.answer))
-    return Illegal(NAME, message, (saw_invoked(other), *seen) if other is not None else seen)
+def _illegal(
+    message: str, told: _ObservedResponse, other: OperationRecord | None = None
+) -> Illegal:
+    seen = (invocation_witness(told.record), response_witness(told.record, told.response))
+    return Illegal(NAME, message, (invocation_witness(other), *seen) if other is not None else seen)

@@ -20,7 +20,7 @@ from creekdb.checkers.broadcast import (
     paxos_safety,
     reliable_broadcast,
 )
-from creekdb.checkers.run_index import Run
+from creekdb.checkers.run_index import RunIndex
 from creekdb.checkers.verdict import Verdict
 from creekdb.datatypes import DataType
 from creekdb.history import History
@@ -28,7 +28,7 @@ from creekdb.history import History
 
 class Checker(NamedTuple):
     name: str
-    check: Callable[[Run], Verdict]
+    check: Callable[[RunIndex], Verdict]
 
 
 CHECKERS: tuple[Checker, ...] = tuple(
@@ -53,5 +53,5 @@ CHECKERS: tuple[Checker, ...] = tuple(
 def check_all(history: History, datatype: DataType | None = None) -> list[Verdict]:
     """The verdict of every checker, in the order of the registry. A data type of your own must be
     passed along; those that come with Creek are known by name."""
-    run = Run(history, datatype)
+    run = RunIndex(history, datatype)
     return [checker.check(run) for checker in CHECKERS]

@@ -12,30 +12,40 @@ from typing import Any
 
 import msgspec
 
-from creekdb.checkers.run_index import Run
+from creekdb.checkers.run_index import RunIndex
 from creekdb.checkers.verdict import (
     Illegal,
+    Inconclusive,
     Ok,
-    Unknown,
     Verdict,
-    outcome,
-    saw_answer,
-    saw_final,
-    saw_invoked,
-    short,
+    final_state_witness,
+    invocation_witness,
+    outcome_text,
+    response_witness,
+    short_text,
 )
-from creekdb.history import Answer, Dot, FinalState, Key, Kind, OperationRecord, Outcome
+from creekdb.history import (
+    Dot,
+    FinalState,
+    Key,
+    OperationRecord,
+    Outcome,
+    ResponseKind,
+    ResponseRecord,
+)
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def same(left: Any, right: Any) -> bool:
+def equal_exactly(left: Any, right: Any) -> bool:
     if type(left) is not type(right):
         return False
     if type(left) is tuple:
-        return len(left) == len(right) and (_same_bytes(left, right) or all(map(same, left, right)))
+        return len(left) == len(right) and (
+            _equal_encodings(left, right) or all(map(equal_exactly, left, right))
+        )
     if type(left) is dict:
-        return left.keys() == right.keys() and same(
+        return left.keys() == right.keys() and equal_exactly(
             tuple(left.values()), tuple([right[key] for key in left])
         )
     if type(left) is float:
@@ -43,7 +53,7 @@ def same(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
-def _same_bytes(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
+def _equal_encodings(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
     """What is encoded alike is the same; but dicts that are the same may have different orders."""
     try:
         return _encode(left) == _encode(right)
@@ -51,11 +61,11 @@ def _same_bytes(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
         return False  # a number too large, say
 
 
-def different_key(left: dict[Any, Any], right: dict[Any, Any]) -> Any:
+def first_different_key(left: dict[Any, Any], right: dict[Any, Any]) -> Any:
     """A key under which two states differ, the first in their order; only if they do differ."""
     absent = object()
     for key in [*left, *right]:
-        if not same(left.get(key, absent), right.get(key, absent)):
+        if not equal_exactly(left.get(key, absent), right.get(key, absent)):
             return key
     raise ValueError("the states are the same")
 
@@ -63,14 +73,14 @@ def different_key(left: dict[Any, Any], right: dict[Any, Any]) -> Any:
 NAME = "replay"
 
 
-def check(run: Run) -> Verdict:
+def check(run: RunIndex) -> Verdict:
     if run.datatype is None:
-        return Unknown(NAME, f"no data type '{run.history.datatype}' is known: pass it along")
+        return Inconclusive(NAME, f"no data type '{run.history.datatype}' is known: pass it along")
     machine = run.datatype.sequential()
-    answered = _answered(run)
+    answered = _responded_operations(run)
     for index, dot in enumerate(run.committed):
         if dot is None:
-            return Unknown(NAME, f"no log tells which request is committed at index {index}")
+            return Inconclusive(NAME, f"no log tells which request is committed at index {index}")
         request = run.request(dot)
         if request is None:
             return Illegal(NAME, f"{dot}, committed at index {index}, was never cast")
@@ -80,58 +90,64 @@ def check(run: Run) -> Verdict:
             continue
         last = record.stable or record.final
         assert last is not None, "it was answered for good"
-        if not _equal(last.outcome, expected):
+        if not _equal_outcomes(last.outcome, expected):
             message = (
-                f"the {last.kind.value} answer to {dot} is {outcome(last.outcome)}, but the "
-                f"sequential execution of committed gives {outcome(expected)} at index {index}"
+                f"the {last.kind.value} answer to {dot} is {outcome_text(last.outcome)}, but the "
+                f"sequential execution of committed gives {outcome_text(expected)} at index {index}"
             )
-            return Illegal(NAME, message, (saw_invoked(record), saw_answer(record, last)))
-        if problem := _changed(record, last):
+            return Illegal(
+                NAME, message, (invocation_witness(record), response_witness(record, last))
+            )
+        if problem := _check_changed_flag(record, last):
             return problem
     if run.history.quiescent:
-        return _states(run, machine.changes()) or Ok(NAME)
+        return _check_final_states(run, machine.changes()) or Ok(NAME)
     return Ok(NAME)
 
 
-def _answered(run: Run) -> dict[Dot, OperationRecord]:
+def _responded_operations(run: RunIndex) -> dict[Dot, OperationRecord]:
     return {
         record.id: record
         for record in run.history.operations
-        if (record.stable or record.final) and run.index_of(record) is not None
+        if (record.stable or record.final) and run.position_of(record) is not None
     }
 
 
-def _changed(record: OperationRecord, last: Answer) -> Illegal | None:
-    if last.kind is not Kind.FINAL or record.tentative is None:
+def _check_changed_flag(record: OperationRecord, last: ResponseRecord) -> Illegal | None:
+    if last.kind is not ResponseKind.FINAL or record.tentative is None:
         return None
     told = record.tentative
-    if last.changed == _equal(told.outcome, last.outcome):
+    if last.changed == _equal_outcomes(told.outcome, last.outcome):
         word = "differs from" if last.changed else "is"
         message = f"the final answer to {record.id} claims that it {word} what was told"
-        seen = (saw_answer(record, each) for each in (told, last))
-        return Illegal(NAME, message, (saw_invoked(record), *seen))
+        seen = (response_witness(record, each) for each in (told, last))
+        return Illegal(NAME, message, (invocation_witness(record), *seen))
     return None
 
 
-def _equal(left: Outcome, right: Outcome) -> bool:
-    return same(left.value, right.value) and left.error == right.error
+def _equal_outcomes(left: Outcome, right: Outcome) -> bool:
+    return equal_exactly(left.value, right.value) and left.error == right.error
 
 
-def _states(run: Run, replayed: dict[Key, object]) -> Illegal | None:
-    for final in run.history.finals:
-        if _settled(run, final) and not same(state := dict(final.state), replayed):
-            key = different_key(state, replayed)
+def _check_final_states(run: RunIndex, replayed: dict[Key, object]) -> Illegal | None:
+    for final in run.history.final_states:
+        if _is_fully_committed(run, final) and not equal_exactly(
+            state := dict(final.state), replayed
+        ):
+            key = first_different_key(state, replayed)
             message = (
                 f"replica {final.replica} ends with another state than the sequential execution of "
-                f"committed: under {short(key)} that leaves {_at(replayed, key)}"
+                f"committed: under {short_text(key)} that leaves {_value_text(replayed, key)}"
             )
-            return Illegal(NAME, message, (saw_final(final, f"ends with {_at(state, key)}"),))
+            return Illegal(
+                NAME, message, (final_state_witness(final, f"ends with {_value_text(state, key)}"),)
+            )
     return None
 
 
-def _settled(run: Run, final: FinalState) -> bool:
+def _is_fully_committed(run: RunIndex, final: FinalState) -> bool:
     return not final.tentative and final.first + len(final.committed) == len(run.committed)
 
 
-def _at(state: dict[Key, object], key: Key) -> str:
-    return short(state[key]) if key in state else "nothing"
+def _value_text(state: dict[Key, object], key: Key) -> str:
+    return short_text(state[key]) if key in state else "nothing"

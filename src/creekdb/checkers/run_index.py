@@ -23,25 +23,25 @@ from typing import NamedTuple
 from creekdb.datatypes import DATATYPES, DataType
 from creekdb.errors import BadValue
 from creekdb.history import (
-    MEMBERS,
+    MEMBERSHIP_OPERATION,
     CabDelivered,
-    Cast,
+    CheckpointInstalled,
     Committed,
     Configuration,
     Dot,
     Dots,
     Event,
     History,
-    Installed,
     LoggedEvent,
     OperationRecord,
+    RbCast,
     RbDelivered,
     ReplicaLog,
     Request,
 )
 
 
-class Ids:
+class IdSet:
     __slots__ = ("ranges",)
 
     def __init__(self, dots: Dots | None = None) -> None:
@@ -54,25 +54,25 @@ class Ids:
         return bisect_right(self.ranges.get(dot.replica, ()), dot.event) % 2 == 1
 
     def __iter__(self) -> Iterator[Dot]:
-        for replica, start, end in _ranges(self):
+        for replica, start, end in _iter_ranges(self):
             for event in range(start, end):
                 yield Dot(replica, event)
 
     def add(self, dot: Dot) -> None:
         self._add(dot.replica, dot.event, dot.event + 1)
 
-    def update(self, other: "Dots | Ids") -> None:
-        for replica, start, end in _ranges(other):
+    def update(self, other: "Dots | IdSet") -> None:
+        for replica, start, end in _iter_ranges(other):
             self._add(replica, start, end)
 
-    def copy(self) -> "Ids":
-        same = Ids()
+    def copy(self) -> "IdSet":
+        same = IdSet()
         same.ranges = {replica: list(flat) for replica, flat in self.ranges.items()}
         return same
 
-    def missing(self, other: "Dots | Ids") -> Iterator[Dot]:
+    def missing(self, other: "Dots | IdSet") -> Iterator[Dot]:
         """What is in `other` but not here."""
-        for replica, start, end in _ranges(other):
+        for replica, start, end in _iter_ranges(other):
             mine = self.ranges.get(replica, [])
             while start < end:
                 at = bisect_right(mine, start)
@@ -81,7 +81,7 @@ class Ids:
                     yield from (Dot(replica, event) for event in range(start, stop))
                 start = stop
 
-    def first_missing(self, other: "Dots | Ids") -> Dot | None:
+    def first_missing(self, other: "Dots | IdSet") -> Dot | None:
         return next(self.missing(other), None)
 
     def _add(self, replica: int, start: int, end: int) -> None:
@@ -90,13 +90,13 @@ class Ids:
         mine[first:last] = [start] * (first % 2 == 0) + [end] * (last % 2 == 0)
 
 
-def _ranges(ids: Dots | Ids) -> Iterable[tuple[int, int, int]]:
+def _iter_ranges(ids: Dots | IdSet) -> Iterable[tuple[int, int, int]]:
     for replica, flat in ids.ranges.items():
         for at in range(0, len(flat), 2):
             yield replica, flat[at], flat[at + 1]
 
 
-class CastAt(NamedTuple):
+class LoggedCast(NamedTuple):
     """A cast request, and where and when it was cast."""
 
     request: Request
@@ -104,7 +104,7 @@ class CastAt(NamedTuple):
     logged: LoggedEvent
 
 
-class Run:
+class RunIndex:
     def __init__(self, history: History, datatype: DataType | None = None) -> None:
         """`datatype`: what was replicated, unless its name in the history says enough."""
         self.history = history
@@ -114,20 +114,20 @@ class Run:
     def events(self) -> Iterator[tuple[ReplicaLog, LoggedEvent]]:
         """What others could learn of."""
         for log in self.logs:
-            for logged in log.known_events:
+            for logged in log.visible_events:
                 yield log, logged
 
     # --- requests ------------------------------------------------------------------------------
 
     @cached_property
-    def casts(self) -> dict[Dot, list[CastAt]]:
+    def casts(self) -> dict[Dot, list[LoggedCast]]:
         """Every cast of each identifier, oldest first; also one that nobody could learn of, since
         its replica may find it on its disk again."""
-        casts: dict[Dot, list[CastAt]] = {}
+        casts: dict[Dot, list[LoggedCast]] = {}
         for log in self.logs:
             for logged in log.events:
-                if isinstance(logged.event, Cast):
-                    cast = CastAt(logged.event.request, log, logged)
+                if isinstance(logged.event, RbCast):
+                    cast = LoggedCast(logged.event.request, log, logged)
                     casts.setdefault(cast.request.id, []).append(cast)
         return casts
 
@@ -142,12 +142,12 @@ class Run:
                 return cast.request
         return None
 
-    def index_of(self, record: OperationRecord) -> int | None:
+    def position_of(self, record: OperationRecord) -> int | None:
         """The place of this very operation on `committed`."""
         casts = self.casts.get(record.id)
         if casts and casts[-1].log.incarnation != record.incarnation:
             return None
-        return self.index.get(record.id)
+        return self.positions.get(record.id)
 
     # --- orders --------------------------------------------------------------------------------
 
@@ -164,19 +164,19 @@ class Run:
             match logged.event:
                 case Committed(id=dot, index=index) if index >= 0:
                     places.setdefault(index, dot)
-                case Installed(length=claimed):
+                case CheckpointInstalled(length=claimed):
                     length = max(length, claimed)
                 case _:
                     pass
         length = max(length, 1 + max(places, default=-1))
         for log in self.logs:
-            for logged in log.vain_events:
+            for logged in log.lost_events:
                 if isinstance(logged.event, Committed):
                     places.setdefault(logged.event.index, logged.event.id)
         return [places.get(index) for index in range(length)]
 
     @cached_property
-    def index(self) -> dict[Dot, int]:
+    def positions(self) -> dict[Dot, int]:
         index: dict[Dot, int] = {}
         for place, dot in enumerate(self.committed):
             if dot is not None:
@@ -184,52 +184,54 @@ class Run:
         return index
 
     @cached_property
-    def delivered(self) -> list[tuple[int, Dot]]:
+    def cab_order(self) -> list[tuple[int, Dot]]:
         """The one order of CAB deliveries, (instance, id), merged from all logs: a log that ends in
         the middle of an instance gives way to one that knows more of it. What was done in vain
         counts, as in `committed`, where a checkpoint covers it and nothing contradicts it."""
         instances: dict[int, list[Dot]] = {}
         for log in self.logs:
-            for instance, dots in _deliveries(log.known_events).items():
+            for instance, dots in _cab_deliveries(log.visible_events).items():
                 if len(dots) > len(instances.get(instance, ())):
                     instances[instance] = dots
-        covered = max((each.instance for each in self._installed()), default=0)
+        covered = max((each.instance for each in self._installed_checkpoints()), default=0)
         for log in self.logs:
-            if log.vain_events:
-                for instance, dots in _deliveries(log.events).items():
+            if log.lost_events:
+                for instance, dots in _cab_deliveries(log.events).items():
                     known = instances.get(instance, [])
-                    if instance < covered and len(dots) > len(known) == _common(dots, known):
+                    if instance < covered and len(dots) > len(known) == _common_prefix_length(
+                        dots, known
+                    ):
                         instances[instance] = dots
         return [(instance, dot) for instance in sorted(instances) for dot in instances[instance]]
 
-    def _installed(self) -> Iterator[Installed]:
+    def _installed_checkpoints(self) -> Iterator[CheckpointInstalled]:
         for _, logged in self.events():
-            if isinstance(logged.event, Installed):
+            if isinstance(logged.event, CheckpointInstalled):
                 yield logged.event
 
     @cached_property
     def electorates(self) -> tuple[tuple[int, ...], ...]:
         """Who has a vote, by epoch."""
-        return self.history.voters, *(voters for _, voters in self._changes)
+        return self.history.voters, *(voters for _, voters in self._membership_changes)
 
     def epoch_of(self, length: int) -> int:
         """The epoch that one is in who has so many requests on `committed`."""
-        return bisect_left(self._changes, length, key=lambda each: each[0])
+        return bisect_left(self._membership_changes, length, key=lambda each: each[0])
 
     @cached_property
-    def _changes(self) -> list[tuple[int, tuple[int, ...]]]:
+    def _membership_changes(self) -> list[tuple[int, tuple[int, ...]]]:
         """The changes of members that are committed, one by one: where, and who votes then."""
         members = tuple((each, "") for each in self.history.members)
         configuration = Configuration(0, members)
         found: list[tuple[int, tuple[int, ...]]] = []
         for place, dot in enumerate(self.committed):
             request = self.request(dot) if dot is not None else None
-            if request is not None and request.operation.name == MEMBERS:
+            if request is not None and request.operation.name == MEMBERSHIP_OPERATION:
                 try:
-                    configuration = configuration.changed_by(request.operation)
+                    configuration = configuration.apply(request.operation)
                 except BadValue:
                     continue
-                found.append((place, configuration.numbers))
+                found.append((place, configuration.replica_ids))
         return found
 
     # --- the end -------------------------------------------------------------------------------
@@ -237,27 +239,27 @@ class Run:
     @cached_property
     def last_logs(self) -> dict[int, ReplicaLog]:
         """The last incarnation of each replica that was up at the end."""
-        up = {final.replica for final in self.history.finals}
+        up = {final.replica for final in self.history.final_states}
         return {log.replica: log for log in self.logs if log.replica in up}
 
     @cached_property
-    def known(self) -> dict[int, Ids]:
+    def known_ids(self) -> dict[int, IdSet]:
         """What each replica that was up at the end had cast, RB-delivered or installed by then."""
-        return {replica: _known(log) for replica, log in self.last_logs.items()}
+        return {replica: _known_ids(log) for replica, log in self.last_logs.items()}
 
 
-def length_after(event: Event) -> int:
+def committed_length_after(event: Event) -> int:
     """How long `committed` is then, at least."""
     match event:
         case Committed(index=index):
             return index + 1
-        case Installed(length=length):
+        case CheckpointInstalled(length=length):
             return length
         case _:
             return 0
 
 
-def _deliveries(events: tuple[LoggedEvent, ...]) -> dict[int, list[Dot]]:
+def _cab_deliveries(events: tuple[LoggedEvent, ...]) -> dict[int, list[Dot]]:
     instances: dict[int, list[Dot]] = {}
     for logged in events:
         if isinstance(logged.event, CabDelivered):
@@ -265,27 +267,27 @@ def _deliveries(events: tuple[LoggedEvent, ...]) -> dict[int, list[Dot]]:
     return instances
 
 
-def _common(left: list[Dot], right: list[Dot]) -> int:
+def _common_prefix_length(left: list[Dot], right: list[Dot]) -> int:
     """The length of the longest common prefix."""
     pairs = zip(left, right, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def _known(log: ReplicaLog) -> Ids:
-    known = Ids()
+def _known_ids(log: ReplicaLog) -> IdSet:
+    known = IdSet()
     for logged in log.events:
-        learn(known, logged.event)
+        add_known_ids(known, logged.event)
     return known
 
 
-def learn(known: Ids, event: Event) -> None:
+def add_known_ids(known: IdSet, event: Event) -> None:
     """Add what a replica has from this event on."""
     match event:
-        case Cast(request=request):
+        case RbCast(request=request):
             known.add(request.id)
         case RbDelivered(id=dot):
             known.add(dot)
-        case Installed(ids=dots):
+        case CheckpointInstalled(ids=dots):
             known.update(dots)
         case _:
             pass

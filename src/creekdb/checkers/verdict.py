@@ -10,22 +10,22 @@ from typing import Any, TypeAlias, assert_never
 import msgspec
 
 from creekdb.history import (
-    Answer,
+    BallotPromised,
     CabDelivered,
-    Cast,
+    CheckpointInstalled,
     Committed,
     Dot,
     Event,
     FinalState,
-    Installed,
     LoggedEvent,
     Operation,
     OperationRecord,
     Outcome,
-    Promised,
+    RbCast,
     RbDelivered,
     ReplicaLog,
-    Speculated,
+    ResponseRecord,
+    SpeculativelyExecuted,
     Voted,
 )
 
@@ -63,7 +63,7 @@ class Illegal(msgspec.Struct, frozen=True, tag="illegal", tag_field="verdict"):
         return "\n".join([*lines, *(each.describe() for each in self.counterexample)])
 
 
-class Unknown(msgspec.Struct, frozen=True, tag="unknown", tag_field="verdict"):
+class Inconclusive(msgspec.Struct, frozen=True, tag="unknown", tag_field="verdict"):
     """The run does not tell: something that the property is about was not recorded."""
 
     checker: str
@@ -73,10 +73,10 @@ class Unknown(msgspec.Struct, frozen=True, tag="unknown", tag_field="verdict"):
         return f"unknown  {self.checker}: {self.reason}"
 
 
-Verdict: TypeAlias = Ok | Illegal | Unknown
+Verdict: TypeAlias = Ok | Illegal | Inconclusive
 
 
-def rows(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
+def verdict_rows(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
     """The verdicts as plain data, for `verdicts.json`."""
     return [msgspec.to_builtins(each) for each in verdicts]
 
@@ -84,67 +84,70 @@ def rows(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
 # --- witnesses --------------------------------------------------------------------------------
 
 
-def saw_invoked(record: OperationRecord) -> Witness:
+def invocation_witness(record: OperationRecord) -> Witness:
     strength = "strong" if record.strong else "weak"
-    what = f"invoked {strength} {_call(record.operation)} as {record.id}"
-    return Witness(who=_client(record), what=what, at_us=record.invoked_us, id=record.id)
+    what = f"invoked {strength} {_call_text(record.operation)} as {record.id}"
+    return Witness(who=_client_text(record), what=what, at_us=record.invoked_us, id=record.id)
 
 
-def saw_answer(record: OperationRecord, answer: Answer) -> Witness:
-    what = f"got the {answer.kind.value} answer {outcome(answer.outcome)} to {record.id}"
-    return Witness(who=_client(record), what=what, at_us=answer.at_us, id=record.id)
+def response_witness(record: OperationRecord, answer: ResponseRecord) -> Witness:
+    what = f"got the {answer.kind.value} answer {outcome_text(answer.outcome)} to {record.id}"
+    return Witness(who=_client_text(record), what=what, at_us=answer.at_us, id=record.id)
 
 
-def saw_event(log: ReplicaLog, logged: LoggedEvent) -> Witness:
+def event_witness(log: ReplicaLog, logged: LoggedEvent) -> Witness:
     who = f"replica {log.replica} (incarnation {log.incarnation})"
-    what, dot = _event(logged.event)
+    what, dot = _event_text(logged.event)
     return Witness(who=who, what=what, at_us=logged.at_us, id=dot)
 
 
-def saw_final(final: FinalState, what: str) -> Witness:
+def final_state_witness(final: FinalState, what: str) -> Witness:
     return Witness(who=f"replica {final.replica}", what=what)
 
 
-def outcome(of: Outcome) -> str:
-    return short(of.value) if of.error is None else f"error {short(of.error)}"
+def outcome_text(of: Outcome) -> str:
+    return short_text(of.value) if of.error is None else f"error {short_text(of.error)}"
 
 
-def short(value: object) -> str:
+def short_text(value: object) -> str:
     text = repr(value)
     return text if len(text) <= TEXT_LIMIT else f"{text[: TEXT_LIMIT - 1]}…"
 
 
-def _client(record: OperationRecord) -> str:
+def _client_text(record: OperationRecord) -> str:
     where = f"replica {record.replica} (incarnation {record.incarnation})"
     return f"session {record.session} at {where}"
 
 
-def _call(operation: Operation) -> str:
-    return f"{operation.name}({', '.join(short(each) for each in operation.arguments)})"
+def _call_text(operation: Operation) -> str:
+    return f"{operation.name}({', '.join(short_text(each) for each in operation.arguments)})"
 
 
-def _event(event: Event) -> tuple[str, Dot | None]:
+def _event_text(event: Event) -> tuple[str, Dot | None]:
     match event:
-        case Cast(request=request):
+        case RbCast(request=request):
             strength = "strong" if request.strong else "weak"
             stamp = f"with timestamp {request.timestamp}"
-            return f"cast {strength} {_call(request.operation)} as {request.id} {stamp}", request.id
+            return (
+                f"cast {strength} {_call_text(request.operation)} as {request.id} {stamp}",
+                request.id,
+            )
         case RbDelivered(id=dot):
             return f"RB-delivered {dot}", dot
         case CabDelivered(id=dot, instance=instance):
             return f"CAB-delivered {dot} in instance {instance}", dot
         case Committed(id=dot, index=index):
             return f"committed {dot} at index {index}", dot
-        case Installed(instance=instance, length=length):
+        case CheckpointInstalled(instance=instance, length=length):
             return f"installed a checkpoint of {length} requests, up to instance {instance}", None
-        case Promised(ballot=ballot, decided=decided, accepted=accepted):
+        case BallotPromised(ballot=ballot, decided=decided, accepted=accepted):
             told = [(each.instance, str(each.ballot)) for each in accepted]
-            what = f"promised ballot {ballot}, decided below {decided}, accepted {short(told)}"
+            what = f"promised ballot {ballot}, decided below {decided}, accepted {short_text(told)}"
             return what, None
         case Voted(ballot=ballot, instance=instance, batch=batch):
-            ids = short([str(id) for id in batch])
+            ids = short_text([str(id) for id in batch])
             return f"voted in ballot {ballot} of instance {instance} for {ids}", None
-        case Speculated(id=dot, outcome=result):
-            return f"executed {dot} before it was decided: {outcome(result)}", dot
+        case SpeculativelyExecuted(id=dot, outcome=result):
+            return f"executed {dot} before it was decided: {outcome_text(result)}", dot
         case _:
             assert_never(event)

@@ -15,10 +15,10 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 import creekdb
-from creekdb.cli.exit_codes import DISK, ILLEGAL, INTERRUPTED, PIPE_CLOSED, USAGE
+from creekdb.cli.exit_codes import FAILURE, INTERRUPTED, IO_ERROR, PIPE_CLOSED, USAGE_ERROR
 from creekdb.cli.lazy_group import LazyGroup
-from creekdb.errors import LIKELY, HelperEnded, StorageFault, UsageError
-from creekdb.execution.python_runtime import how_it_runs
+from creekdb.errors import SUGGESTION_CUTOFF, HelperEnded, StorageFault, UsageError
+from creekdb.execution.python_runtime import build_kind
 
 SECTIONS = {
     "A live cluster": ("up", "call", "status", "serve", "member", "certs"),
@@ -50,7 +50,7 @@ MODULES: Final = {
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(creekdb.__version__, message=f"creek %(version)s, {how_it_runs()}")
+@click.version_option(creekdb.__version__, message=f"creek %(version)s, {build_kind()}")
 @click.pass_context
 def command(context: click.Context) -> None:
     """Creek, a replicated store in which every operation chooses its own consistency.
@@ -86,33 +86,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = command.main(arguments, prog_name="creek", standalone_mode=False)
         sys.stdout.flush()
     except UsageError as error:
-        return _complain(str(error), USAGE)
+        return _print_error(str(error), USAGE_ERROR)
     except NoArgsIsHelpError as error:  # a group, and none of its commands
         click.echo(error.format_message(), err=True)
-        return USAGE
+        return USAGE_ERROR
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx is not None else "creek"
-        return _complain(f"{_message(error)} (see '{path} --help')", USAGE)
+        return _print_error(f"{_usage_message(error)} (see '{path} --help')", USAGE_ERROR)
     except click.ClickException as error:
-        return _complain(error.format_message(), USAGE)
+        return _print_error(error.format_message(), USAGE_ERROR)
     except StorageFault as error:
-        return _complain(str(error), DISK)
+        return _print_error(str(error), IO_ERROR)
     except HelperEnded as error:
-        return _complain(str(error), ILLEGAL)
+        return _print_error(str(error), FAILURE)
     except click.Abort:
-        return _complain("interrupted", INTERRUPTED)
+        return _print_error("interrupted", INTERRUPTED)
     except (SystemExit, BrokenPipeError):  # click and rich exit when nobody reads any more
-        _silence()
+        _discard_stdout()
         return PIPE_CLOSED
     except OSError as error:
-        _silence()
+        _discard_stdout()
         broke = isinstance(error, ConnectionError)
         what = error.filename or ("a connection broke" if broke else "cannot write the output")
-        return _complain(f"{what}: {error.strerror or error}", DISK)
+        return _print_error(f"{what}: {error.strerror or error}", IO_ERROR)
     return code if isinstance(code, int) else 0
 
 
-def _message(error: click.UsageError) -> str:
+def _usage_message(error: click.UsageError) -> str:
     """The message; of an unknown name with the one that was probably meant, if there is one."""
     name = getattr(error, "option_name", None) or getattr(error, "command_name", None)
     known = getattr(error, "possibilities", None)
@@ -121,17 +121,17 @@ def _message(error: click.UsageError) -> str:
     if not name or known is None:
         return error.format_message()
     bare = {each.lstrip("-"): each for each in known}
-    likely = get_close_matches(name.lstrip("-"), bare, n=1, cutoff=LIKELY)
+    likely = get_close_matches(name.lstrip("-"), bare, n=1, cutoff=SUGGESTION_CUTOFF)
     return f"{error.message} Did you mean '{bare[likely[0]]}'?" if likely else error.message
 
 
-def _complain(message: str, code: int) -> int:
+def _print_error(message: str, code: int) -> int:
     with suppress(OSError):  # when nobody listens, the code still tells
         click.echo(f"creek: {' '.join(message.split())}", err=True)
     return code
 
 
-def _silence() -> None:
+def _discard_stdout() -> None:
     """What is still buffered goes nowhere, lest Python fail once more when it ends."""
     try:
         descriptor = sys.stdout.fileno()

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from creekdb.wire.addresses import address_text
+from creekdb.wire.addresses import format_address
 
 FIRST_CLIENT_PORT: Final = 7100
 FIRST_PEER_PORT: Final = 7200
 
 
-def config_text(
+def render_config(
     path: Path,
     *,
     cluster: str,
@@ -29,10 +29,10 @@ def config_text(
     return "\n".join(
         (
             f"# creek serve --config {path}",
-            f"cluster = {quoted(cluster)}",
+            f"cluster = {toml_string(cluster)}",
             *(number if members else ()),
-            f"datatype = {quoted(datatype)}",
-            f"data = {quoted(str(data))}",
+            f"datatype = {toml_string(datatype)}",
+            f"data = {toml_string(str(data))}",
             f'clients = "{client_address(host, replica)}"',
             "",
             *(("[members]", *others, "") if members else ()),
@@ -43,13 +43,13 @@ def config_text(
 
 def client_address(host: str, replica: int) -> str:
     """Where clients find a replica."""
-    return address_text(host, FIRST_CLIENT_PORT + replica)
+    return format_address(host, FIRST_CLIENT_PORT + replica)
 
 
 def peer_address(host: str, replica: int) -> str:
     """Where the others find it."""
-    return address_text(host, FIRST_PEER_PORT + replica)
+    return format_address(host, FIRST_PEER_PORT + replica)
 
 
-def quoted(text: str) -> str:
+def toml_string(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)

@@ -11,45 +11,45 @@ import sys
 import msgspec
 
 from creekdb.errors import NotDeterministic
-from creekdb.evaluation.experiment import datatype_named, simulation_of
-from creekdb.execution.debug import Debugged, Executed, first_difference
+from creekdb.evaluation.experiment import build_simulation, resolve_datatype
+from creekdb.execution.debug import DebugDataType, ExecutionRecord, first_difference
 from creekdb.simulation.kernel.scenario import Scenario
 
-COMMAND = (sys.executable, "-c", "from creekdb.cli import again; again.main()")
+CHILD_COMMAND = (sys.executable, "-c", "from creekdb.cli import again; again.main()")
 HASH_SEEDS = ("1", "2")
-HASH_SEED = "PYTHONHASHSEED"
+HASH_SEED_VARIABLE = "PYTHONHASHSEED"
 
 
-class Reply(msgspec.Struct, frozen=True, array_like=True):
-    journal: list[Executed]
+class ReplayResult(msgspec.Struct, frozen=True, array_like=True):
+    journal: list[ExecutionRecord]
     problem: str | None = None
     """What it found by itself."""
 
 
-def repeat(scenario: Scenario, ours: list[Executed]) -> NotDeterministic | None:
+def compare_with_child(scenario: Scenario, ours: list[ExecutionRecord]) -> NotDeterministic | None:
     """Run it once more in another process; what it does otherwise than `ours`, or None."""
-    other = next(seed for seed in HASH_SEEDS if seed != os.environ.get(HASH_SEED))
+    other = next(seed for seed in HASH_SEEDS if seed != os.environ.get(HASH_SEED_VARIABLE))
     done = subprocess.run(
-        COMMAND,
-        env={**os.environ, HASH_SEED: other},
+        CHILD_COMMAND,
+        env={**os.environ, HASH_SEED_VARIABLE: other},
         input=msgspec.json.encode(scenario),
         stdout=subprocess.PIPE,
         check=True,
     )
-    reply = msgspec.msgpack.decode(done.stdout, type=Reply)
+    reply = msgspec.msgpack.decode(done.stdout, type=ReplayResult)
     if reply.problem is not None:
         return NotDeterministic(reply.problem)
-    how = f"in another process, with {HASH_SEED}={other}"
+    how = f"in another process, with {HASH_SEED_VARIABLE}={other}"
     return first_difference(scenario.datatype, ours, reply.journal, how)
 
 
-def main() -> None:
+def run_child() -> None:
     """The other process."""
     scenario = msgspec.json.decode(sys.stdin.buffer.read(), type=Scenario)
-    datatype = Debugged(datatype_named(scenario.datatype))
+    datatype = DebugDataType(resolve_datatype(scenario.datatype))
     problem: str | None = None
     try:
-        simulation_of(scenario, datatype).run()
+        build_simulation(scenario, datatype).run()
     except NotDeterministic as error:
         problem = str(error)
-    sys.stdout.buffer.write(msgspec.msgpack.encode(Reply(datatype.journal, problem)))
+    sys.stdout.buffer.write(msgspec.msgpack.encode(ReplayResult(datatype.execution_log, problem)))

@@ -19,15 +19,15 @@ class LazyGroup(click.Group):
         **more: Any,
     ) -> None:
         super().__init__(*args, **more)
-        self._lazily = lazily
+        self._modules = lazily
         self._sections = sections
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*super().list_commands(ctx), *self._lazily})
+        return sorted({*super().list_commands(ctx), *self._modules})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.commands and cmd_name in self._lazily:
-            module = import_module(f"creekdb.cli.commands.{self._lazily[cmd_name]}")
+        if cmd_name not in self.commands and cmd_name in self._modules:
+            module = import_module(f"creekdb.cli.commands.{self._modules[cmd_name]}")
             self.add_command(getattr(module, cmd_name.replace("-", "_")), cmd_name)
         return super().get_command(ctx, cmd_name)
 

@@ -23,10 +23,10 @@ warehouses_option = click.option(
     type=click.IntRange(min=1),
     help="How many TPC-C has.",
 )
-USUAL_SCHEME = "creek"
+DEFAULT_SCHEME = "creek"
 scheme_option = click.option(
     "--scheme",
-    default=USUAL_SCHEME,
+    default=DEFAULT_SCHEME,
     show_default=True,
     help="Which replicas: basic, creek, both, smr, bayou, archie, or yours as "
     "package.module:Class, which may be in this folder. A live cluster runs creek.",
@@ -48,18 +48,18 @@ class Rate(click.FloatRange):
         return rate
 
 
-class NewFolder(click.ParamType[Path]):
+class NewDirectory(click.ParamType[Path]):
     """A folder that is to be made."""
 
     name = "path"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         path = Path(value)
-        refuse_here(path, param.opts[0] if param is not None else "a folder")
+        reject_working_directory(path, param.opts[0] if param is not None else "a folder")
         return path
 
 
-def refuse_here(path: Path, what: str) -> None:
+def reject_working_directory(path: Path, what: str) -> None:
     """Whatever is written aside first, and moved into place when it is whole, cannot be put where
     somebody stands."""
     here = Path.cwd()
@@ -67,12 +67,12 @@ def refuse_here(path: Path, what: str) -> None:
         raise UsageError(f"{what} is '{path}', where you are: name a folder that is to be made")
 
 
-def is_given(context: click.Context, name: str) -> bool:
+def is_explicit(context: click.Context, name: str) -> bool:
     """Was the option named, and not left to its default?"""
     return context.get_parameter_source(name) is not ParameterSource.DEFAULT
 
 
-def import_from_here() -> None:
+def add_working_directory_to_path() -> None:
     """Let data types and schemes be found where the user is, as `python -m` does. To be called by
     every command that takes one, since the script `creek` does not."""
     here = os.getcwd()
@@ -80,7 +80,7 @@ def import_from_here() -> None:
         sys.path.insert(0, here)
 
 
-def argument_of(text: str) -> Any:
+def parse_argument(text: str) -> Any:
     """A JSON value where the word is one, else the word itself."""
     try:
         return msgspec.json.decode(text)

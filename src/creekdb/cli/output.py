@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 
-def counted(number: int, noun: str) -> str:
+def pluralize(number: int, noun: str) -> str:
     """`1 seed`, `2 seeds`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
@@ -27,15 +27,15 @@ def counted(number: int, noun: str) -> str:
 PIPED_WIDTH = 100
 
 
-def results() -> Console:
+def stdout_console() -> Console:
     return _console(stderr=False)
 
 
-def complaints() -> Console:
+def stderr_console() -> Console:
     return _console(stderr=True)
 
 
-def program() -> str:
+def command_name() -> str:
     """How to call this command from where the user is: it may not be on the PATH."""
     if shutil.which("creek") is not None:
         return "creek"
@@ -43,23 +43,23 @@ def program() -> str:
     return os.path.relpath(called) if called.name == "creek" else "python -m creekdb"
 
 
-def show(lines: Iterable[Text]) -> None:
-    console = results()
+def print_lines(lines: Iterable[Text]) -> None:
+    console = stdout_console()
     for line in lines:
         console.print(line, soft_wrap=True)
 
 
-def show_table(table: Table) -> None:
-    console = results()
+def print_table(table: Table) -> None:
+    console = stdout_console()
     if console.is_terminal:
         console.print(table)
         return
     with console.capture() as captured:
         console.print(table)
-    show(Text(line.rstrip()) for line in captured.get().splitlines())
+    print_lines(Text(line.rstrip()) for line in captured.get().splitlines())
 
 
-def show_json(value: Any) -> None:
+def print_json(value: Any) -> None:
     """One object, on one line."""
     click.echo(msgspec.json.encode(value).decode())
 

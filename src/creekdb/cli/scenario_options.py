@@ -12,27 +12,27 @@ from click.core import ParameterSource
 from msgspec.structs import replace
 
 from creekdb import datatypes
-from creekdb.cli.arguments import check_in_time, parse_call, read_faults
-from creekdb.cli.options import import_from_here
-from creekdb.cli.views.walkthrough import story_scenario
+from creekdb.cli.arguments import check_before_end, parse_call, read_faults
+from creekdb.cli.options import add_working_directory_to_path
+from creekdb.cli.views.walkthrough import walkthrough_scenario
 from creekdb.errors import UsageError
-from creekdb.evaluation.experiment import LOAD_MAX, TPCC, Experiment, datatype_named
+from creekdb.evaluation.experiment import LOAD_MAX, TPCC, Experiment, resolve_datatype
 from creekdb.schemes import registry
 from creekdb.simulation.faults.fault_types import Fault
-from creekdb.simulation.faults.language import fault_text
-from creekdb.simulation.fuzz.fault_generator import fault_mix
+from creekdb.simulation.faults.language import format_fault
+from creekdb.simulation.fuzz.fault_generator import draw_faults
 from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
 from creekdb.simulation.kernel.scenario import ClientModel, Scenario
-from creekdb.simulation.kernel.seeds import derive
+from creekdb.simulation.kernel.seeds import derive_generator
 from creekdb.simulation.models.parameters import SCALE_MAX, CpuModel
 
-SESSIONS = 2
-STRONG_SHARE = 0.1
-LOAD_TPCC = 2_000.0
+DEFAULT_SESSIONS = 2
+DEFAULT_STRONG_SHARE = 0.1
+DEFAULT_TPCC_LOAD_TPS = 2_000.0
 """What every scheme can do."""
-WAREHOUSES = 5
+DEFAULT_WAREHOUSES = 5
 
-_GIVEN_BY_A_SCENARIO = (
+_SCENARIO_OPTIONS = (
     "datatype",
     "replicas",
     "cores",
@@ -54,7 +54,7 @@ _GIVEN_BY_A_SCENARIO = (
     "random_faults",
     "calls",
 )
-_EXPERIMENT = (
+_EXPERIMENT_OPTIONS = (
     "scheme",
     "warehouses",
     "strong_share",
@@ -65,33 +65,33 @@ _EXPERIMENT = (
     "seed",
     "local_reads",
 )
-_NOT_FOR_TPCC = ("datatype", "sessions", "think", "calls")
-_FOR_TPCC = ("warehouses", "layout", "local_reads", "warm_up", "find_peak", "population")
+_NON_TPCC_OPTIONS = ("datatype", "sessions", "think", "calls")
+_TPCC_OPTIONS = ("warehouses", "layout", "local_reads", "warm_up", "find_peak", "population")
 
 
-def chosen_scenario(context: click.Context, options: dict[str, Any], kept: bool) -> Scenario:
+def scenario_from_options(context: click.Context, options: dict[str, Any], kept: bool) -> Scenario:
     """`kept`: the run is to be written to a folder, with all that happened in it."""
     seed, scheme, replay = options["seed"], options["scheme"], options["replay"]
-    import_from_here()
-    registry.named(scheme)
+    add_working_directory_to_path()
+    registry.get_scheme(scheme)
     if options["story"]:
-        _refuse_others(context, "--story", ("replay", *_GIVEN_BY_A_SCENARIO))
-        return story_scenario(seed, scheme)
+        _reject_options(context, "--story", ("replay", *_SCENARIO_OPTIONS))
+        return walkthrough_scenario(seed, scheme)
     if replay is not None:
-        _refuse_others(context, "--replay", ("seed", *_GIVEN_BY_A_SCENARIO))
+        _reject_options(context, "--replay", ("seed", *_SCENARIO_OPTIONS))
         return scenario_from_seed(replay, scheme)
     _check_numbers(options)
     if options["workload"] == TPCC:
-        for name in _given(context, _NOT_FOR_TPCC):
+        for name in _explicit_options(context, _NON_TPCC_OPTIONS):
             raise UsageError(f"--workload tpcc says who asks for what: leave {name} out")
         if options["find_peak"] and (kept or options["debug"] or options["population"]):
             raise UsageError("--find-peak makes many runs: leave --out, --debug, --population out")
         if options["debug"] and options["population"]:
             raise UsageError("--debug compares with another process, which computes its data")
-        return _tpcc(options, kept)
-    for name in _given(context, _FOR_TPCC):
+        return _tpcc_scenario(options, kept)
+    for name in _explicit_options(context, _TPCC_OPTIONS):
         raise UsageError(f"{name} is for TPC-C: add --workload tpcc")
-    return _any_datatype(options)
+    return _datatype_scenario(options)
 
 
 def _check_numbers(options: dict[str, Any]) -> None:
@@ -106,7 +106,7 @@ def _check_numbers(options: dict[str, Any]) -> None:
         raise UsageError(f"--warehouses is {options['warehouses']}: it must be at least 1")
 
 
-def _given(context: click.Context, names: tuple[str, ...]) -> list[str]:
+def _explicit_options(context: click.Context, names: tuple[str, ...]) -> list[str]:
     """Those of the options that are on the command line."""
     return [
         parameter.opts[0]
@@ -116,17 +116,19 @@ def _given(context: click.Context, names: tuple[str, ...]) -> list[str]:
     ]
 
 
-def _refuse_others(context: click.Context, chosen: str, others: tuple[str, ...]) -> None:
+def _reject_options(context: click.Context, chosen: str, others: tuple[str, ...]) -> None:
     """The scenario comes from `chosen`: no option may pretend to change it."""
-    for name in _given(context, others):
+    for name in _explicit_options(context, others):
         raise UsageError(f"{chosen} brings its own scenario: {name} cannot change it")
 
 
-def _faults(options: dict[str, Any]) -> tuple[Fault, ...]:
+def _fault_schedule(options: dict[str, Any]) -> tuple[Fault, ...]:
     replicas, duration_us = options["replicas"], options["duration"]
     faults = read_faults(options["fault_file"], options["faults"], replicas, duration_us)
     if options["random_faults"]:
-        mix = fault_mix(derive(options["seed"], "plan", "faults"), replicas, duration_us)
+        mix = draw_faults(
+            derive_generator(options["seed"], "plan", "faults"), replicas, duration_us
+        )
         faults = tuple(sorted((*faults, *mix), key=lambda fault: fault.at_us))
     return faults
 
@@ -139,20 +141,20 @@ def _settings(options: dict[str, Any]) -> dict[str, int]:
 # --- a ready-made data type, or one's own -----------------------------------------------------
 
 
-def _any_datatype(options: dict[str, Any]) -> Scenario:
+def _datatype_scenario(options: dict[str, Any]) -> Scenario:
     name: str = options["datatype"]
-    datatype = datatype_named(name)
+    datatype = resolve_datatype(name)
     replicas, duration_us = options["replicas"], options["duration"]
-    clients = _clients(options, replicas)
-    if name not in datatypes.SAMPLES and (clients.sessions or clients.rate_per_second):
+    clients = _client_model(options, replicas)
+    if name not in datatypes.SAMPLERS and (clients.sessions or clients.rate_per_second):
         raise UsageError(
             f"nobody knows what clients of {name} would ask for: say it with --call, such as "
             f"--call '{datatype.operations[0]} … on 0 at 10ms'"
         )
-    faults = _faults(options)
+    faults = _fault_schedule(options)
     script = tuple(parse_call(each, datatype) for each in options["calls"])
     for call in script:
-        check_in_time("call", call.at_us, duration_us)
+        check_before_end("call", call.at_us, duration_us)
     return Scenario(
         seed=options["seed"],
         scheme=options["scheme"],
@@ -167,35 +169,35 @@ def _any_datatype(options: dict[str, Any]) -> Scenario:
     )
 
 
-def _clients(options: dict[str, Any], replicas: int) -> ClientModel:
+def _client_model(options: dict[str, Any], replicas: int) -> ClientModel:
     load, sessions, share = options["load"], options["sessions"], options["strong_share"]
     if load is not None and sessions is not None:
         raise UsageError("--load and --sessions exclude each other: leave one of them out")
     if sessions is None:
-        sessions = 0 if options["calls"] else SESSIONS
+        sessions = 0 if options["calls"] else DEFAULT_SESSIONS
     return ClientModel(
         sessions=sessions,
         think_us=options["think"],
         rate_per_second=(load or 0.0) / replicas,
-        strong_share=STRONG_SHARE if share is None else share,
+        strong_share=DEFAULT_STRONG_SHARE if share is None else share,
     )
 
 
 # --- TPC-C ------------------------------------------------------------------------------------
 
 
-def _tpcc(options: dict[str, Any], kept: bool) -> Scenario:
+def _tpcc_scenario(options: dict[str, Any], kept: bool) -> Scenario:
     duration_us, warm_up_us = options["duration"], options["warm_up"]
     if duration_us == 0 or (warm_up_us is not None and not warm_up_us < duration_us):
         raise UsageError("--warm-up must be shorter than --duration: else nothing is measured")
-    faults = tuple(fault_text(each) for each in _faults(options))
+    faults = tuple(format_fault(each) for each in _fault_schedule(options))
     return Experiment(
-        **{name: options[name] for name in _EXPERIMENT},
-        load_tps=options["load"] or LOAD_TPCC,
+        **{name: options[name] for name in _EXPERIMENT_OPTIONS},
+        load_tps=options["load"] or DEFAULT_TPCC_LOAD_TPS,
         duration_us=duration_us,
         warm_up_us=warm_up_us,
         faults=faults,
-    ).scenario(kept)
+    ).to_scenario(kept)
 
 
 def with_load(scenario: Scenario, load_tps: float) -> Scenario:

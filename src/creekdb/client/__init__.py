@@ -15,14 +15,14 @@ A call that meets a broken connection is asked for again, at another replica if 
 executed once all the same.
 """
 
-from creekdb.client.blocking import Blocking as Blocking
 from creekdb.client.blocking import BlockingCall as BlockingCall
+from creekdb.client.blocking import BlockingDatabase as BlockingDatabase
 from creekdb.client.calls import Call as Call
-from creekdb.client.calls import Final as Final
+from creekdb.client.calls import FinalOutcome as FinalOutcome
 from creekdb.client.database import Database as Database
 from creekdb.client.database import connect as connect
 from creekdb.client.errors import CallFailed as CallFailed
 from creekdb.client.errors import NotDone as NotDone
 from creekdb.client.errors import OperationFailed as OperationFailed
 from creekdb.client.errors import Unknown as Unknown
-from creekdb.wire.messages import Answer as Answer
+from creekdb.wire.messages import CallResponse as CallResponse

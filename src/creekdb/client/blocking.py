@@ -8,20 +8,20 @@ import threading
 from collections.abc import Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from creekdb.client.calls import Call, Final
-from creekdb.client.errors import not_connected
-from creekdb.client.proxies import Caller, Chooses, How
+from creekdb.client.calls import Call, FinalOutcome
+from creekdb.client.errors import not_connected_error
+from creekdb.client.proxies import CallOptions, CallProxy, ConsistencyHints
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.wire.event_loop import new_loop
-from creekdb.wire.messages import Answer
+from creekdb.wire.messages import CallResponse
 
 if TYPE_CHECKING:
     from creekdb.client.database import Database
 
-_Given = TypeVar("_Given")
+_Result = TypeVar("_Result")
 
 
-class Blocking(Chooses):
+class BlockingDatabase(ConsistencyHints):
     """What `with connect(…) as db:` gives."""
 
     def __init__(self, database: "Database") -> None:
@@ -35,24 +35,24 @@ class Blocking(Chooses):
     def open(self) -> None:
         self._thread.start()
         try:
-            self.wait_for(self._database.__aenter__())
+            self.run_coroutine(self._database.__aenter__())
         except BaseException:
-            self._end()
+            self._stop_loop()
             raise
 
     def close(self) -> None:
-        self.wait_for(self._database.__aexit__())
-        self._end()
+        self.run_coroutine(self._database.__aexit__())
+        self._stop_loop()
 
     @property
-    def weak(self) -> "BlockingCaller":
+    def weak(self) -> "BlockingCallProxy":
         """Calls that are answered at once, tentatively: `db.weak.name(…)`."""
-        return BlockingCaller(self, How(strong=False))
+        return BlockingCallProxy(self, CallOptions(strong=False))
 
     @property
-    def strong(self) -> "BlockingCaller":
+    def strong(self) -> "BlockingCallProxy":
         """Calls that are answered when a majority has fixed their place: `db.strong.name(…)`."""
-        return BlockingCaller(self, How(strong=True))
+        return BlockingCallProxy(self, CallOptions(strong=True))
 
     def session(self) -> "BlockingSession":
         """Others than this one need not see what it did; it sees all that it did itself."""
@@ -60,33 +60,35 @@ class Blocking(Chooses):
 
     def status(self) -> dict[str, Any]:
         """Of the replica that one is connected to."""
-        return self.wait_for(self._database.status())
+        return self.run_coroutine(self._database.status())
 
     @property
     def replica(self) -> int | None:
         """The one that one is connected to, or was last."""
         return self._database.replica
 
-    def known_operations(self) -> tuple[str, ...]:
+    def operation_names(self) -> tuple[str, ...]:
         """What can be called, by its name."""
-        return self._database.known_operations()
+        return self._database.operation_names()
 
-    def call(self, how: How, name: str, /, *arguments: Any, **named: Any) -> Any:
+    def call(self, how: CallOptions, name: str, /, *arguments: Any, **named: Any) -> Any:
         async def answer() -> Any:
-            return await self._database.ask(how, name, *arguments, **named)
+            return await self._database.call(how, name, *arguments, **named)
 
-        return self.wait_for(answer())
+        return self.run_coroutine(answer())
 
-    def begin(self, how: How, name: str, /, *arguments: Any, **named: Any) -> "BlockingCall":
+    def begin(
+        self, how: CallOptions, name: str, /, *arguments: Any, **named: Any
+    ) -> "BlockingCall":
         async def begun() -> Call:
-            return self._database.ask(how, name, *arguments, **named)
+            return self._database.call(how, name, *arguments, **named)
 
-        return BlockingCall(self, self.wait_for(begun()))
+        return BlockingCall(self, self.run_coroutine(begun()))
 
-    def wait_for(self, work: Coroutine[Any, Any, _Given]) -> _Given:
+    def run_coroutine(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         if not self._thread.is_alive():
             work.close()
-            raise not_connected()
+            raise not_connected_error()
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
@@ -94,52 +96,52 @@ class Blocking(Chooses):
             future.cancel()
             raise
 
-    def _end(self) -> None:
+    def _stop_loop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
 
-class BlockingCaller(Caller[Any]):
+class BlockingCallProxy(CallProxy[Any]):
     """`caller.name(…)` carries out the operation and gives its answer; `caller.begin.name(…)` does
     not wait, and gives the call."""
 
-    def __init__(self, blocking: Blocking, how: How) -> None:
-        super().__init__(blocking.call, how, blocking.known_operations)
-        self._blocking = blocking
+    def __init__(self, blocking: BlockingDatabase, how: CallOptions) -> None:
+        super().__init__(blocking.call, how, blocking.operation_names)
+        self._database = blocking
 
     @property
-    def begin(self) -> "Caller[BlockingCall]":
+    def begin(self) -> "CallProxy[BlockingCall]":
         """The same calls, begun and not waited for."""
-        return Caller(self._blocking.begin, self._how, self._known)
+        return CallProxy(self._database.begin, self._options, self._operation_names)
 
 
-class BlockingSession(Chooses):
+class BlockingSession(ConsistencyHints):
     """What `db.session()` gives: one user's calls, where one connection serves many."""
 
-    _is_called = "session"
+    _variable_name = "session"
 
-    def __init__(self, blocking: Blocking, number: int) -> None:
-        self._blocking = blocking
+    def __init__(self, blocking: BlockingDatabase, number: int) -> None:
+        self._database = blocking
         self._number = number
 
     @property
-    def weak(self) -> BlockingCaller:
+    def weak(self) -> BlockingCallProxy:
         """As of the database, in this session."""
-        return BlockingCaller(self._blocking, How(strong=False, session=self._number))
+        return BlockingCallProxy(self._database, CallOptions(strong=False, session=self._number))
 
     @property
-    def strong(self) -> BlockingCaller:
+    def strong(self) -> BlockingCallProxy:
         """As of the database, in this session."""
-        return BlockingCaller(self._blocking, How(strong=True, session=self._number))
+        return BlockingCallProxy(self._database, CallOptions(strong=True, session=self._number))
 
 
 class BlockingCall:
     """A call that was begun. `tentative`, `stable` and `final` wait for just that; iterated over,
     it gives all answers as they come."""
 
-    def __init__(self, blocking: Blocking, call: Call) -> None:
-        self._blocking = blocking
+    def __init__(self, blocking: BlockingDatabase, call: Call) -> None:
+        self._database = blocking
         self._call = call
 
     def __repr__(self) -> str:
@@ -153,23 +155,23 @@ class BlockingCall:
     @property
     def tentative(self) -> Any:
         """The first answer, of whatever kind."""
-        return self._blocking.wait_for(self._call.tentative)
+        return self._database.run_coroutine(self._call.tentative)
 
     @property
     def stable(self) -> Any:
         """The answer that does not change any more."""
-        return self._blocking.wait_for(self._call.stable)
+        return self._database.run_coroutine(self._call.stable)
 
     @property
-    def final(self) -> Final:
+    def final(self) -> FinalOutcome:
         """The same, with whether it is another than the first one."""
-        return self._blocking.wait_for(self._call.final)
+        return self._database.run_coroutine(self._call.final)
 
-    def __iter__(self) -> Iterator[Answer]:
+    def __iter__(self) -> Iterator[CallResponse]:
         answers = aiter(self._call)
 
-        async def following() -> Answer | None:
+        async def following() -> CallResponse | None:
             return await anext(answers, None)
 
-        while (answer := self._blocking.wait_for(following())) is not None:
+        while (answer := self._database.run_coroutine(following())) is not None:
             yield answer

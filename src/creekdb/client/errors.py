@@ -30,5 +30,5 @@ class Unknown(CallFailed):
     """No answer came in time, or none can come any more. It is not asked for again."""
 
 
-def not_connected() -> NotDone:
+def not_connected_error() -> NotDone:
     return NotDone("closed", "not connected: calls are made inside 'with connect(…) as db:'")

@@ -16,115 +16,130 @@ from typing import (
     TypeVar,
 )
 
-from creekdb.client.arguments import by_its_name, earlier, named, seconds, told
+from creekdb.client.arguments import (
+    call_by_name_hint,
+    call_id_or_none,
+    checked_operation_name,
+    checked_seconds,
+    operations_hint,
+)
 from creekdb.errors import BadValue, UsageError
 from creekdb.protocol.ids.version_vector import Dot
 
 BEGIN: Final = "begin"
 """Means something without asyncio, and nothing with it."""
 
-Result = TypeVar("Result")
+CallResult = TypeVar("CallResult")
 
 
-class Issued(Protocol):
+class HasCallId(Protocol):
     @property
     def id(self) -> Dot | None: ...
 
 
-Earlier: TypeAlias = Issued | Dot | Sequence[int] | str
+CallReference: TypeAlias = HasCallId | Dot | Sequence[int] | str
 """A call, or its identifier, as `creekdb.client.arguments.issued` takes it."""
 
 
-class How(NamedTuple):
+class CallOptions(NamedTuple):
     """How something is to be called."""
 
     strong: bool
     session: int = 0
-    after: tuple[Earlier, ...] = ()
-    timeout: float | None = None
+    after: tuple[CallReference, ...] = ()
+    timeout_s: float | None = None
 
 
-Ask: TypeAlias = Callable[..., Result]
+CallFunction: TypeAlias = Callable[..., CallResult]
 """Takes how to call, the name of the operation, and its arguments."""
-Known: TypeAlias = Callable[[], Sequence[str]]
+OperationNames: TypeAlias = Callable[[], Sequence[str]]
 """Which operations there are."""
 
 
-class Caller(Generic[Result]):
+class CallProxy(Generic[CallResult]):
     """`caller.name(…)` calls the operation of that name; `caller("name", …)` is the same, for names
     that are not Python's or that mean something here."""
 
-    def __init__(self, ask: Ask[Result], how: How, known: Known) -> None:
-        self._ask = ask
-        self._how = how
-        self._known = known
+    def __init__(
+        self, ask: CallFunction[CallResult], how: CallOptions, known: OperationNames
+    ) -> None:
+        self._call = ask
+        self._options = how
+        self._operation_names = known
 
-    def __call__(self, name: str = "", /, *arguments: Any, **by_name: Any) -> Result:
-        return self._ask(self._how, named(name, self._known), *arguments, **by_name)
+    def __call__(self, name: str = "", /, *arguments: Any, **by_name: Any) -> CallResult:
+        return self._call(
+            self._options,
+            checked_operation_name(name, self._operation_names),
+            *arguments,
+            **by_name,
+        )
 
-    def __getattr__(self, name: str) -> Callable[..., Result]:
+    def __getattr__(self, name: str) -> Callable[..., CallResult]:
         if name.startswith("__"):
             raise AttributeError(name)
-        return Named(self._ask, self._how, name, known=self._known)
+        return OperationProxy(self._call, self._options, name, known=self._operation_names)
 
     if not TYPE_CHECKING:  # a type checker is to go on knowing that it cannot be awaited
 
         def __await__(self) -> Any:
-            raise UsageError(f"nothing is called yet: {told(self._known())}")
+            raise UsageError(f"nothing is called yet: {operations_hint(self._operation_names())}")
 
-    def after(self, *calls: Earlier) -> Self:
+    def after(self, *calls: CallReference) -> Self:
         """Only where these have been seen (the paper's remark on ESDS in Section 2)."""
         for each in calls:
-            earlier(each)
-        return self._with(self._how._replace(after=(*self._how.after, *calls)))
+            call_id_or_none(each)
+        return self._with_options(self._options._replace(after=(*self._options.after, *calls)))
 
     def within(self, timeout: float) -> Self:
         """Wait for the answer so many seconds, and no longer."""
         try:
-            until = seconds("within", timeout)
+            until = checked_seconds("within", timeout)
         except BadValue as error:
-            raise BadValue(f"{error}; {by_its_name('within')}") from None
-        return self._with(self._how._replace(timeout=until))
+            raise BadValue(f"{error}; {call_by_name_hint('within')}") from None
+        return self._with_options(self._options._replace(timeout_s=until))
 
-    def _with(self, how: How) -> Self:
+    def _with_options(self, how: CallOptions) -> Self:
         other = copy.copy(self)
-        other._how = how
+        other._options = how
         return other
 
 
-class Named(partial[Result]):
+class OperationProxy(partial[CallResult]):
     """An operation, by its name, to be called. Whoever does something else with it is told what
     there is to do."""
 
-    def __new__(cls, ask: Ask[Result], how: How, name: str, *, known: Known) -> "Named[Result]":
+    def __new__(
+        cls, ask: CallFunction[CallResult], how: CallOptions, name: str, *, known: OperationNames
+    ) -> "OperationProxy[CallResult]":
         made = super().__new__(cls, ask, how, name)
-        made.known = known
+        made.operation_names = known
         return made
 
-    known: Known
+    operation_names: OperationNames
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
             if name.startswith("_"):
                 raise AttributeError(name)
-            raise AttributeError(f"'{self.args[1]}' has no '{name}': {self._advice()}")
+            raise AttributeError(f"'{self.args[1]}' has no '{name}': {self._usage_hint()}")
 
         def __await__(self) -> Any:
-            raise UsageError(f"'{self.args[1]}' was not called: {self._advice()}")
+            raise UsageError(f"'{self.args[1]}' was not called: {self._usage_hint()}")
 
-    def _advice(self) -> str:
-        name, known = self.args[1], self.known()
+    def _usage_hint(self) -> str:
+        name, known = self.args[1], self.operation_names()
         if name in known:
             return f"it is an operation, and is called with its arguments, as {name}(…)"
         begun = "with asyncio each call is begun and not waited for, as db.weak.name(…); "
-        return f"it is no operation; {begun if name == BEGIN else ''}{told(known)}"
+        return f"it is no operation; {begun if name == BEGIN else ''}{operations_hint(known)}"
 
 
-class Chooses:
+class ConsistencyHints:
     """Whoever writes `db.name(…)` has not chosen yet, and is told how."""
 
-    _is_called: ClassVar = "db"
+    _variable_name: ClassVar = "db"
 
     if not TYPE_CHECKING:  # a type checker is to go on knowing what there is
 
@@ -133,26 +148,31 @@ class Chooses:
                 raise AttributeError(name)
             raise AttributeError(
                 f"there is no '{name}' here: operations are called weakly or strongly,"
-                f" as {self._is_called}.weak.{name}(…) or {self._is_called}.strong.{name}(…)"
+                f" as {self._variable_name}.weak.{name}(…) or "
+                f"{self._variable_name}.strong.{name}(…)"
             )
 
 
-class Session(Chooses, Generic[Result]):
+class Session(ConsistencyHints, Generic[CallResult]):
     """What `db.session()` gives: one user's calls, where one connection serves many."""
 
-    _is_called = "session"
+    _variable_name = "session"
 
-    def __init__(self, ask: Ask[Result], number: int, known: Known) -> None:
-        self._ask = ask
+    def __init__(self, ask: CallFunction[CallResult], number: int, known: OperationNames) -> None:
+        self._call = ask
         self._number = number
-        self._known = known
+        self._operation_names = known
 
     @property
-    def weak(self) -> Caller[Result]:
+    def weak(self) -> CallProxy[CallResult]:
         """As of the database, in this session."""
-        return Caller(self._ask, How(strong=False, session=self._number), self._known)
+        return CallProxy(
+            self._call, CallOptions(strong=False, session=self._number), self._operation_names
+        )
 
     @property
-    def strong(self) -> Caller[Result]:
+    def strong(self) -> CallProxy[CallResult]:
         """As of the database, in this session."""
-        return Caller(self._ask, How(strong=True, session=self._number), self._known)
+        return CallProxy(
+            self._call, CallOptions(strong=True, session=self._number), self._operation_names
+        )

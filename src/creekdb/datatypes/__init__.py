@@ -13,13 +13,13 @@ from creekdb.errors import UnknownName
 from creekdb.execution.datatype import DataType as DataType
 from creekdb.protocol.request import Operation
 
-Sample: TypeAlias = Callable[[Random], tuple[str, tuple[Any, ...]]]
+OperationSampler: TypeAlias = Callable[[Random], tuple[str, tuple[Any, ...]]]
 
 DATATYPES: dict[str, DataType] = {
     each.name: each for each in (register.REGISTER, counter.COUNTER, lists.LIST, kv.KV, bank.BANK)
 }
 
-SAMPLES: dict[str, Sample] = {
+SAMPLERS: dict[str, OperationSampler] = {
     register.REGISTER.name: register.sample,
     counter.COUNTER.name: counter.sample,
     lists.LIST.name: lists.sample,
@@ -28,15 +28,15 @@ SAMPLES: dict[str, Sample] = {
 }
 
 
-def named(name: str) -> DataType:
+def get_datatype(name: str) -> DataType:
     """The data type of that name, or `UnknownName`."""
     if name not in DATATYPES:
         raise UnknownName("data type", name, list(DATATYPES))
     return DATATYPES[name]
 
 
-def sample(name: str, random: Random) -> Operation:
+def sample_operation(name: str, random: Random) -> Operation:
     """A random operation of the data type of that name."""
-    datatype = named(name)
-    operation, arguments = SAMPLES[name](random)
+    datatype = get_datatype(name)
+    operation, arguments = SAMPLERS[name](random)
     return datatype.call(operation, *arguments)

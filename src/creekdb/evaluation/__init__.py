@@ -11,12 +11,12 @@ command line and for the pipeline.
 """
 
 from creekdb.evaluation.experiment import Experiment as Experiment
-from creekdb.evaluation.experiment import datatype_named as datatype_named
-from creekdb.evaluation.experiment import datatype_of as datatype_of
-from creekdb.evaluation.experiment import simulation_of as simulation_of
-from creekdb.evaluation.measures import Latency as Latency
+from creekdb.evaluation.experiment import build_simulation as build_simulation
+from creekdb.evaluation.experiment import datatype_of_history as datatype_of_history
+from creekdb.evaluation.experiment import resolve_datatype as resolve_datatype
 from creekdb.evaluation.measures import Measures as Measures
+from creekdb.evaluation.measures import SimulatedLatency as SimulatedLatency
 from creekdb.evaluation.measures import measure as measure
-from creekdb.evaluation.measures import violated as violated
-from creekdb.evaluation.peak import Peak as Peak
+from creekdb.evaluation.measures import violated_conditions as violated_conditions
+from creekdb.evaluation.peak import PeakLoad as PeakLoad
 from creekdb.evaluation.peak import find_peak as find_peak

@@ -18,31 +18,36 @@ import msgspec
 from creekdb import datatypes, tpcc
 from creekdb.errors import BadValue, UsageError
 from creekdb.execution.datatype import DataType
-from creekdb.history import LIVE, History
+from creekdb.history import LIVE_SOURCE, History
 from creekdb.schemes import registry
-from creekdb.server.calls.capabilities import Once
+from creekdb.server.calls.capabilities import DeduplicatingDataType
 from creekdb.server.runtime.config import load_datatype
 from creekdb.simulation.faults.fault_types import Crash, Die, Fault
-from creekdb.simulation.faults.language import duration_text, fault_text, parse_faults
+from creekdb.simulation.faults.language import format_duration, format_fault, parse_faults
 from creekdb.simulation.kernel.cluster import Simulation
-from creekdb.simulation.kernel.scenario import ClientModel, Scenario, Source, source_of
-from creekdb.simulation.kernel.shared_executions import SharedExecutions
+from creekdb.simulation.kernel.scenario import (
+    ClientModel,
+    OperationSource,
+    Scenario,
+    source_from_sampler,
+)
+from creekdb.simulation.kernel.shared_executions import ExecutionSharingDataType
 from creekdb.simulation.models.parameters import (
     SCALE_MAX,
     CpuModel,
     DiskModel,
     NetworkModel,
-    measuring_cpu,
+    calibrated_cpu,
 )
-from creekdb.tpcc.population.rows import check as check_population
+from creekdb.tpcc.population.rows import check_population as check_population
 
 LOAD_MAX: Final = 10_000_000
 CORES_MAX: Final = 1024
 REPLICAS_MAX: Final = 99
-WARM_UP: Final = 5
+WARM_UP_DIVISOR: Final = 5
 """One part in so many of the duration is not measured, unless it is said otherwise."""
-NEVER: Final = 1_000_000_000
-SAMPLES: Final = 40
+CHECKPOINT_NEVER: Final = 1_000_000_000
+SAMPLES_PER_RUN: Final = 40
 """Of each replica's counters, in a run."""
 
 
@@ -73,8 +78,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def __post_init__(self) -> None:
         """Raises `BadValue` or `UnknownName`, beginning with the name of the field."""
-        registry.named(self.scheme)
-        tpcc.populated_name(self.layout, self.warehouses, self.seed)
+        registry.get_scheme(self.scheme)
+        tpcc.populated_datatype_name(self.layout, self.warehouses, self.seed)
         if self.warehouses < 1:
             raise BadValue(f"warehouses is {self.warehouses}: it must be at least 1")
         if not 0 < self.load_tps <= LOAD_MAX:
@@ -93,19 +98,20 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         if self.seed < 0:
             raise BadValue(f"seed is {self.seed}: it must be at least 0")
         check_population(self.seed, self.warehouses)
-        if not 0 <= self.begin_us < self.duration_us:
+        if not 0 <= self.warm_up_end_us < self.duration_us:
             raise BadValue(
-                f"warm_up_us is {self.begin_us}: it must be from 0 to less than duration_us, which "
+                f"warm_up_us is {self.warm_up_end_us}: it must be from 0 to less than "
+                "duration_us, which "
                 f"is {self.duration_us}"
             )
-        self.scenario()
+        self.to_scenario()
 
     @property
-    def begin_us(self) -> int:
+    def warm_up_end_us(self) -> int:
         """When measuring begins."""
-        return self.duration_us // WARM_UP if self.warm_up_us is None else self.warm_up_us
+        return self.duration_us // WARM_UP_DIVISOR if self.warm_up_us is None else self.warm_up_us
 
-    def scenario(self, kept: bool = False) -> Scenario:
+    def to_scenario(self, kept: bool = False) -> Scenario:
         """`kept`: all that happens is recorded, not only what clients were answered. Otherwise
         messages are not copied; and writing costs nothing, unless a replica has to recover."""
         kept = kept or self.recorded
@@ -115,15 +121,15 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         if self.cores != CpuModel().cores:
             settings["parallelism"] = self.cores
         if not crashes:  # who writes for nothing need not sum up what was written
-            settings["checkpoint_every"] = NEVER
+            settings["checkpoint_every"] = CHECKPOINT_NEVER
         share = self.strong_share
         return Scenario(
             seed=self.seed,
             scheme=self.scheme,
-            datatype=tpcc.populated_name(self.layout, self.warehouses, self.seed),
+            datatype=tpcc.populated_datatype_name(self.layout, self.warehouses, self.seed),
             replicas=self.replicas,
             duration_us=self.duration_us,
-            warm_up_us=self.begin_us,
+            warm_up_us=self.warm_up_end_us,
             clients=ClientModel(
                 sessions=0,
                 rate_per_second=self.load_tps / self.replicas,
@@ -132,28 +138,28 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 tentative_only_share=0.0,
                 patience_us=0,
             ),
-            cpu=measuring_cpu(self.cores, self.exec_scale),
+            cpu=calibrated_cpu(self.cores, self.exec_scale),
             network=NetworkModel(wire=kept),
             disk=DiskModel(kept=crashes),
             settings=settings,
             record_events=kept,
-            samples=SAMPLES,
+            samples=SAMPLES_PER_RUN,
             faults=faults,
         )
 
-    def command(self) -> str:
+    def to_command(self) -> str:
         """What to type for the same run."""
         usual = Experiment()
         words = ["creek simulate --workload tpcc", f"--scheme {self.scheme}"]
         for field, value in msgspec.structs.asdict(self).items():
             if field not in ("scheme", "recorded") and (
-                value != getattr(usual, field) or field in _ALWAYS
+                value != getattr(usual, field) or field in _ALWAYS_SHOWN
             ):
                 words += _option(field, value)
         return " ".join(words)
 
 
-_ALWAYS: Final = ("load_tps", "duration_us")
+_ALWAYS_SHOWN: Final = ("load_tps", "duration_us")
 _OPTIONS: Final = {
     "load_tps": "--load",
     "duration_us": "--duration",
@@ -167,53 +173,53 @@ def _option(field: str, value: Any) -> list[str]:
         case bool():
             return [name]
         case tuple():
-            return [f"--fault '{fault_text(each)}'" for each in parse_faults("; ".join(value))]
+            return [f"--fault '{format_fault(each)}'" for each in parse_faults("; ".join(value))]
         case float():
             return [name, f"{value:g}" if value == float(f"{value:g}") else repr(value)]
         case _:
-            return [name, duration_text(value) if field.endswith("_us") else str(value)]
+            return [name, format_duration(value) if field.endswith("_us") else str(value)]
 
 
 TPCC = "tpcc"
 
 
-def datatype_named(name: str) -> DataType:
+def resolve_datatype(name: str) -> DataType:
     """The data type of that name, with its initial data, or `UnknownName`; one of your own as
     `package.module:variable`."""
     return load_datatype(name)
 
 
-def datatype_of(history: History) -> DataType | None:
+def datatype_of_history(history: History) -> DataType | None:
     """What was replicated, or None when it cannot be found here. On a live cluster, what clients
     call is wrapped, so that it is executed once."""
     try:
-        if history.config.get("source") == LIVE:
-            return Once(load_datatype(str(history.config["imported"])))
-        return datatype_named(history.datatype)
+        if history.config.get("source") == LIVE_SOURCE:
+            return DeduplicatingDataType(load_datatype(str(history.config["imported"])))
+        return resolve_datatype(history.datatype)
     except UsageError:
         return None
 
 
-def simulation_of(
+def build_simulation(
     scenario: Scenario, datatype: DataType | None = None, named: DataType | None = None
 ) -> Simulation:
     """`datatype`: one that stands in for that of the scenario, for instance to debug it. Otherwise
     replicas share executions where that pays. `named`: the scenario's own, if it is at hand."""
-    scheme = registry.named(scenario.scheme)
-    chosen = datatype or named or datatype_named(scenario.datatype)
+    scheme = registry.get_scheme(scenario.scheme)
+    chosen = datatype or named or resolve_datatype(scenario.datatype)
     if datatype is None and isinstance(chosen.base, tpcc.PopulationBase):
-        chosen = SharedExecutions(chosen)
+        chosen = ExecutionSharingDataType(chosen)
     settings = scenario.protocol_settings()
     return Simulation(
         scenario,
         lambda index: scheme(index, settings, chosen),
-        source=_source(scenario, chosen),
+        source=_operation_source(scenario, chosen),
     )
 
 
-def _source(scenario: Scenario, datatype: DataType) -> Source | None:
+def _operation_source(scenario: Scenario, datatype: DataType) -> OperationSource | None:
     if isinstance(datatype.base, tpcc.PopulationBase):
         population = datatype.base.population
-        return tpcc.Terminals(datatype, population, scenario.seed, scenario.nodes)
-    sample = datatypes.SAMPLES.get(scenario.datatype)
-    return None if sample is None else source_of(sample)
+        return tpcc.Terminals(datatype, population, scenario.seed, scenario.node_count)
+    sample = datatypes.SAMPLERS.get(scenario.datatype)
+    return None if sample is None else source_from_sampler(sample)

@@ -17,36 +17,36 @@ from typing import Any
 import msgspec
 
 from creekdb import tpcc
-from creekdb.checkers import Verdict, rows
+from creekdb.checkers import Verdict, verdict_rows
 from creekdb.execution.datatype import DataType
 from creekdb.execution.transaction import ABSENT
 from creekdb.history import Dot, History, Key, OperationRecord
 from creekdb.history.percentiles import percentile
-from creekdb.protocol.values import same
-from creekdb.simulation.kernel.cluster import Run
+from creekdb.protocol.values import is_same_value
+from creekdb.simulation.kernel.cluster import SimulationRun
 from creekdb.simulation.kernel.scenario import Scenario
 from creekdb.simulation.observation.recorder import Speculation
-from creekdb.simulation.observation.samples import Window
-from creekdb.tpcc import without_numbers
-from creekdb.wire.deduplication import called
+from creekdb.simulation.observation.samples import MeasurementWindow
+from creekdb.tpcc import without_order_numbers
+from creekdb.wire.deduplication import unwrap_call
 
 
-def violated(history: History, datatype: DataType) -> list[str]:
+def violated_conditions(history: History, datatype: DataType) -> list[str]:
     """Each condition that does not hold, with the replicas on which it does not. Replicas that end
     with equal states are looked at together."""
     assert isinstance(datatype.base, tpcc.PopulationBase)
     found: list[str] = []
-    for state, replicas in _by_state(history):
+    for state, replicas in _group_by_state(history):
         overrides = {key: ABSENT if value is None else value for key, value in state.items()}
         who = ", ".join(map(str, replicas))
-        problems = tpcc.problems(datatype.base, overrides, only_touched=True)
+        problems = tpcc.find_violations(datatype.base, overrides, only_touched=True)
         found += [f"replica {who}: {problem}" for problem in problems]
     return found
 
 
-def _by_state(history: History) -> list[tuple[dict[Key, Any], list[int]]]:
+def _group_by_state(history: History) -> list[tuple[dict[Key, Any], list[int]]]:
     groups: list[tuple[dict[Key, Any], list[int]]] = []
-    for final in history.finals:
+    for final in history.final_states:
         state = dict(final.state)
         same = next((replicas for other, replicas in groups if other == state), None)
         if same is None:
@@ -56,16 +56,16 @@ def _by_state(history: History) -> list[tuple[dict[Key, Any], list[int]]]:
     return groups
 
 
-KEPT_UP = 0.97
+SATURATION_SHARE = 0.97
 """A system that does less than this share of what it is asked for is saturated."""
-BACKLOG_GROWS = 1.5
-BACKLOG_GROWS_S = 0.002
+BACKLOG_GROWTH_FACTOR = 1.5
+BACKLOG_GROWTH_S = 0.002
 """So is one whose backlog is, in the second half of the window, so many times as large as in the
 first, and so many seconds of load: less may be chance."""
 BACKLOG_SAMPLES = 40
 
 
-class Latency(msgspec.Struct, frozen=True, kw_only=True):
+class SimulatedLatency(msgspec.Struct, frozen=True, kw_only=True):
     """In milliseconds of simulated time, from the question to the answer."""
 
     answers: int
@@ -111,15 +111,15 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
     """Was it asked for more than it can do? None in a closed loop."""
     backlog: int
     """Operations that were not done when clients stopped."""
-    weak_tentative_ms: Latency | None
+    weak_tentative_ms: SimulatedLatency | None
     """The first answer to a weak operation."""
-    weak_stable_ms: Latency | None
+    weak_stable_ms: SimulatedLatency | None
     """Until it was certain how it ended."""
-    strong_tentative_ms: Latency | None
-    strong_stable_ms: Latency | None
-    weak_speculated_ms: Latency | None
+    strong_tentative_ms: SimulatedLatency | None
+    strong_stable_ms: SimulatedLatency | None
+    weak_speculated_ms: SimulatedLatency | None
     """Of schemes that withhold answers: when a weak operation could have been answered."""
-    strong_speculated_ms: Latency | None
+    strong_speculated_ms: SimulatedLatency | None
     accuracy: float | None
     """The share of weak operations whose first answer was equal to the final one; where answers
     are withheld, whose first execution gave the answer. Of TPC-C: but for the numbers of orders."""
@@ -148,23 +148,28 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure(
-    scenario: Scenario, run: Run, verdicts: Sequence[Verdict], violated: Sequence[str] = ()
+    scenario: Scenario,
+    run: SimulationRun,
+    verdicts: Sequence[Verdict],
+    violated: Sequence[str] = (),
 ) -> Measures:
     history, clients, window = run.history, scenario.clients, run.window
     asked = [each for each in history.operations if each.invoked_us >= window.begin_us]
     weak = [each for each in asked if not each.strong]
     strong = [each for each in asked if each.strong]
-    done_us = sorted(at_us for each in history.operations if (at_us := _done_us(each)) is not None)
+    done_us = sorted(
+        at_us for each in history.operations if (at_us := _completed_us(each)) is not None
+    )
     backlogs = _backlogs(history.operations, done_us, window)
     throughput = _throughput(done_us, window)
     replicas = scenario.replicas
     is_open = clients.rate_per_second > 0
-    lengths = [final.first + len(final.committed) for final in history.finals]
-    local = sum(each.local for each in history.operations)
-    core_us = replicas * scenario.cpu.cores * window.length_us
-    capacity_bits = replicas * scenario.network.bandwidth_bps * window.length_us / 1_000_000
+    lengths = [final.first + len(final.committed) for final in history.final_states]
+    local = sum(each.is_local for each in history.operations)
+    core_us = replicas * scenario.cpu.cores * window.duration_us
+    capacity_bits = replicas * scenario.network.bandwidth_bps * window.duration_us / 1_000_000
     probes = sorted(run.probes.items(), key=lambda item: item[0].name)
-    layout, warehouses = tpcc_of(scenario.datatype)
+    layout, warehouses = parse_tpcc_name(scenario.datatype)
     return Measures(
         scheme=scenario.scheme,
         datatype=scenario.datatype,
@@ -183,28 +188,30 @@ def measure(
         strong_kinds=clients.strong_kinds,
         weak=len(weak),
         strong=len(strong),
-        answered=sum(_done_us(each) is not None for each in asked),
-        gave_up=run.gave_up,
-        unserved=run.unserved,
+        answered=sum(_completed_us(each) is not None for each in asked),
+        gave_up=run.timed_out_calls,
+        unserved=run.unserved_calls,
         throughput_tps=throughput,
         saturated=_is_saturated(len(asked), throughput, backlogs, window) if is_open else None,
         backlog=backlogs[-1],
-        weak_tentative_ms=latency(
+        weak_tentative_ms=summarize_latency(
             each.answers[0].at_us - each.invoked_us for each in weak if each.answers
         ),
-        weak_stable_ms=latency(
+        weak_stable_ms=summarize_latency(
             last.at_us - each.invoked_us for each in weak if (last := each.stable or each.final)
         ),
-        strong_tentative_ms=latency(
+        strong_tentative_ms=summarize_latency(
             each.tentative.at_us - each.invoked_us for each in strong if each.tentative
         ),
-        strong_stable_ms=latency(
+        strong_stable_ms=summarize_latency(
             each.stable.at_us - each.invoked_us for each in strong if each.stable
         ),
-        weak_speculated_ms=_speculated(weak, run.speculated),
-        strong_speculated_ms=_speculated(strong, run.speculated),
-        accuracy=_accuracy(weak, run.speculated, without_numbers if layout else whole),
-        exact_accuracy=_accuracy(weak, run.speculated, whole),
+        weak_speculated_ms=_speculation_latency(weak, run.speculations),
+        strong_speculated_ms=_speculation_latency(strong, run.speculations),
+        accuracy=_accuracy(
+            weak, run.speculations, without_order_numbers if layout else full_response
+        ),
+        exact_accuracy=_accuracy(weak, run.speculations, full_response),
         execution_ratio=_ratio(sum(run.cpu.executions), sum(lengths) + local),
         cpu_utilisation=_ratio(window.busy_us, core_us),
         network_utilisation=_ratio(8 * sum(window.bytes.values()), capacity_bits),
@@ -217,22 +224,22 @@ def measure(
         crashes=run.crashes,
         messages=sum(run.network.messages.values()),
         trace_hash=run.trace_hash,
-        unsettled=run.unsettled,
-        verdicts=rows(verdicts),
+        unsettled=run.quiescence_failure,
+        verdicts=verdict_rows(verdicts),
         violated=list(violated),
         probes={probe.name.lower(): count for probe, count in probes},
-        refused=dict(sorted(run.refused.items())),
+        refused=dict(sorted(run.rejected.items())),
         malformed=run.malformed,
         drift_us=dict(sorted(run.drift_us.items())),
     )
 
 
-def latency(durations_us: Iterable[int]) -> Latency | None:
+def summarize_latency(durations_us: Iterable[int]) -> SimulatedLatency | None:
     """None without a single duration."""
     ordered = sorted(durations_us)
     if not ordered:
         return None
-    return Latency(
+    return SimulatedLatency(
         answers=len(ordered),
         mean=sum(ordered) / len(ordered) / 1000,
         p50=percentile(ordered, 50) / 1000,
@@ -241,41 +248,43 @@ def latency(durations_us: Iterable[int]) -> Latency | None:
     )
 
 
-def _done_us(record: OperationRecord) -> int | None:
+def _completed_us(record: OperationRecord) -> int | None:
     if not record.strong:
         return record.answers[0].at_us if record.answers else None
     return record.stable.at_us if record.stable is not None else None
 
 
-def _throughput(done_us: list[int], window: Window) -> float | None:
+def _throughput(done_us: list[int], window: MeasurementWindow) -> float | None:
     done = bisect_right(done_us, window.end_us) - bisect_left(done_us, window.begin_us)
-    return _ratio(done * 1_000_000, window.length_us)
+    return _ratio(done * 1_000_000, window.duration_us)
 
 
-def _backlogs(records: Sequence[OperationRecord], done_us: list[int], window: Window) -> list[int]:
+def _backlogs(
+    records: Sequence[OperationRecord], done_us: list[int], window: MeasurementWindow
+) -> list[int]:
     """How many operations were asked for and not done, from time to time, last at its end."""
     invoked_us = sorted(record.invoked_us for record in records)
     steps = range(BACKLOG_SAMPLES + 1)
-    times = (window.begin_us + window.length_us * step // BACKLOG_SAMPLES for step in steps)
+    times = (window.begin_us + window.duration_us * step // BACKLOG_SAMPLES for step in steps)
     return [bisect_right(invoked_us, at_us) - bisect_right(done_us, at_us) for at_us in times]
 
 
 def _is_saturated(
-    asked: int, throughput_tps: float | None, backlogs: list[int], window: Window
+    asked: int, throughput_tps: float | None, backlogs: list[int], window: MeasurementWindow
 ) -> bool | None:
     if throughput_tps is None:
         return None
-    asked_tps = asked * 1_000_000 / window.length_us
+    asked_tps = asked * 1_000_000 / window.duration_us
     middle = len(backlogs) // 2
     first, second = (sum(half) / middle for half in (backlogs[:middle], backlogs[-middle:]))
-    grows = second > BACKLOG_GROWS * first + BACKLOG_GROWS_S * asked_tps
-    return throughput_tps < KEPT_UP * asked_tps or grows
+    grows = second > BACKLOG_GROWTH_FACTOR * first + BACKLOG_GROWTH_S * asked_tps
+    return throughput_tps < SATURATION_SHARE * asked_tps or grows
 
 
-def _speculated(
+def _speculation_latency(
     records: Iterable[OperationRecord], speculated: Mapping[Dot, Speculation]
-) -> Latency | None:
-    return latency(
+) -> SimulatedLatency | None:
+    return summarize_latency(
         found.at_us - each.invoked_us for each in records if (found := speculated.get(each.id))
     )
 
@@ -287,12 +296,14 @@ def _accuracy(
 ) -> float | None:
     """`compared`: what counts of an operation's answer."""
     told = [
-        was_right for each in weak if (was_right := right(each, speculated, compared)) is not None
+        was_right
+        for each in weak
+        if (was_right := is_accurate(each, speculated, compared)) is not None
     ]
     return _ratio(sum(told), len(told))
 
 
-def right(
+def is_accurate(
     record: OperationRecord,
     speculated: Mapping[Dot, Speculation],
     compared: Callable[[str, Any], Any],
@@ -308,18 +319,18 @@ def right(
         first, last = record.tentative.outcome, stable.outcome
     else:
         return None
-    name = called(record.operation).name
-    return first.error == last.error and same(
+    name = unwrap_call(record.operation).name
+    return first.error == last.error and is_same_value(
         compared(name, first.value), compared(name, last.value)
     )
 
 
-def whole(operation: str, answer: Any) -> Any:
+def full_response(operation: str, answer: Any) -> Any:
     """All of an answer counts."""
     return answer
 
 
-def tpcc_of(datatype: str) -> tuple[str | None, int | None]:
+def parse_tpcc_name(datatype: str) -> tuple[str | None, int | None]:
     """The layout and the warehouses, when it is TPC-C."""
     parts = datatype.split("-")
     return (parts[1], int(parts[2])) if parts[0] == "tpcc" and len(parts) == 4 else (None, None)

@@ -12,13 +12,13 @@ import msgspec
 from creekdb.errors import UsageError
 from creekdb.evaluation.measures import Measures
 
-PRECISION = 0.03
-RAMP = 1.6
-LOAD_MIN = 10.0
-LOAD_MAX = 1_000_000.0
+PEAK_PRECISION = 0.03
+LOAD_RAMP = 1.6
+SEARCH_LOAD_MIN = 10.0
+SEARCH_LOAD_MAX = 1_000_000.0
 
 
-class Peak(msgspec.Struct, frozen=True, kw_only=True):
+class PeakLoad(msgspec.Struct, frozen=True, kw_only=True):
     """What `creek simulate --find-peak --json` prints."""
 
     scheme: str
@@ -37,7 +37,7 @@ class Peak(msgspec.Struct, frozen=True, kw_only=True):
     """In the order of the loads."""
 
 
-def find_peak(attempt: Callable[[float], Measures], load_tps: float) -> Peak:
+def find_peak(attempt: Callable[[float], Measures], load_tps: float) -> PeakLoad:
     """`attempt` measures the system under a load; the search begins at `load_tps`."""
     tried: dict[float, Measures] = {}
 
@@ -46,7 +46,7 @@ def find_peak(attempt: Callable[[float], Measures], load_tps: float) -> Peak:
         return tried[load].saturated is False
 
     low, high = _bracket(keeps_up, load_tps)
-    while high / low > 1 + PRECISION:
+    while high / low > 1 + PEAK_PRECISION:
         middle = sqrt(low * high)
         if keeps_up(middle):
             low = middle
@@ -54,7 +54,7 @@ def find_peak(attempt: Callable[[float], Measures], load_tps: float) -> Peak:
             high = middle
     best = tried[low]
     assert best.throughput_tps is not None
-    return Peak(
+    return PeakLoad(
         scheme=best.scheme,
         warehouses=best.warehouses,
         layout=best.layout,
@@ -73,15 +73,16 @@ def _bracket(keeps_up: Callable[[float], bool], load_tps: float) -> tuple[float,
     """A load that it keeps up with, and a higher one that it does not."""
     low = high = load_tps
     if keeps_up(load_tps):
-        while keeps_up(high := low * RAMP):
+        while keeps_up(high := low * LOAD_RAMP):
             low = high
-            if low > LOAD_MAX:
-                raise UsageError(f"no peak below {LOAD_MAX:.0f} operations per second")
+            if low > SEARCH_LOAD_MAX:
+                raise UsageError(f"no peak below {SEARCH_LOAD_MAX:.0f} operations per second")
     else:
-        while not keeps_up(low := high / RAMP):
+        while not keeps_up(low := high / LOAD_RAMP):
             high = low
-            if high < LOAD_MIN:
+            if high < SEARCH_LOAD_MIN:
                 raise UsageError(
-                    f"no peak above {LOAD_MIN:.0f} operations per second: try a longer --duration"
+                    f"no peak above {SEARCH_LOAD_MIN:.0f} operations per second: try a longer "
+                    "--duration"
                 )
     return low, high

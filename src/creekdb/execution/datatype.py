@@ -27,13 +27,17 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar, overload
 
 from creekdb.errors import BadValue, UnknownName
-from creekdb.execution.base_state import Base, Nothing, changes
-from creekdb.execution.result import Execution
+from creekdb.execution.base_state import BaseState, EmptyBase, changes
+from creekdb.execution.result import ExecutionResult
 from creekdb.execution.sequential import Sequential
-from creekdb.execution.serializable import handed_out, is_row, refuse_uncarriable
+from creekdb.execution.serializable import copy_out, is_row, reject_unserializable
 from creekdb.execution.step_limit import STEPS_MAX, CountedCode, LineCounter
 from creekdb.execution.transaction import Transaction, View
-from creekdb.protocol.membership.configuration import MEMBERS, REGISTER, changed_value
+from creekdb.protocol.membership.configuration import (
+    MEMBERSHIP_KEY,
+    MEMBERSHIP_OPERATION,
+    apply_to_register,
+)
 from creekdb.protocol.request import NOOP, Operation, Outcome, Request
 from creekdb.protocol.values import Key
 
@@ -43,14 +47,14 @@ class Arity(NamedTuple):
     most: int | None
     """None: any number."""
 
-    def takes(self, count: int) -> bool:
+    def accepts(self, count: int) -> bool:
         return count >= self.least and (self.most is None or count <= self.most)
 
     def covers(self, other: "Arity") -> bool:
         """Does it take whatever the other one takes?"""
         if other.most is None:
-            return self.most is None and self.takes(other.least)
-        return self.takes(other.least) and self.takes(other.most)
+            return self.most is None and self.accepts(other.least)
+        return self.accepts(other.least) and self.accepts(other.most)
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -71,7 +75,7 @@ class DataType:
         *,
         steps: int = STEPS_MAX,
         count_lines: bool = False,
-        base: Base | None = None,
+        base: BaseState | None = None,
     ) -> None:
         """`base`: what the registers hold before any operation. `steps`: how many an operation may
         take (`creekdb.execution.step_limit`); the same on every replica, like the operations. With
@@ -82,11 +86,11 @@ class DataType:
         if type(steps) is not int or steps < 1:
             raise BadValue(f"steps of {name} are {steps!r}: an int from 1 is needed")
         self.name = name
-        self.base = base or Nothing()
+        self.base = base or EmptyBase()
         self.steps = steps
         self.count_lines = count_lines
-        self._declared: dict[str, Declaration] = {}
-        self._depth = 0
+        self._declarations: dict[str, Declaration] = {}
+        self._last_stack_depth = 0
         # Not read-only: although it writes nothing, it is there to be ordered.
         self._declare(NOOP.name, _noop, readonly=False)
 
@@ -122,7 +126,7 @@ class DataType:
     @property
     def operations(self) -> tuple[str, ...]:
         """Their names, sorted; `noop` is one of them everywhere."""
-        return tuple(sorted(self._declared))
+        return tuple(sorted(self._declarations))
 
     def is_readonly(self, name: str) -> bool:
         """Does the operation promise not to write?"""
@@ -138,8 +142,8 @@ class DataType:
 
     def can_run(self, name: str, count: int) -> bool:
         """Is there such an operation, and does it take so many arguments?"""
-        declaration = self._declared.get(name)
-        return declaration is not None and declaration.arity.takes(count)
+        declaration = self._declarations.get(name)
+        return declaration is not None and declaration.arity.accepts(count)
 
     def function(self, name: str) -> Callable[..., Any]:
         """What the operation runs, for who describes it."""
@@ -148,43 +152,43 @@ class DataType:
     def call(self, name: str, *arguments: Any) -> Operation:
         """The operation to send, or `UnknownName` or `BadValue` if it could not work anywhere."""
         declaration = self._find(name)
-        if not declaration.arity.takes(len(arguments)):
-            raise declaration.misfit(len(arguments))
+        if not declaration.arity.accepts(len(arguments)):
+            raise declaration.arity_error(len(arguments))
         if not is_row(arguments):
             for index, argument in enumerate(arguments):
                 what = f"argument '{declaration.parameter(index)}' of {declaration.signature}"
-                refuse_uncarriable(argument, what)
+                reject_unserializable(argument, what)
         return Operation(name, arguments)
 
-    def run(self, request: Request, view: View) -> Execution:
+    def run(self, request: Request, view: View) -> ExecutionResult:
         """Run the request against `view`, which it does not change."""
         operation = request.operation
         return self.run_as(request, operation.name, operation.arguments, view)
 
     def run_as(
         self, request: Request, name: str, arguments: tuple[Any, ...], view: View
-    ) -> Execution:
+    ) -> ExecutionResult:
         """The same, as if that were the operation that the request asks for."""
-        declaration = self._declared.get(name)
+        declaration = self._declarations.get(name)
         readonly = declaration is not None and declaration.readonly
         transaction = Transaction(request, view, readonly, self.steps, name)
         recursion_limit = sys.getrecursionlimit()
         sys.setrecursionlimit(self._stack_depth() + RECURSION_MAX)
         try:
             if declaration is None:
-                declaration = _OF_THE_CLUSTER.get(name) or self._find(name)
-            if not declaration.arity.takes(len(arguments)):
-                raise declaration.misfit(len(arguments))
-            given = handed_out(arguments)
+                declaration = _CLUSTER_OPERATIONS.get(name) or self._find(name)
+            if not declaration.arity.accepts(len(arguments)):
+                raise declaration.arity_error(len(arguments))
+            given = copy_out(arguments)
             if self.count_lines:
                 value = declaration.call_counting_lines(transaction, given)
             else:
                 value = declaration.function(transaction, *given)
             if not is_row(value):
-                refuse_uncarriable(value, f"the answer of '{name}'")
+                reject_unserializable(value, f"the answer of '{name}'")
             outcome = Outcome(value)
         except BaseException as error:
-            if isinstance(error, KeyboardInterrupt) and not _is_raised(error):
+            if isinstance(error, KeyboardInterrupt) and not _is_raised_explicitly(error):
                 raise  # the person at this machine, not the operation
             outcome = Outcome(error=error_text(error))
         finally:
@@ -204,31 +208,31 @@ class DataType:
         """How many frames there are already. Mostly as many as the last time, which is told at
         once; to count them costs more than a small operation."""
         try:
-            if sys._getframe(self._depth).f_back is None:
-                return self._depth
+            if sys._getframe(self._last_stack_depth).f_back is None:
+                return self._last_stack_depth
         except ValueError:  # there are fewer
-            self._depth = 0
+            self._last_stack_depth = 0
         frame = sys._getframe()
         depth = 0
         while (caller := frame.f_back) is not None:
             frame = caller
             depth += 1
-        self._depth = depth
+        self._last_stack_depth = depth
         return depth
 
     def _declare(self, name: str, function: Callable[..., Any], readonly: bool) -> None:
-        if name in self._declared:
+        if name in self._declarations:
             raise BadValue(f"{self.name} has an operation '{name}' already")
-        self._declared[name] = Declaration(name, function, readonly)
+        self._declarations[name] = Declaration(name, function, readonly)
 
     def _find(self, name: str) -> "Declaration":
-        declaration = self._declared.get(name)
+        declaration = self._declarations.get(name)
         if declaration is None:
             raise UnknownName(f"operation of {self.name}", name, self.operations)
         return declaration
 
 
-class StandIn(DataType):
+class DataTypeWrapper(DataType):
     """A data type in the place of another: of its name, with its operations, limits and initial
     data. What it makes of running them is its own."""
 
@@ -239,13 +243,13 @@ class StandIn(DataType):
             count_lines=count_lines or datatype.count_lines,
             base=datatype.base,
         )
-        self._declared = datatype._declared
+        self._declarations = datatype._declarations
 
 
 class Declaration:
     """One operation of a data type: the function and how it may be called."""
 
-    __slots__ = ("_counted", "arity", "function", "names", "readonly", "signature")
+    __slots__ = ("_counted", "arity", "function", "parameter_names", "readonly", "signature")
 
     def __init__(self, name: str, function: Callable[..., Any], readonly: bool) -> None:
         self.function = function
@@ -253,42 +257,42 @@ class Declaration:
         self.readonly = readonly
         parameters = list(inspect.signature(function).parameters.values())
         kinds = [each.kind for each in parameters]
-        if not parameters or kinds[0] not in _PLAIN:
+        if not parameters or kinds[0] not in _SINGLE_POSITIONAL:
             raise BadValue(f"operation '{name}' must take the transaction as its first parameter")
-        if any(each not in _BY_POSITION for each in kinds):
+        if any(each not in _POSITIONAL for each in kinds):
             raise BadValue(f"operation '{name}' must take its arguments by position")
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             raise BadValue(f"operation '{name}' is carried out at once: write it without 'async'")
         if inspect.isgeneratorfunction(function):
             raise BadValue(f"operation '{name}' has one answer: write 'return', not 'yield'")
         arguments = parameters[1:]
-        plain = [each for each in arguments if each.kind in _PLAIN]
-        self.names = tuple(each.name for each in arguments)
+        plain = [each for each in arguments if each.kind in _SINGLE_POSITIONAL]
+        self.parameter_names = tuple(each.name for each in arguments)
         required = sum(each.default is inspect.Parameter.empty for each in plain)
         self.arity = Arity(required, len(plain) if len(plain) == len(arguments) else None)
         self.signature = name + str(inspect.Signature(arguments))
 
     def parameter(self, index: int) -> str:
         """The name of the parameter that takes the argument at `index`."""
-        return self.names[min(index, len(self.names) - 1)]
+        return self.parameter_names[min(index, len(self.parameter_names) - 1)]
 
     def call_counting_lines(self, transaction: Transaction, arguments: tuple[Any, ...]) -> Any:
         """Whoever traces already, such as a debugger, does so again afterwards."""
         before = sys.gettrace()
-        sys.settrace(LineCounter(self._counted, transaction.step).called)
+        sys.settrace(LineCounter(self._counted, transaction.step).trace_call)
         try:
             return self.function(transaction, *arguments)
         finally:
             sys.settrace(before)
 
-    def misfit(self, count: int) -> BadValue:
+    def arity_error(self, count: int) -> BadValue:
         """What is raised where it does not take so many."""
         given = f"{count} argument" + ("" if count == 1 else "s")
         return BadValue(f"{self.signature} cannot take {given}")
 
 
-_PLAIN = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-_BY_POSITION = (*_PLAIN, inspect.Parameter.VAR_POSITIONAL)
+_SINGLE_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_POSITIONAL = (*_SINGLE_POSITIONAL, inspect.Parameter.VAR_POSITIONAL)
 
 
 def error_text(error: BaseException) -> str:
@@ -305,7 +309,7 @@ def error_text(error: BaseException) -> str:
     return (f"{kind}: {message}" if message else kind)[:ERROR_LENGTH_MAX]
 
 
-def _is_raised(error: BaseException) -> bool:
+def _is_raised_explicitly(error: BaseException) -> bool:
     """Was there a `raise` where it began? Ctrl-C comes between two steps of whatever is run, and is
     never seen at that one."""
     traceback = error.__traceback__
@@ -321,10 +325,12 @@ def _noop(tx: Transaction) -> None:
 
 
 def _change_members(tx: Transaction, *arguments: Any) -> Any:
-    value = changed_value(tx.get(REGISTER), arguments)
-    tx.put(REGISTER, value)
+    value = apply_to_register(tx.get(MEMBERSHIP_KEY), arguments)
+    tx.put(MEMBERSHIP_KEY, value)
     return value
 
 
-_OF_THE_CLUSTER = {MEMBERS: Declaration(MEMBERS, _change_members, readonly=False)}
+_CLUSTER_OPERATIONS = {
+    MEMBERSHIP_OPERATION: Declaration(MEMBERSHIP_OPERATION, _change_members, readonly=False)
+}
 """What replicas ask of every data type, and clients cannot: `call` does not know it."""

@@ -10,7 +10,7 @@ from types import ModuleType
 from creekdb.errors import UsageError
 
 
-def module_of(what: str, name: str) -> tuple[ModuleType, str]:
+def import_user_module(what: str, name: str) -> tuple[ModuleType, str]:
     """The module, and which variable of it is meant; or `UsageError`, of `what` is looked for."""
     module, _, variable = name.partition(":")
     try:
@@ -27,11 +27,11 @@ def module_of(what: str, name: str) -> tuple[ModuleType, str]:
         why = f"{error.filename}, line {error.lineno}: {error.msg}"
     except Exception as error:  # noqa: BLE001 - the module may raise whatever it likes
         kind = "" if isinstance(error, UsageError) else f"{type(error).__name__}: "
-        why = f"{module} cannot be imported: {kind}{error} ({_place(error, module)})"
+        why = f"{module} cannot be imported: {kind}{error} ({_error_location(error, module)})"
     raise UsageError(f"{what} {name}: {why}")
 
 
-def _place(error: Exception, module: str) -> str:
+def _error_location(error: Exception, module: str) -> str:
     """Where it was raised; if that is not in the module, from where that was called."""
     frames = traceback.extract_tb(error.__traceback__)
     path = f"{module.replace('.', '/')}.py"

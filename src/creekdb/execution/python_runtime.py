@@ -13,23 +13,23 @@ from typing import Final
 
 from creekdb.execution.mvcc import version_store
 
-THRESHOLDS: Final = (100_000, 20, 100)
-THOROUGH: Final = (50_000, 10, 100)
+REDUCED_THRESHOLDS: Final = (100_000, 20, 100)
+FULL_SCAN_THRESHOLDS: Final = (50_000, 10, 100)
 """Of a live replica that makes garbage."""
-THOROUGH_LOOKS: Final = 120
+FULL_SCAN_ROUNDS: Final = 120
 """For how long it looks at everything after it has found some."""
-OF_A_CALL: Final = 60
+OBJECTS_PER_CALL: Final = 60
 """Objects, while it is under way: somewhat more than it takes."""
 
 
 @contextmanager
-def seldom_collecting() -> Iterator[None]:
-    with _restored():
-        gc.set_threshold(*THRESHOLDS)
+def reduced_gc() -> Iterator[None]:
+    with _restore_gc():
+        gc.set_threshold(*REDUCED_THRESHOLDS)
         yield
 
 
-class Samples:
+class GcSampler:
     """The collector of a live replica.
 
     A replica's own code makes no garbage that refers to itself, and to look for some among all that
@@ -41,54 +41,56 @@ class Samples:
     """
 
     def __init__(self) -> None:
-        self._thorough = 0
+        self._full_scan_rounds_left = 0
         """Looks for which everything is looked at."""
 
     @classmethod
     @contextmanager
-    def taken(cls) -> "Iterator[Samples]":
+    def install(cls) -> "Iterator[GcSampler]":
         samples = cls()
         gc.collect(0)  # of a beginning nothing follows for what comes after it
-        with _restored():
+        with _restore_gc():
             gc.disable()
-            gc.callbacks.append(samples._looked)
+            gc.callbacks.append(samples._on_collection)
             try:
                 yield samples
             finally:
-                gc.callbacks.remove(samples._looked)
+                gc.callbacks.remove(samples._on_collection)
 
-    def set_aside(self) -> None:
+    def freeze(self) -> None:
         """What was made until now is not looked at."""
-        if not self._thorough:
+        if not self._full_scan_rounds_left:
             gc.freeze()
 
-    def look(self, under_way: int) -> None:
+    def sample(self, under_way: int) -> None:
         """At what was made since something was set aside, with so many calls under way."""
-        if self._thorough:
-            self._thorough -= 1
-            _collect_beyond(under_way)
+        if self._full_scan_rounds_left:
+            self._full_scan_rounds_left -= 1
+            _adapt_threshold(under_way)
             return
         gc.disable()
         gc.collect(0)
-        self.set_aside()
+        self.freeze()
 
-    def _looked(self, phase: str, found: dict[str, int]) -> None:
+    def _on_collection(self, phase: str, found: dict[str, int]) -> None:
         if phase == "stop" and found["collected"]:
-            if not self._thorough:
-                gc.set_threshold(*THOROUGH)
+            if not self._full_scan_rounds_left:
+                gc.set_threshold(*FULL_SCAN_THRESHOLDS)
                 gc.enable()
-            self._thorough = THOROUGH_LOOKS
+            self._full_scan_rounds_left = FULL_SCAN_ROUNDS
 
 
-def _collect_beyond(under_way: int) -> None:
+def _adapt_threshold(under_way: int) -> None:
     """What calls under way are made of is mostly gone soon, and not looked at before there is more
     than that. They come and go in waves, so what was enough a moment ago is forgotten slowly."""
     first, second, third = gc.get_threshold()
-    gc.set_threshold(max(THOROUGH[0], OF_A_CALL * under_way, first * 9 // 10), second, third)
+    gc.set_threshold(
+        max(FULL_SCAN_THRESHOLDS[0], OBJECTS_PER_CALL * under_way, first * 9 // 10), second, third
+    )
 
 
 @contextmanager
-def _restored() -> Iterator[None]:
+def _restore_gc() -> Iterator[None]:
     thresholds, enabled = gc.get_threshold(), gc.isenabled()
     try:
         yield
@@ -97,6 +99,6 @@ def _restored() -> Iterator[None]:
         (gc.enable if enabled else gc.disable)()
 
 
-def how_it_runs() -> str:
+def build_kind() -> str:
     """`compiled` (by `make compiled`) or `interpreted`."""
     return "interpreted" if str(version_store.__file__).endswith(".py") else "compiled"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from creekdb.execution.base_state import changes
-from creekdb.execution.keys import Place, place
+from creekdb.execution.keys import CollationKey, collation_key
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Outcome, Request
@@ -60,11 +60,11 @@ class Sequential:
     def pick(self, key: Key, items: tuple[int | str, ...]) -> Any:
         return self.read(key)
 
-    def keys(self, start: Place, stop: Place, reverse: bool) -> Iterator[Key]:
-        keys = {key for key in self.state if start <= place(key) < stop}
+    def keys(self, start: CollationKey, stop: CollationKey, reverse: bool) -> Iterator[Key]:
+        keys = {key for key in self.state if start <= collation_key(key) < stop}
         keys.update(self.datatype.base.keys(start, stop, False))
         inside = [key for key in keys if self.read(key) is not ABSENT]
-        return iter(sorted(inside, key=place, reverse=reverse))
+        return iter(sorted(inside, key=collation_key, reverse=reverse))
 
-    def addable(self, key: Key) -> bool:
+    def is_addable(self, key: Key) -> bool:
         return False

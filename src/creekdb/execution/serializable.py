@@ -15,23 +15,23 @@ from creekdb.errors import BadValue
 
 INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**63 - 1
-SHORT_MIN: Final = -(2**61)
-SHORT_MAX: Final = 2**61
+SMALL_INT_MIN: Final = -(2**61)
+SMALL_INT_MAX: Final = 2**61
 """Ints in between are compared at once where this is compiled; of others all is looked at."""
 DEPTH_MAX: Final = 64
 is_ascii: Final = str.isascii
 PATH_LENGTH_MAX: Final = 80
 
 
-def problem(value: Any) -> str | None:
+def describe_unserializable(value: Any) -> str | None:
     """What in `value` cannot be carried, or None when all of it can."""
-    found = _search(value, 0)
+    found = _find_unserializable(value, 0)
     return None if found is None else found[1]
 
 
-def refuse_uncarriable(value: Any, what: str) -> None:
+def reject_unserializable(value: Any, what: str) -> None:
     """Raise `BadValue`, naming `what` holds the value, unless all of it can be carried."""
-    found = _search(value, 0)
+    found = _find_unserializable(value, 0)
     if found is not None:
         path, named = found
         place = f" at {path[:PATH_LENGTH_MAX]}" if path else ""
@@ -53,7 +53,7 @@ def is_row(value: Any) -> bool:
         kind = type(each)
         if kind is int:
             number: int = each
-            if SHORT_MIN <= number <= SHORT_MAX or INT_MIN <= number <= INT_MAX:
+            if SMALL_INT_MIN <= number <= SMALL_INT_MAX or INT_MIN <= number <= INT_MAX:
                 continue
         elif kind is str:
             if is_ascii(each) or _is_unicode(each):
@@ -67,30 +67,30 @@ def is_row(value: Any) -> bool:
     return True
 
 
-def handed_out(value: Any) -> Any:
+def copy_out(value: Any) -> Any:
     """`value` with its dicts copied: an operation may change what it was given, never the store."""
     kind = type(value)
     if kind is tuple:
         values: tuple[Any, ...] = value
         for each in values:
             if type(each) is tuple or type(each) is dict:
-                return _handed_out_items(values)
+                return _copy_out_items(values)
     elif kind is dict:
-        if _holds_containers(value):
-            return {key: handed_out(each) for key, each in value.items()}
+        if _has_containers(value):
+            return {key: copy_out(each) for key, each in value.items()}
         return value.copy()
     return value
 
 
-def _handed_out_items(values: tuple[Any, ...]) -> tuple[Any, ...]:
+def _copy_out_items(values: tuple[Any, ...]) -> tuple[Any, ...]:
     try:
         hash(values)  # without a dict inside, and only then, it has one
     except TypeError:
-        return tuple([handed_out(each) for each in values])
+        return tuple([copy_out(each) for each in values])
     return values
 
 
-def _holds_containers(table: dict[str, Any]) -> bool:
+def _has_containers(table: dict[str, Any]) -> bool:
     for each in table.values():
         kind = type(each)
         if kind is tuple or kind is dict:
@@ -106,7 +106,7 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _search(value: Any, depth: int) -> tuple[str, str] | None:
+def _find_unserializable(value: Any, depth: int) -> tuple[str, str] | None:
     """The path to the first element that cannot be carried, and what it is."""
     kind = type(value)
     if kind is int:
@@ -123,7 +123,7 @@ def _search(value: Any, depth: int) -> tuple[str, str] | None:
         for index, each in enumerate(value):
             if depth + 1 < DEPTH_MAX and is_row(each):
                 continue
-            found = _search(each, depth + 1)
+            found = _find_unserializable(each, depth + 1)
             if found is not None:
                 return f"[{index}]{found[0]}", found[1]
         return None
@@ -133,7 +133,7 @@ def _search(value: Any, depth: int) -> tuple[str, str] | None:
                 return "", f"a dict with a key of type {type(key).__name__}"
             if not _is_unicode(key):
                 return "", "a str that is not valid Unicode"
-            found = _search(each, depth + 1)
+            found = _find_unserializable(each, depth + 1)
             if found is not None:
                 return f"[{key!r}]{found[0]}", found[1]
         return None

@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias
 STEPS_MAX: Final = 1_000_000
 """Unless the data type says otherwise. It takes about a second."""
 
-OURS: Final = ("creekdb.errors", "creekdb.execution", "creekdb.protocol")
+INTERNAL_PACKAGES: Final = ("creekdb.errors", "creekdb.execution", "creekdb.protocol")
 _CODES_MAX: Final = 10_000
 
 Tracer: TypeAlias = Callable[[FrameType, str, Any], Any]
@@ -45,10 +45,10 @@ class CountedCode:
         known = self._modules.get(name)
         if known is None:
             inside = name == self._package or name.startswith(f"{self._package}.")
-            known = self._modules[name] = inside and not name.startswith(OURS)
+            known = self._modules[name] = inside and not name.startswith(INTERNAL_PACKAGES)
         return known
 
-    def loops(self, code: CodeType) -> bool:
+    def has_loops(self, code: CodeType) -> bool:
         known = self._loops.get(code)
         if known is None:
             if len(self._loops) >= _CODES_MAX:
@@ -67,14 +67,14 @@ class LineCounter:
         self._counted = counted
         self._step = step
 
-    def called(self, frame: FrameType, event: str, argument: Any) -> Tracer | None:
+    def trace_call(self, frame: FrameType, event: str, argument: Any) -> Tracer | None:
         """For `sys.settrace`: a frame begins, or that of a generator goes on."""
         if not self._counted.has_module(str(frame.f_globals.get("__name__"))):
             return None
         self._step()
-        return self._line if self._counted.loops(frame.f_code) else None
+        return self._trace_line if self._counted.has_loops(frame.f_code) else None
 
-    def _line(self, frame: FrameType, event: str, argument: Any) -> Tracer:
+    def _trace_line(self, frame: FrameType, event: str, argument: Any) -> Tracer:
         if event == "line":
             self._step()
-        return self._line
+        return self._trace_line

@@ -11,10 +11,10 @@ from typing import Any
 
 from sortedcontainers import SortedKeyList
 
-from creekdb.execution.base_state import merged
+from creekdb.execution.base_state import merge_sorted_keys
 from creekdb.execution.datatype import DataType
-from creekdb.execution.keys import Place, place
-from creekdb.execution.result import Execution
+from creekdb.execution.keys import CollationKey, collation_key
+from creekdb.execution.result import ExecutionResult
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Outcome, Request
@@ -37,7 +37,7 @@ class StateObject:
         # Line 2. Keyed by the requests' identifiers, oldest first: an OrderedDict, because a plain
         # dict whose front is deleted again and again takes ever longer to find its first entry.
         self.undo_log: OrderedDict[Dot, dict[Key, Any]] = OrderedDict()
-        self._index: SortedKeyList[Key, Place] = SortedKeyList(key=place)
+        self._index: SortedKeyList[Key, CollationKey] = SortedKeyList(key=collation_key)
         self.load(state or {})
 
     def execute(self, request: Request) -> Outcome:
@@ -46,11 +46,11 @@ class StateObject:
         self.install(request, execution)
         return execution.outcome
 
-    def run(self, request: Request) -> Execution:
+    def run(self, request: Request) -> ExecutionResult:
         """Lines 4-8 and 12: run the operation against `db`, and change nothing."""
         return self.datatype.run(request, self)
 
-    def install(self, request: Request, execution: Execution) -> None:
+    def install(self, request: Request, execution: ExecutionResult) -> None:
         """Lines 9-11 and 13: `execution` comes from `run` on this very state."""
         assert request.id not in self.undo_log, f"{request.id} is executed already"
         undo_map: dict[Key, Any] = {}
@@ -80,7 +80,7 @@ class StateObject:
         state = dict(self.db)
         for undo_map in reversed(self.undo_log.values()):
             for key, value in undo_map.items():
-                if self._is_initial(key, value):
+                if self._is_base_value(key, value):
                     state.pop(key, None)
                 else:
                     state[key] = value
@@ -90,7 +90,7 @@ class StateObject:
         """Start anew from `state`: nothing of before can be undone."""
         self.db = dict(state)
         self.undo_log.clear()
-        self._index = SortedKeyList(self.db, key=place)
+        self._index = SortedKeyList(self.db, key=collation_key)
 
     def items(self) -> Iterator[tuple[Key, Any]]:
         """What was written, in the order of the keys."""
@@ -105,21 +105,21 @@ class StateObject:
     def pick(self, key: Key, items: tuple[int | str, ...]) -> Any:
         return self.read(key)
 
-    def keys(self, start: Place, stop: Place, reverse: bool) -> Iterator[Key]:
+    def keys(self, start: CollationKey, stop: CollationKey, reverse: bool) -> Iterator[Key]:
         written = self._index.irange_key(start, stop, inclusive=(True, False), reverse=reverse)
-        for key in merged(written, self._base.keys(start, stop, reverse), reverse):
+        for key in merge_sorted_keys(written, self._base.keys(start, stop, reverse), reverse):
             if self.db.get(key) is not ABSENT:
                 yield key
 
-    def addable(self, key: Key) -> bool:
+    def is_addable(self, key: Key) -> bool:
         return False
 
-    def _is_initial(self, key: Key, value: Any) -> bool:
+    def _is_base_value(self, key: Key, value: Any) -> bool:
         """Is there nothing to keep, because the data type begins with it?"""
         return value is self._base.read(key)
 
     def _write(self, key: Key, value: Any) -> None:
-        if self._is_initial(key, value):
+        if self._is_base_value(key, value):
             if key in self.db:
                 del self.db[key]
                 self._index.remove(key)

@@ -1,8 +1,8 @@
 """What a live replica writes down of itself, one file for each incarnation.
 
 A file is a sequence of frames: four bytes for the length, then a message. It ends where it ends, or
-at a length of zero: whoever writes it may have been killed at any moment. It begins with `Started`;
-everything else is in the order in which it happened.
+at a length of zero: whoever writes it may have been killed at any moment. It begins with
+`RecordingStarted`; everything else is in the order in which it happened.
 
     Happened   events of the replica
     Known      how many of these others could learn of by now; first when all is recovered from disk
@@ -24,16 +24,25 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from creekdb.errors import StorageFault, UsageError
-from creekdb.history.records import Dot, Key, Kind, Observed, Operation, Outcome, Stored, Terms
+from creekdb.history.records import (
+    Dot,
+    Key,
+    ObservedOrder,
+    Operation,
+    Outcome,
+    ResponseKind,
+    SchemeGuarantees,
+    StoredEvent,
+)
 
 RECORDING_VERSION: Final = 3
-READABLE: Final = (2, RECORDING_VERSION)
-"""Nobody was `Dismissed` in the second one; else it is the same."""
-SUFFIX: Final = ".recording"
-LENGTH: Final = struct.Struct(">I")
+READABLE_VERSIONS: Final = (2, RECORDING_VERSION)
+"""Nobody was `ReplicaRemoved` in the second one; else it is the same."""
+RECORDING_SUFFIX: Final = ".recording"
+FRAME_LENGTH: Final = struct.Struct(">I")
 
 
-class Started(msgspec.Struct, frozen=True, array_like=True, tag=0):
+class RecordingStarted(msgspec.Struct, frozen=True, array_like=True, tag=0):
     version: int
     cluster: str
     replica: int
@@ -44,24 +53,24 @@ class Started(msgspec.Struct, frozen=True, array_like=True, tag=0):
     imported: str
     scheme: str
     durability: str
-    terms: Terms
+    guarantees: SchemeGuarantees
     at_us: int
     wall_us: int
-    boot: str
+    boot_id: str
     cores: int
-    anew: bool = False
+    has_empty_disk: bool = False
     """Was there nothing on its disk?"""
 
 
-class Happened(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    events: tuple[Stored, ...]
+class EventsRecorded(msgspec.Struct, frozen=True, array_like=True, tag=1):
+    events: tuple[StoredEvent, ...]
 
 
-class Known(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    events: int
+class VisibleEvents(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    count: int
 
 
-class Invoked(msgspec.Struct, frozen=True, array_like=True, tag=3):
+class CallInvoked(msgspec.Struct, frozen=True, array_like=True, tag=3):
     at_us: int
     id: Dot
     session: int
@@ -70,16 +79,16 @@ class Invoked(msgspec.Struct, frozen=True, array_like=True, tag=3):
     """None where it was cast: there it is told."""
 
 
-class Answered(msgspec.Struct, frozen=True, array_like=True, tag=4):
+class ResponseSent(msgspec.Struct, frozen=True, array_like=True, tag=4):
     at_us: int
     id: Dot
-    kind: Kind
+    kind: ResponseKind
     outcome: Outcome
     changed: bool
-    observed: Observed | None
+    observed: ObservedOrder | None
 
 
-class Sampled(msgspec.Struct, frozen=True, array_like=True, tag=5):
+class CountersSampled(msgspec.Struct, frozen=True, array_like=True, tag=5):
     at_us: int
     committed: int
     tentative: int
@@ -94,52 +103,61 @@ class Sampled(msgspec.Struct, frozen=True, array_like=True, tag=5):
     messages: int
 
 
-class Ended(msgspec.Struct, frozen=True, array_like=True, tag=6):
+class ReplicaStopped(msgspec.Struct, frozen=True, array_like=True, tag=6):
     at_us: int
     first: int
     committed: tuple[Dot, ...]
     tentative: tuple[Dot, ...]
-    idle: bool
+    is_idle: bool
     """Was everything executed?"""
     state: tuple[tuple[Key, Any], ...]
 
 
-class Dismissed(msgspec.Struct, frozen=True, array_like=True, tag=7):
+class ReplicaRemoved(msgspec.Struct, frozen=True, array_like=True, tag=7):
     at_us: int
 
 
-Frame: TypeAlias = Started | Happened | Known | Invoked | Answered | Sampled | Ended | Dismissed
+RecordingFrame: TypeAlias = (
+    RecordingStarted
+    | EventsRecorded
+    | VisibleEvents
+    | CallInvoked
+    | ResponseSent
+    | CountersSampled
+    | ReplicaStopped
+    | ReplicaRemoved
+)
 
-_decode = msgspec.msgpack.Decoder(Frame).decode
+_decode = msgspec.msgpack.Decoder(RecordingFrame).decode
 
 
-def frames(path: Path) -> Iterator[Frame]:
+def read_frames(path: Path) -> Iterator[RecordingFrame]:
     """What is in a file, up to where it breaks off."""
     try:
         data = memoryview(path.read_bytes())
     except OSError as error:
         raise StorageFault(f"cannot read {path}: {error.strerror}") from error
     at = 0
-    while at + LENGTH.size <= len(data):
-        (length,) = LENGTH.unpack_from(data, at)
-        body = data[at + LENGTH.size : at + LENGTH.size + length]
+    while at + FRAME_LENGTH.size <= len(data):
+        (length,) = FRAME_LENGTH.unpack_from(data, at)
+        body = data[at + FRAME_LENGTH.size : at + FRAME_LENGTH.size + length]
         if length == 0 or len(body) < length:
             return
         try:
             yield _decode(body)
         except msgspec.DecodeError as error:
             raise StorageFault(f"{path} is damaged at byte {at}: {error}") from error
-        at += LENGTH.size + length
+        at += FRAME_LENGTH.size + length
 
 
-def is_empty(path: Path) -> bool:
+def is_empty_recording(path: Path) -> bool:
     """Was its replica killed before it wrote anything?"""
-    return next(frames(path), None) is None
+    return next(read_frames(path), None) is None
 
 
-def recordings(folder: Path) -> list[Path]:
+def find_recordings(folder: Path) -> list[Path]:
     """Those in a folder, and in folders inside."""
-    found = sorted(folder.rglob(f"*{SUFFIX}"))
+    found = sorted(folder.rglob(f"*{RECORDING_SUFFIX}"))
     if not found:
         raise UsageError(
             f"{folder} holds no recordings: start the replicas with 'creek serve --record {folder}'"
@@ -148,4 +166,4 @@ def recordings(folder: Path) -> list[Path]:
 
 
 def recording_name(replica: int, incarnation: int) -> str:
-    return f"{replica}-{incarnation}{SUFFIX}"
+    return f"{replica}-{incarnation}{RECORDING_SUFFIX}"

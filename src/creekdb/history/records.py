@@ -12,36 +12,36 @@ from typing import Any, TypeAlias, assert_never
 import msgspec
 
 from creekdb.protocol.effects import (
+    BallotPromised,
     CabDelivered,
-    Cast,
+    CheckpointInstalled,
     Committed,
     Event,
-    Installed,
-    Kind,
-    Observed,
-    Promised,
+    ObservedOrder,
+    RbCast,
     RbDelivered,
-    Speculated,
+    ResponseKind,
+    SpeculativelyExecuted,
     Voted,
 )
-from creekdb.protocol.guarantees import Terms
+from creekdb.protocol.guarantees import SchemeGuarantees
 from creekdb.protocol.ids.version_vector import Dot, Dots
-from creekdb.protocol.membership.configuration import MEMBERS, Configuration
+from creekdb.protocol.membership.configuration import MEMBERSHIP_OPERATION, Configuration
 from creekdb.protocol.messages import AcceptedValue, Ballot
 from creekdb.protocol.request import NOOP, Batch, Operation, Outcome, Request
-from creekdb.protocol.settings import ROUNDS
+from creekdb.protocol.settings import ROUNDS_PER_EPOCH
 from creekdb.protocol.values import Key
 
 __all__ = [
-    "MEMBERS",
+    "MEMBERSHIP_OPERATION",
     "NOOP",
-    "ROUNDS",
+    "ROUNDS_PER_EPOCH",
     "AcceptedValue",
-    "Answer",
     "Ballot",
+    "BallotPromised",
     "Batch",
     "CabDelivered",
-    "Cast",
+    "CheckpointInstalled",
     "Committed",
     "Configuration",
     "Dot",
@@ -49,33 +49,33 @@ __all__ = [
     "Event",
     "FinalState",
     "History",
-    "Installed",
     "Key",
-    "Kind",
     "LoggedEvent",
-    "Observed",
+    "ObservedOrder",
     "Operation",
     "OperationRecord",
     "Outcome",
-    "Promised",
+    "RbCast",
     "RbDelivered",
     "ReplicaLog",
     "Request",
-    "Speculated",
-    "Terms",
+    "ResponseKind",
+    "ResponseRecord",
+    "SchemeGuarantees",
+    "SpeculativelyExecuted",
     "Voted",
 ]
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ResponseRecord(msgspec.Struct, frozen=True):
     """One response that reached the client."""
 
     at_us: int
-    kind: Kind
+    kind: ResponseKind
     outcome: Outcome
     changed: bool = False
     """Of a final answer: it is another than the client was told."""
-    observed: Observed | None = None
+    observed: ObservedOrder | None = None
     """The serialization that a tentative answer was computed on, where the run recorded it."""
 
 
@@ -95,23 +95,23 @@ class OperationRecord(msgspec.Struct, frozen=True, kw_only=True):
     operation: Operation
     strong: bool
     invoked_us: int
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[ResponseRecord, ...] = ()
 
     @property
-    def tentative(self) -> Answer | None:
+    def tentative(self) -> ResponseRecord | None:
         """The first tentative answer."""
-        return next((each for each in self.answers if each.kind is Kind.TENTATIVE), None)
+        return next((each for each in self.answers if each.kind is ResponseKind.TENTATIVE), None)
 
     @property
-    def stable(self) -> Answer | None:
-        return next((each for each in self.answers if each.kind is Kind.STABLE), None)
+    def stable(self) -> ResponseRecord | None:
+        return next((each for each in self.answers if each.kind is ResponseKind.STABLE), None)
 
     @property
-    def final(self) -> Answer | None:
-        return next((each for each in self.answers if each.kind is Kind.FINAL), None)
+    def final(self) -> ResponseRecord | None:
+        return next((each for each in self.answers if each.kind is ResponseKind.FINAL), None)
 
     @property
-    def local(self) -> bool:
+    def is_local(self) -> bool:
         """Was it kept from the order of all operations, because it only reads?"""
         return self.id.event < 0
 
@@ -123,28 +123,29 @@ class LoggedEvent(msgspec.Struct, frozen=True):
 
 class ReplicaLog(msgspec.Struct, frozen=True, kw_only=True):
     """What one incarnation of a replica did, in order. After a restart it begins with what was
-    recovered from disk: an `Installed` when there was a checkpoint, then deliveries and commits."""
+    recovered from disk: an `CheckpointInstalled` when there was a checkpoint, then deliveries and
+    commits."""
 
     replica: int
     incarnation: int
     started_us: int
     crashed_us: int | None
     events: tuple[LoggedEvent, ...]
-    known: int | None = None
+    visible_count: int | None = None
     """How many of the events others could learn of; None for all. The rest it did in vain: it
     crashed before the records that came before them were durable, so nothing of them left."""
-    anew: bool = False
+    has_empty_disk: bool = False
     """Did it begin with an empty disk? Then nothing was recovered of what came before."""
-    dismissed: bool = False
+    is_removed: bool = False
     """Did it end because it was removed, and nobody needed it any more?"""
 
     @property
-    def known_events(self) -> tuple[LoggedEvent, ...]:
-        return self.events[: self.known]
+    def visible_events(self) -> tuple[LoggedEvent, ...]:
+        return self.events[: self.visible_count]
 
     @property
-    def vain_events(self) -> tuple[LoggedEvent, ...]:
-        return () if self.known is None else self.events[self.known :]
+    def lost_events(self) -> tuple[LoggedEvent, ...]:
+        return () if self.visible_count is None else self.events[self.visible_count :]
 
 
 class FinalState(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,47 +170,47 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     config: dict[str, Any]
     datatype: str
     members: tuple[int, ...]
-    terms: Terms = Terms()
+    guarantees: SchemeGuarantees = SchemeGuarantees()
     quiescent: bool
     operations: tuple[OperationRecord, ...]
     logs: tuple[ReplicaLog, ...]
-    finals: tuple[FinalState, ...]
+    final_states: tuple[FinalState, ...]
 
     @property
     def voters(self) -> tuple[int, ...]:
-        return self.terms.voters or self.members
+        return self.guarantees.voters or self.members
 
 
-class _Cast(msgspec.Struct, frozen=True, array_like=True, tag=1):
+class _StoredCast(msgspec.Struct, frozen=True, array_like=True, tag=1):
     at_us: int
     request: Request
 
 
-class _RbDelivered(msgspec.Struct, frozen=True, array_like=True, tag=2):
+class _StoredRbDelivered(msgspec.Struct, frozen=True, array_like=True, tag=2):
     at_us: int
     id: Dot
 
 
-class _CabDelivered(msgspec.Struct, frozen=True, array_like=True, tag=3):
+class _StoredCabDelivered(msgspec.Struct, frozen=True, array_like=True, tag=3):
     at_us: int
     id: Dot
     instance: int
 
 
-class _Committed(msgspec.Struct, frozen=True, array_like=True, tag=4):
+class _StoredCommitted(msgspec.Struct, frozen=True, array_like=True, tag=4):
     at_us: int
     id: Dot
     index: int
 
 
-class _Installed(msgspec.Struct, frozen=True, array_like=True, tag=5):
+class _StoredInstalled(msgspec.Struct, frozen=True, array_like=True, tag=5):
     at_us: int
     instance: int
     length: int
     ids: Dots
 
 
-class _Promised(msgspec.Struct, frozen=True, array_like=True, tag=6):
+class _StoredPromised(msgspec.Struct, frozen=True, array_like=True, tag=6):
     at_us: int
     ballot: Ballot
     first: int
@@ -217,72 +218,72 @@ class _Promised(msgspec.Struct, frozen=True, array_like=True, tag=6):
     accepted: tuple[AcceptedValue, ...]
 
 
-class _Voted(msgspec.Struct, frozen=True, array_like=True, tag=7):
+class _StoredVoted(msgspec.Struct, frozen=True, array_like=True, tag=7):
     at_us: int
     ballot: Ballot
     instance: int
     batch: Batch
 
 
-class _Speculated(msgspec.Struct, frozen=True, array_like=True, tag=8):
+class _StoredSpeculated(msgspec.Struct, frozen=True, array_like=True, tag=8):
     at_us: int
     id: Dot
     outcome: Outcome
 
 
-Stored: TypeAlias = (
-    _Cast
-    | _RbDelivered
-    | _CabDelivered
-    | _Committed
-    | _Installed
-    | _Promised
-    | _Voted
-    | _Speculated
+StoredEvent: TypeAlias = (
+    _StoredCast
+    | _StoredRbDelivered
+    | _StoredCabDelivered
+    | _StoredCommitted
+    | _StoredInstalled
+    | _StoredPromised
+    | _StoredVoted
+    | _StoredSpeculated
 )
 
 
-def stored(at_us: int, event: Event) -> Stored:
+def encode_event(at_us: int, event: Event) -> StoredEvent:
     match event:
-        case Cast():
-            return _Cast(at_us, event.request)
+        case RbCast():
+            return _StoredCast(at_us, event.request)
         case RbDelivered():
-            return _RbDelivered(at_us, event.id)
+            return _StoredRbDelivered(at_us, event.id)
         case CabDelivered():
-            return _CabDelivered(at_us, event.id, event.instance)
+            return _StoredCabDelivered(at_us, event.id, event.instance)
         case Committed():
-            return _Committed(at_us, event.id, event.index)
-        case Installed():
-            return _Installed(at_us, event.instance, event.length, event.ids)
-        case Promised():
-            return _Promised(at_us, event.ballot, event.first, event.decided, event.accepted)
+            return _StoredCommitted(at_us, event.id, event.index)
+        case CheckpointInstalled():
+            return _StoredInstalled(at_us, event.instance, event.length, event.ids)
+        case BallotPromised():
+            return _StoredPromised(at_us, event.ballot, event.first, event.decided, event.accepted)
         case Voted():
-            return _Voted(at_us, event.ballot, event.instance, event.batch)
-        case Speculated():
-            return _Speculated(at_us, event.id, event.outcome)
+            return _StoredVoted(at_us, event.ballot, event.instance, event.batch)
+        case SpeculativelyExecuted():
+            return _StoredSpeculated(at_us, event.id, event.outcome)
         case _:
             assert_never(event)
 
 
-def logged(stored: Stored) -> LoggedEvent:
+def decode_event(stored: StoredEvent) -> LoggedEvent:
     match stored:
-        case _Cast():
-            return LoggedEvent(stored.at_us, Cast(stored.request))
-        case _RbDelivered():
+        case _StoredCast():
+            return LoggedEvent(stored.at_us, RbCast(stored.request))
+        case _StoredRbDelivered():
             return LoggedEvent(stored.at_us, RbDelivered(stored.id))
-        case _CabDelivered():
+        case _StoredCabDelivered():
             return LoggedEvent(stored.at_us, CabDelivered(stored.id, stored.instance))
-        case _Committed():
+        case _StoredCommitted():
             return LoggedEvent(stored.at_us, Committed(stored.id, stored.index))
-        case _Installed():
-            installed = Installed(stored.instance, stored.length, stored.ids)
+        case _StoredInstalled():
+            installed = CheckpointInstalled(stored.instance, stored.length, stored.ids)
             return LoggedEvent(stored.at_us, installed)
-        case _Promised():
-            promised = Promised(stored.ballot, stored.first, stored.decided, stored.accepted)
+        case _StoredPromised():
+            promised = BallotPromised(stored.ballot, stored.first, stored.decided, stored.accepted)
             return LoggedEvent(stored.at_us, promised)
-        case _Voted():
+        case _StoredVoted():
             return LoggedEvent(stored.at_us, Voted(stored.ballot, stored.instance, stored.batch))
-        case _Speculated():
-            return LoggedEvent(stored.at_us, Speculated(stored.id, stored.outcome))
+        case _StoredSpeculated():
+            return LoggedEvent(stored.at_us, SpeculativelyExecuted(stored.id, stored.outcome))
         case _:
             assert_never(stored)

@@ -29,66 +29,68 @@ from creekdb.history.records import (
     Key,
     OperationRecord,
     ReplicaLog,
-    Stored,
-    Terms,
-    logged,
-    stored,
+    SchemeGuarantees,
+    StoredEvent,
+    decode_event,
+    encode_event,
 )
-from creekdb.protocol.values import frozen
+from creekdb.protocol.values import freeze
 
 SCHEMA_VERSION = 3
 """Raised whenever a reader of the old form would misread the new one."""
 
-COMPRESSION = 1
+ZLIB_LEVEL = 1
 """Higher levels of zlib take much longer and gain little: most of a state is random text."""
 
-CONFIG = "config.json"
-HISTORY = "history.msgpack"
-VERDICTS = "verdicts.json"
+CONFIG_FILE = "config.json"
+HISTORY_FILE = "history.msgpack"
+VERDICTS_FILE = "verdicts.json"
 
 
-def save(
+def save_run(
     history: History, path: Path, beside: Callable[[Path], None] = lambda folder: None
 ) -> None:
     """Write a run that is not there yet. `beside` adds what else belongs into the folder."""
     if path.exists() and not (path.is_dir() and not any(path.iterdir())):
         raise UsageError(f"{path} exists already, and a run is never written over: name another")
-    config = _json({"schema_version": SCHEMA_VERSION, "config": history.config})
-    body = _encoded(history)
+    config = _encode_json({"schema_version": SCHEMA_VERSION, "config": history.config})
+    body = _encode(history)
     aside = path.with_name(f".{path.name}.partial")
     try:
         if aside.exists():
             shutil.rmtree(aside)  # an earlier attempt was interrupted
         aside.mkdir(parents=True)
-        _write(aside / CONFIG, config)
-        _write(aside / HISTORY, body)
+        _write_durably(aside / CONFIG_FILE, config)
+        _write_durably(aside / HISTORY_FILE, body)
         beside(aside)
         aside.rename(path)
     except OSError as error:
         raise StorageFault(f"cannot write the run folder {path}: {error.strerror}") from error
 
 
-def load(path: Path) -> History:
-    config = load_config(path)
+def load_run(path: Path) -> History:
+    config = load_run_config(path)
     try:
-        return _decoded(config, zlib.decompress((path / HISTORY).read_bytes()))
+        return _decode(config, zlib.decompress((path / HISTORY_FILE).read_bytes()))
     except OSError as error:
-        raise StorageFault(f"cannot read {path / HISTORY}: {error.strerror}") from error
+        raise StorageFault(f"cannot read {path / HISTORY_FILE}: {error.strerror}") from error
     except (zlib.error, msgspec.DecodeError, ValueError, OverflowError, IndexError) as error:
-        raise StorageFault(f"{path / HISTORY} is damaged: {error}") from error
+        raise StorageFault(f"{path / HISTORY_FILE} is damaged: {error}") from error
 
 
-def load_config(path: Path) -> dict[str, Any]:
+def load_run_config(path: Path) -> dict[str, Any]:
     """The configuration of a run in our schema version, without its history."""
-    if not (path / CONFIG).is_file():
-        raise UsageError(f"{path} is not a run folder: it has no {CONFIG}")
+    if not (path / CONFIG_FILE).is_file():
+        raise UsageError(f"{path} is not a run folder: it has no {CONFIG_FILE}")
     try:
-        header = json.loads((path / CONFIG).read_bytes())
+        header = json.loads((path / CONFIG_FILE).read_bytes())
         version, config = header["schema_version"], dict(header["config"])
     except OSError as error:
-        raise StorageFault(f"cannot read {path / CONFIG}: {error.strerror}") from error
+        raise StorageFault(f"cannot read {path / CONFIG_FILE}: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:
-        raise StorageFault(f"{path / CONFIG} is damaged: it is not the header of a run") from error
+        raise StorageFault(
+            f"{path / CONFIG_FILE} is damaged: it is not the header of a run"
+        ) from error
     if version != SCHEMA_VERSION:
         raise UsageError(
             f"{path} was written in schema version {version}; this Creek reads {SCHEMA_VERSION}"
@@ -98,25 +100,25 @@ def load_config(path: Path) -> dict[str, Any]:
 
 def save_verdicts(path: Path, verdicts: Iterable[Mapping[str, Any]]) -> None:
     """Write, or renew, what the checkers said about the run in the folder `path`."""
-    if not (path / CONFIG).is_file():
-        raise UsageError(f"{path} is not a run folder: it has no {CONFIG}")
+    if not (path / CONFIG_FILE).is_file():
+        raise UsageError(f"{path} is not a run folder: it has no {CONFIG_FILE}")
     rows = {"schema_version": SCHEMA_VERSION, "verdicts": list(verdicts)}
-    aside = path / f".{VERDICTS}.partial"
+    aside = path / f".{VERDICTS_FILE}.partial"
     try:
-        _write(aside, _json(rows))
-        aside.replace(path / VERDICTS)
+        _write_durably(aside, _encode_json(rows))
+        aside.replace(path / VERDICTS_FILE)
     except OSError as error:
-        raise StorageFault(f"cannot write {path / VERDICTS}: {error.strerror}") from error
+        raise StorageFault(f"cannot write {path / VERDICTS_FILE}: {error.strerror}") from error
 
 
-def _json(value: object) -> bytes:
+def _encode_json(value: object) -> bytes:
     try:
         return json.dumps(value, indent=2, sort_keys=True, allow_nan=False).encode() + b"\n"
     except (TypeError, ValueError) as error:
         raise BadValue(f"the configuration of a run holds JSON values only: {error}") from error
 
 
-def _write(path: Path, data: bytes) -> None:
+def _write_durably(path: Path, data: bytes) -> None:
     with path.open("wb") as file:
         file.write(data)
         file.flush()
@@ -126,21 +128,21 @@ def _write(path: Path, data: bytes) -> None:
 # --- the stored form: as the records, but equal states once -------------------------------------
 
 
-_State: TypeAlias = tuple[tuple[Key, Any], ...]
+_StateItems: TypeAlias = tuple[tuple[Key, Any], ...]
 
 
-class _Log(msgspec.Struct, frozen=True, kw_only=True):
+class _StoredLog(msgspec.Struct, frozen=True, kw_only=True):
     replica: int
     incarnation: int
     started_us: int
     crashed_us: int | None
-    events: tuple[Stored, ...]
+    events: tuple[StoredEvent, ...]
     known: int | None
     anew: bool = False
     dismissed: bool = False
 
 
-class _Final(msgspec.Struct, frozen=True, kw_only=True):
+class _StoredFinalState(msgspec.Struct, frozen=True, kw_only=True):
     replica: int
     first: int
     committed: tuple[Dot, ...]
@@ -149,69 +151,69 @@ class _Final(msgspec.Struct, frozen=True, kw_only=True):
     """Its place among the states."""
 
 
-class _Body(msgspec.Struct, frozen=True, kw_only=True):
+class _StoredHistory(msgspec.Struct, frozen=True, kw_only=True):
     datatype: str
     members: tuple[int, ...]
     quiescent: bool
     operations: tuple[OperationRecord, ...]
-    logs: tuple[_Log, ...]
-    states: tuple[_State, ...]
-    finals: tuple[_Final, ...]
-    terms: Terms
+    logs: tuple[_StoredLog, ...]
+    states: tuple[_StateItems, ...]
+    finals: tuple[_StoredFinalState, ...]
+    terms: SchemeGuarantees
 
 
-def _encoded(history: History) -> bytes:
-    states: list[_State] = []
+def _encode(history: History) -> bytes:
+    states: list[_StateItems] = []
     places: dict[int, int] = {}
-    for final in history.finals:
+    for final in history.final_states:
         if id(final.state) not in places:
             places[id(final.state)] = len(states)
             states.append(final.state)
-    body = _Body(
+    body = _StoredHistory(
         datatype=history.datatype,
         members=history.members,
         quiescent=history.quiescent,
         operations=history.operations,
         logs=tuple(
-            _Log(
+            _StoredLog(
                 replica=log.replica,
                 incarnation=log.incarnation,
                 started_us=log.started_us,
                 crashed_us=log.crashed_us,
-                events=tuple(stored(each.at_us, each.event) for each in log.events),
-                known=log.known,
-                anew=log.anew,
-                dismissed=log.dismissed,
+                events=tuple(encode_event(each.at_us, each.event) for each in log.events),
+                known=log.visible_count,
+                anew=log.has_empty_disk,
+                dismissed=log.is_removed,
             )
             for log in history.logs
         ),
         states=tuple(states),
         finals=tuple(
-            _Final(
+            _StoredFinalState(
                 replica=final.replica,
                 first=final.first,
                 committed=final.committed,
                 tentative=final.tentative,
                 state=places[id(final.state)],
             )
-            for final in history.finals
+            for final in history.final_states
         ),
-        terms=history.terms,
+        terms=history.guarantees,
     )
     try:
-        return zlib.compress(msgspec.msgpack.encode(body), COMPRESSION)
+        return zlib.compress(msgspec.msgpack.encode(body), ZLIB_LEVEL)
     except (TypeError, OverflowError) as error:
         raise BadValue(f"the history holds a value that cannot be stored: {error}") from error
 
 
-def _decoded(config: dict[str, Any], data: bytes) -> History:
-    body = msgspec.msgpack.decode(data, type=_Body)
-    states = [tuple((key, frozen(value)) for key, value in state) for state in body.states]
+def _decode(config: dict[str, Any], data: bytes) -> History:
+    body = msgspec.msgpack.decode(data, type=_StoredHistory)
+    states = [tuple((key, freeze(value)) for key, value in state) for state in body.states]
     return History(
-        config=frozen(config),
+        config=freeze(config),
         datatype=body.datatype,
         members=body.members,
-        terms=body.terms,
+        guarantees=body.terms,
         quiescent=body.quiescent,
         operations=body.operations,
         logs=tuple(
@@ -220,14 +222,14 @@ def _decoded(config: dict[str, Any], data: bytes) -> History:
                 incarnation=log.incarnation,
                 started_us=log.started_us,
                 crashed_us=log.crashed_us,
-                events=tuple(logged(each) for each in log.events),
-                known=log.known,
-                anew=log.anew,
-                dismissed=log.dismissed,
+                events=tuple(decode_event(each) for each in log.events),
+                visible_count=log.known,
+                has_empty_disk=log.anew,
+                is_removed=log.dismissed,
             )
             for log in body.logs
         ),
-        finals=tuple(
+        final_states=tuple(
             FinalState(
                 replica=final.replica,
                 first=final.first,

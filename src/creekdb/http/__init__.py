@@ -14,4 +14,4 @@ app         the paths
 serving     the socket
 """
 
-from creekdb.http.server import Gateway as Gateway
+from creekdb.http.server import HttpServer as HttpServer

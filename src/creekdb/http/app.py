@@ -13,28 +13,28 @@ from aiohttp import web
 
 from creekdb.errors import BadValue, UnknownName
 from creekdb.http import openapi, requests, responses
-from creekdb.http.backend import Asked, Behind
-from creekdb.http.calls import LAST, Call, Calls, answer_body
-from creekdb.http.operations import Described, Operations
-from creekdb.http.page.routes import ALLOWED, PagePaths, is_from
-from creekdb.http.requests import Invocation, Limits
-from creekdb.http.responses import EVENTS, Problem, event
+from creekdb.http.backend import Backend, BackendCall
+from creekdb.http.calls import LAST_KINDS, CallRegistry, HttpCall, response_body
+from creekdb.http.operations import OperationCatalog, OperationSpec
+from creekdb.http.page.routes import CORS_HEADERS, PageRoutes, is_same_origin
+from creekdb.http.requests import HttpLimits, InvokeRequest
+from creekdb.http.responses import EVENT_STREAM, HttpProblem, sse_event
 from creekdb.http.schema import to_json
 from creekdb.server.observability import metrics
-from creekdb.server.observability.metrics import Family, gauge, text_of
+from creekdb.server.observability.metrics import MetricFamily, gauge, render_metrics
 from creekdb.wire.addresses import is_loopback
-from creekdb.wire.messages import Refused
+from creekdb.wire.messages import Rejected
 
-BEAT_S: Final = 15.0
+KEEPALIVE_S: Final = 15.0
 """Between two signs of life to who follows a call."""
-COUNTED_ELSEWHERE: Final = ("operation_raised", "untold")
+UNCOUNTED_PROBLEMS: Final = ("operation_raised", "untold")
 """What is no refusal, or one that the replica counts."""
-OPEN: Final = ("/health", "/ready")
+PUBLIC_PATHS: Final = ("/health", "/ready")
 """What one may ask for without a token."""
-KINDS: Final = {
-    "tentative": frozenset(("tentative", *LAST)),
-    "stable": LAST,
-    "final": LAST,
+KINDS_BY_WAIT: Final = {
+    "tentative": frozenset(("tentative", *LAST_KINDS)),
+    "stable": LAST_KINDS,
+    "final": LAST_KINDS,
 }
 """Which answers are what one waits for."""
 
@@ -42,30 +42,32 @@ _log = logging.getLogger("creekdb.http")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class Paths:
+class HttpApi:
     def __init__(
         self,
-        behind: Behind,
-        operations: Operations,
-        page: PagePaths,
+        behind: Backend,
+        operations: OperationCatalog,
+        page: PageRoutes,
         version: str,
-        limits: Limits,
+        limits: HttpLimits,
     ) -> None:
-        self._behind = behind
+        self._backend = behind
         self._limits = limits
         self._page = page
         self._operations = operations
-        self._description = openapi.description(self._operations, version, limits)
-        self.calls = Calls()
-        self.requests = 0
-        self.followed = 0
-        self.answered: Counter[int] = Counter()
+        self._openapi_document = openapi.openapi_document(self._operations, version, limits)
+        self.calls = CallRegistry()
+        self.active_requests = 0
+        self.open_event_streams = 0
+        self.responses_by_status: Counter[int] = Counter()
 
     def application(self) -> web.Application:
-        app = web.Application(middlewares=[self._guard], client_max_size=self._limits.body_bytes)
-        app.on_response_prepare.append(_prepare)
-        app.on_response_prepare.append(self._page.welcome)
-        self._page.add_to(app)
+        app = web.Application(
+            middlewares=[self._guard], client_max_size=self._limits.body_bytes_max
+        )
+        app.on_response_prepare.append(_add_common_headers)
+        app.on_response_prepare.append(self._page.add_cors_headers)
+        self._page.add_routes(app)
         app.router.add_post("/operations/{name}", self.invoke)
         app.router.add_get("/calls/{id}", self.call)
         app.router.add_get("/calls/{id}/events", self.events)
@@ -81,52 +83,62 @@ class Paths:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        self.requests += 1
+        self.active_requests += 1
         try:
-            response = await self._answer(request, handler)
+            response = await self._respond(request, handler)
         finally:
-            self.requests -= 1
-        self.answered[response.status] += 1
+            self.active_requests -= 1
+        self.responses_by_status[response.status] += 1
         return response
 
-    async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _respond(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
-            self._admit(request)
-            if request.method == "OPTIONS" and self._page.is_visited(request):
-                return web.Response(status=204, headers=ALLOWED)
+            self._authorize(request)
+            if request.method == "OPTIONS" and self._page.is_from_peer_page(request):
+                return web.Response(status=204, headers=CORS_HEADERS)
             return await handler(request)
-        except Problem as problem:
-            if problem.name not in COUNTED_ELSEWHERE:
-                self._behind.count(problem.name)
-            return _problem(problem)
+        except HttpProblem as problem:
+            if problem.name not in UNCOUNTED_PROBLEMS:
+                self._backend.count_rejection(problem.name)
+            return _problem_response(problem)
         except web.HTTPMethodNotAllowed as error:
             allowed = ", ".join(sorted(error.allowed_methods))
             what = f"{request.method} cannot be done here, but {allowed}"
-            return _problem(Problem("method", what), Allow=allowed)
+            return _problem_response(HttpProblem("method", what), Allow=allowed)
         except web.HTTPNotFound:
             told = "/docs tells people which paths there are, and /openapi.json programs"
-            return _problem(Problem("not_found", told))
+            return _problem_response(HttpProblem("not_found", told))
         except ConnectionError:
             raise  # nobody is there any more
         except Exception:  # noqa: BLE001 - whatever it is, it is told, here and in the log
             _log.exception("%s %s failed", request.method, request.path)
             what = "something broke here that should not: its log tells more"
-            return _problem(Problem("internal", what, certainly_not_done=False))
+            return _problem_response(HttpProblem("internal", what, certainly_not_done=False))
 
-    def _admit(self, request: web.Request) -> None:
-        most = self._limits.requests
-        if self.requests > most:
-            raise Problem("busy", f"{most} requests are under way: try again later")
+    def _authorize(self, request: web.Request) -> None:
+        most = self._limits.requests_max
+        if self.active_requests > most:
+            raise HttpProblem("busy", f"{most} requests are under way: try again later")
         origin = request.headers.get("Origin")
-        if origin is not None and not (is_from(origin, request) or self._page.is_visited(request)):
-            raise Problem("origin", f"a page of {origin} asks, and this is {request.host}")
-        if self._behind.trusts_this_machine() and not _is_this_machine(request):
+        if origin is not None and not (
+            is_same_origin(origin, request) or self._page.is_from_peer_page(request)
+        ):
+            raise HttpProblem("origin", f"a page of {origin} asks, and this is {request.host}")
+        if self._backend.is_loopback_only() and not _has_loopback_host(request):
             # A page of another site, whose name was made to lead here.
-            raise Problem("origin", f"this machine is asked for as {request.host}: say localhost")
-        if request.method == "OPTIONS" or request.path in OPEN or self._page.is_open(request):
+            raise HttpProblem(
+                "origin", f"this machine is asked for as {request.host}: say localhost"
+            )
+        if (
+            request.method == "OPTIONS"
+            or request.path in PUBLIC_PATHS
+            or self._page.is_public(request)
+        ):
             return
-        if not self._behind.allows(requests.token_of(request)):
-            raise Problem("token", "send 'Authorization: Bearer …' with a token of this cluster")
+        if not self._backend.allows(requests.bearer_token(request)):
+            raise HttpProblem(
+                "token", "send 'Authorization: Bearer …' with a token of this cluster"
+            )
 
     # --- operations ---------------------------------------------------------------------------
 
@@ -134,171 +146,185 @@ class Paths:
         try:
             operation = self._operations.find(request.match_info["name"])
         except UnknownName as error:
-            raise Problem("unknown_operation", str(error)) from error
-        asked = requests.invocation(request, self._limits)
-        one_answer = operation.readonly and not asked.strong
+            raise HttpProblem("unknown_operation", str(error)) from error
+        asked = requests.parse_invoke_request(request, self._limits)
+        one_answer = operation.is_readonly and not asked.strong
         if one_answer and asked.wait != "tentative":
             told = (
                 "has one answer, and that is tentative: call it strongly to wait for a stable one"
             )
-            raise Problem("bad_arguments", f"'{operation.name}' only reads; weakly, it {told}")
+            raise HttpProblem("bad_arguments", f"'{operation.name}' only reads; weakly, it {told}")
         try:
-            arguments = operation.arguments(await requests.body_of(request, self._limits))
+            arguments = operation.arguments(await requests.read_json_body(request, self._limits))
         except BadValue as error:
-            raise Problem("bad_arguments", str(error)) from error
-        call = Call(operation.name, asked.strong, one_answer)
-        call.enough = self._behind.invoke(_asked(operation, arguments, asked), call.hear)
-        await call.until_begun()
-        if call.refused is not None:
-            raise _refused(call.refused)
-        self.calls.keep(call)
-        if EVENTS in request.headers.get("Accept", ""):
-            return await self._follow(request, call)
-        return await self._wait(call, asked)
+            raise HttpProblem("bad_arguments", str(error)) from error
+        call = HttpCall(operation.name, asked.strong, one_answer)
+        call.unsubscribe = self._backend.invoke(
+            _backend_call(operation, arguments, asked), call.receive
+        )
+        await call.wait_issued()
+        if call.rejection is not None:
+            raise _rejection_problem(call.rejection)
+        self.calls.add(call)
+        if EVENT_STREAM in request.headers.get("Accept", ""):
+            return await self._stream_events(request, call)
+        return await self._wait_response(call, asked)
 
-    async def _wait(self, call: Call, asked: Invocation) -> web.StreamResponse:
+    async def _wait_response(self, call: HttpCall, asked: InvokeRequest) -> web.StreamResponse:
         where = {"Location": f"/calls/{call.id}"}
         try:
             async with asyncio.timeout(asked.timeout_s):
-                answer = await call.first(KINDS[asked.wait])
+                answer = await call.wait_first_response(KINDS_BY_WAIT[asked.wait])
         except TimeoutError:
             answer = None
         if answer is None:
-            await self._until_kept(call)
-            answer = call.found(KINDS[asked.wait])  # meanwhile, perhaps
-        if answer is None and call.refused is not None:  # to ask later would not help
-            raise _refused(call.refused, call.body())
+            await self._wait_durable(call)
+            answer = call.first_response(KINDS_BY_WAIT[asked.wait])  # meanwhile, perhaps
+        if answer is None and call.rejection is not None:  # to ask later would not help
+            raise _rejection_problem(call.rejection, call.body())
         if answer is None:
-            return _json(call.body(), 202, where)
-        if call.has_one_answer:  # and that is told now
-            self.calls.drop(call)
+            return _json_response(call.body(), 202, where)
+        if call.has_single_response:  # and that is told now
+            self.calls.remove(call)
             where = {}
-        body = {"call": call.id, "operation": call.operation, **answer_body(answer)}
+        body = {"call": call.id, "operation": call.operation, **response_body(answer)}
         if answer.error is not None:
-            is_last = answer.kind in LAST
+            is_last = answer.kind in LAST_KINDS
             del body["error"]
-            raise Problem("operation_raised", answer.error, certainly_not_done=is_last, more=body)
-        return _json(body, 200, where)
+            raise HttpProblem(
+                "operation_raised", answer.error, certainly_not_done=is_last, more=body
+            )
+        return _json_response(body, 200, where)
 
-    async def _until_kept(self, call: Call) -> None:
+    async def _wait_durable(self, call: HttpCall) -> None:
         """Who is told of a call, by its name, may rely on it: as with an answer, it is on disk
         before, where answers wait for that."""
-        if call.has_one_answer:
+        if call.has_single_response:
             return  # nobody would miss it
-        answered = asyncio.ensure_future(call.first(KINDS["tentative"]))
-        kept = asyncio.ensure_future(self._behind.is_kept())
+        answered = asyncio.ensure_future(call.wait_first_response(KINDS_BY_WAIT["tentative"]))
+        kept = asyncio.ensure_future(self._backend.wait_call_durable())
         try:
             await asyncio.wait((answered, kept), return_when=asyncio.FIRST_COMPLETED)
-            if not call.answers and not await kept:
+            if not call.responses and not await kept:
                 told = "the call does not get to the disk of this replica, and may be lost with it"
-                raise Problem("disk", told, certainly_not_done=False, more={"call": call.id})
+                raise HttpProblem("disk", told, certainly_not_done=False, more={"call": call.id})
         finally:
             answered.cancel()
             kept.cancel()
 
     async def call(self, request: web.Request) -> web.StreamResponse:
-        requests.no_query(request)
-        return _json(self._found(request).body())
+        requests.reject_query_parameters(request)
+        return _json_response(self._find_call(request).body())
 
     async def events(self, request: web.Request) -> web.StreamResponse:
-        requests.no_query(request)
-        return await self._follow(request, self._found(request))
+        requests.reject_query_parameters(request)
+        return await self._stream_events(request, self._find_call(request))
 
-    def _found(self, request: web.Request) -> Call:
+    def _find_call(self, request: web.Request) -> HttpCall:
         id = request.match_info["id"]
-        call = self.calls.find(id)
+        call = self.calls.get(id)
         if call is None:
             told = "a replica knows the last calls that were made there over HTTP, until it stops"
-            raise Problem("unknown_call", f"no call '{id}' is known here: {told}")
+            raise HttpProblem("unknown_call", f"no call '{id}' is known here: {told}")
         return call
 
-    async def _follow(self, request: web.Request, call: Call) -> web.StreamResponse:
-        await self._until_kept(call)
-        most = self._limits.followed
-        if self.followed >= most:
+    async def _stream_events(self, request: web.Request, call: HttpCall) -> web.StreamResponse:
+        await self._wait_durable(call)
+        most = self._limits.event_streams_max
+        if self.open_event_streams >= most:
             told = f"{most} calls are followed already: ask for /calls/{call.id} instead"
-            raise Problem("busy", told, certainly_not_done=False, more={"call": call.id})
+            raise HttpProblem("busy", told, certainly_not_done=False, more={"call": call.id})
         stream = web.StreamResponse(
-            headers={"Content-Type": EVENTS, "Location": f"/calls/{call.id}"}
+            headers={"Content-Type": EVENT_STREAM, "Location": f"/calls/{call.id}"}
         )
-        self.followed += 1
+        self.open_event_streams += 1
         try:
             await stream.prepare(request)
-            await stream.write(event("issued", {"call": call.id, "operation": call.operation}))
-            async for answer in call.follow(BEAT_S):
+            await stream.write(sse_event("issued", {"call": call.id, "operation": call.operation}))
+            async for answer in call.follow(KEEPALIVE_S):
                 if answer is None:
                     await stream.write(b": still there\n\n")
                 else:
-                    await stream.write(event(answer.kind, answer_body(answer)))
-            if call.refused is not None:
-                await stream.write(event(call.refused.reason, _refused(call.refused).body()))
+                    await stream.write(sse_event(answer.kind, response_body(answer)))
+            if call.rejection is not None:
+                await stream.write(
+                    sse_event(call.rejection.reason, _rejection_problem(call.rejection).body())
+                )
             await stream.write_eof()
         finally:
-            self.followed -= 1
+            self.open_event_streams -= 1
         return stream
 
     # --- looking ------------------------------------------------------------------------------
 
     async def state(self, request: web.Request) -> web.StreamResponse:
-        asked = requests.reading(request, self._limits)
-        lengths = self._behind.readable_lengths()
+        asked = requests.parse_state_request(request, self._limits)
+        lengths = self._backend.readable_lengths()
         held = {"oldest": lengths[0], "newest": lengths[-1]}
         at = lengths[-1] if asked.at is None else asked.at
         if at not in lengths:
             name = "state_gone" if at < lengths[0] else "state_to_come"
             told = f"the states after {lengths[0]} to {lengths[-1]} requests can be read here"
-            raise Problem(name, f"{told}, not that after {at}", more=held)
+            raise HttpProblem(name, f"{told}, not that after {at}", more=held)
         items: list[dict[str, Any]] = []
         size, more = 0, False
-        with closing(self._behind.committed_items(at, asked.start, asked.stop)) as registers:
+        with closing(self._backend.committed_items(at, asked.start, asked.stop)) as registers:
             for key, value in registers:
-                more = len(items) == asked.limit or size > self._limits.state_bytes
+                more = len(items) == asked.limit or size > self._limits.state_bytes_max
                 if more:
                     break
                 items.append({"key": to_json(key), "value": to_json(value)})
                 size += len(msgspec.json.encode(items[-1]))
-        if not await self._behind.is_durable():
-            raise Problem(
+        if not await self._backend.wait_durable():
+            raise HttpProblem(
                 "disk", "what was committed last does not get to the disk of this replica"
             )
         after = msgspec.json.encode(items[-1]["key"]).decode() if more else None
-        return _json({"at": at, **held, "items": items, "next": after})
+        return _json_response({"at": at, **held, "items": items, "next": after})
 
     async def status(self, request: web.Request) -> web.StreamResponse:
-        requests.no_query(request)
-        return _json(self._behind.status())
+        requests.reject_query_parameters(request)
+        return _json_response(self._backend.status())
 
     async def health(self, request: web.Request) -> web.StreamResponse:
-        requests.no_query(request)
-        return _json({"alive": True})
+        requests.reject_query_parameters(request)
+        return _json_response({"alive": True})
 
     async def ready(self, request: web.Request) -> web.StreamResponse:
-        requests.no_query(request)
-        reasons = self._behind.unready()
+        requests.reject_query_parameters(request)
+        reasons = self._backend.readiness_problems()
         if reasons:
-            raise Problem("not_ready", "; ".join(reasons), more={"reasons": reasons})
-        return _json({"ready": True})
+            raise HttpProblem("not_ready", "; ".join(reasons), more={"reasons": reasons})
+        return _json_response({"ready": True})
 
     async def metrics(self, request: web.Request) -> web.StreamResponse:
-        requests.no_query(request)
-        text = self._behind.metrics() + text_of(self._families())
+        requests.reject_query_parameters(request)
+        text = self._backend.metrics() + render_metrics(self._metric_families())
         return web.Response(body=text.encode(), headers={"Content-Type": metrics.CONTENT_TYPE})
 
     async def openapi(self, request: web.Request) -> web.StreamResponse:
-        requests.no_query(request)
-        return _json(self._description)
+        requests.reject_query_parameters(request)
+        return _json_response(self._openapi_document)
 
-    def _families(self) -> list[Family]:
-        answers = [({"status": str(status)}, n) for status, n in sorted(self.answered.items())]
+    def _metric_families(self) -> list[MetricFamily]:
+        answers = [
+            ({"status": str(status)}, n) for status, n in sorted(self.responses_by_status.items())
+        ]
         return [
-            Family("creek_http_answers_total", "counter", "Answers over HTTP.", answers),
-            gauge("creek_http_requests", "Requests over HTTP that are under way.", self.requests),
-            gauge("creek_http_followed", "Calls that somebody follows.", self.followed),
+            MetricFamily("creek_http_answers_total", "counter", "Answers over HTTP.", answers),
+            gauge(
+                "creek_http_requests",
+                "Requests over HTTP that are under way.",
+                self.active_requests,
+            ),
+            gauge("creek_http_followed", "Calls that somebody follows.", self.open_event_streams),
         ]
 
 
-def _asked(operation: Described, arguments: tuple[Any, ...], asked: Invocation) -> Asked:
-    return Asked(
+def _backend_call(
+    operation: OperationSpec, arguments: tuple[Any, ...], asked: InvokeRequest
+) -> BackendCall:
+    return BackendCall(
         operation.name,
         arguments,
         asked.strong,
@@ -309,12 +335,12 @@ def _asked(operation: Described, arguments: tuple[Any, ...], asked: Invocation) 
     )
 
 
-def _refused(refused: Refused, more: dict[str, Any] | None = None) -> Problem:
-    certain = refused.certain
-    return Problem(refused.reason, refused.message, certainly_not_done=certain, more=more)
+def _rejection_problem(refused: Rejected, more: dict[str, Any] | None = None) -> HttpProblem:
+    certain = refused.is_certain
+    return HttpProblem(refused.reason, refused.message, certainly_not_done=certain, more=more)
 
 
-def _is_this_machine(request: web.Request) -> bool:
+def _has_loopback_host(request: web.Request) -> bool:
     """As far as it says whom it asks."""
     try:
         host = urlsplit(f"//{request.headers.get('Host', 'localhost')}").hostname
@@ -323,7 +349,7 @@ def _is_this_machine(request: web.Request) -> bool:
     return host is not None and is_loopback(host)
 
 
-def _json(
+def _json_response(
     body: Any,
     status: int = 200,
     headers: dict[str, str] | None = None,
@@ -336,12 +362,14 @@ def _json(
     )
 
 
-def _problem(problem: Problem, **headers: str) -> web.Response:
+def _problem_response(problem: HttpProblem, **headers: str) -> web.Response:
     headers |= problem.headers()
-    return _json(problem.body(), problem.kind.status, headers, responses.CONTENT_TYPE)
+    return _json_response(
+        problem.body(), problem.kind.status, headers, responses.PROBLEM_CONTENT_TYPE
+    )
 
 
-async def _prepare(request: web.Request, response: web.StreamResponse) -> None:
+async def _add_common_headers(request: web.Request, response: web.StreamResponse) -> None:
     response.headers["Server"] = "creek"
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Content-Type-Options"] = "nosniff"

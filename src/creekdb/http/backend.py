@@ -7,23 +7,23 @@ from collections.abc import Callable, Generator
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from creekdb.execution.datatype import DataType
-from creekdb.execution.keys import LAST_PLACE, Place
-from creekdb.protocol.effects import Kind, Response
+from creekdb.execution.keys import LAST_COLLATION_KEY, CollationKey
+from creekdb.protocol.effects import Response, ResponseKind
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.values import Key
-from creekdb.server.backup.capture import until_durable
-from creekdb.server.calls.dispatcher import Desk
-from creekdb.server.observability.metrics import families, lag, text_of
+from creekdb.server.backup.capture import wait_until_durable
+from creekdb.server.calls.dispatcher import CallDispatcher
+from creekdb.server.observability.metrics import lag_instances, metric_families, render_metrics
 from creekdb.server.runtime.server import Server
-from creekdb.wire.addresses import address_of, is_loopback
-from creekdb.wire.messages import Answer, Call, Issued, Refused
+from creekdb.wire.addresses import is_loopback, parse_address
+from creekdb.wire.messages import CallIssued, CallRequest, CallResponse, Rejected
 
-Items: TypeAlias = Generator[tuple[Key, Any], None, None]
-Said: TypeAlias = Issued | Answer | Refused
+ItemIterator: TypeAlias = Generator[tuple[Key, Any], None, None]
+BackendEvent: TypeAlias = CallIssued | CallResponse | Rejected
 """First that a call has its place, and then its answers; or that it is refused."""
 
 
-class Asked(NamedTuple):
+class BackendCall(NamedTuple):
     operation: str
     arguments: tuple[Any, ...]
     strong: bool
@@ -35,119 +35,125 @@ class Asked(NamedTuple):
     """How long those before it may take to arrive."""
 
 
-class Behind(Protocol):
+class Backend(Protocol):
     datatype: DataType
 
-    def invoke(self, asked: Asked, hear: Callable[[Said], None]) -> Callable[[], None]:
+    def invoke(
+        self, asked: BackendCall, hear: Callable[[BackendEvent], None]
+    ) -> Callable[[], None]:
         """`hear` is told what comes of it, from now on and until the last answer. Call what is
         returned to hear no more."""
 
     def allows(self, token: str) -> bool:
         """May one with this token, or with none, ask for anything?"""
 
-    def trusts_this_machine(self) -> bool:
+    def is_loopback_only(self) -> bool:
         """May everybody on this machine ask, and nobody else?"""
 
-    def count(self, reason: str) -> None:
+    def count_rejection(self, reason: str) -> None:
         """Something was refused."""
 
     def status(self) -> dict[str, Any]: ...
 
-    def unready(self) -> list[str]:
+    def readiness_problems(self) -> list[str]:
         """Why it should not be asked for anything at present."""
 
     def readable_lengths(self) -> range: ...
 
-    def committed_items(self, length: int, start: Place, stop: Place) -> Items:
+    def committed_items(self, length: int, start: CollationKey, stop: CollationKey) -> ItemIterator:
         """As `creekdb.schemes.core.replica.Replica` has it, without what is not the data type's. To
         be closed: meanwhile nothing is executed."""
 
-    async def is_durable(self) -> bool:
+    async def wait_durable(self) -> bool:
         """Is what was committed so far on disk? If not, it is waited for, but not for long: what is
         not may come to nothing."""
 
-    async def is_kept(self) -> bool:
+    async def wait_call_durable(self) -> bool:
         """Is what was called so far as safe as what was answered? If not, the same."""
 
     def metrics(self) -> str: ...
 
 
-LAG_MAX: Final = 64
+READY_LAG_MAX: Final = 64
 """Decisions that a replica may be behind and count as ready."""
 
 
-class LiveReplica:
-    """A `Behind`."""
+class ReplicaBackend:
+    """A `Backend`."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self.datatype = server.desk.datatype
+        self.datatype = server.dispatcher.datatype
 
-    def invoke(self, asked: Asked, hear: Callable[[Said], None]) -> Callable[[], None]:
-        caller = _Caller(self._server.desk, asked, hear)
-        caller.begin()
-        return caller.enough
+    def invoke(
+        self, asked: BackendCall, hear: Callable[[BackendEvent], None]
+    ) -> Callable[[], None]:
+        caller = _HttpResponseSink(self._server.dispatcher, asked, hear)
+        caller.start()
+        return caller.unsubscribe
 
     def allows(self, token: str) -> bool:
-        return self._server.desk.tokens.allow(token)
+        return self._server.dispatcher.tokens.can_call(token)
 
-    def trusts_this_machine(self) -> bool:
-        host, _ = address_of(self._server.config.http)
-        return not self._server.desk.tokens.are_needed and is_loopback(host)
+    def is_loopback_only(self) -> bool:
+        host, _ = parse_address(self._server.config.http)
+        return not self._server.dispatcher.tokens.is_required and is_loopback(host)
 
-    def count(self, reason: str) -> None:
-        self._server.desk.count(reason)
+    def count_rejection(self, reason: str) -> None:
+        self._server.dispatcher.count(reason)
 
     def status(self) -> dict[str, Any]:
         return self._server.status()
 
-    def unready(self) -> list[str]:
+    def readiness_problems(self) -> list[str]:
         server = self._server
-        refusal = server.desk.refusal(False, False)
+        refusal = server.dispatcher.rejection(False, False)
         reasons = [] if refusal is None else [refusal[1]]
         replica = server.driver.replica
-        if server.desk.opening is not None:
+        if server.dispatcher.startup_barrier is not None:
             reasons.append("its disk was empty, and it does not take part yet")
         leader = replica.leader()
         if leader is None:
             reasons.append("nobody leads")
-        elif leader != server.config.replica and leader not in server.peers.connected():
+        elif leader != server.config.replica and leader not in server.peers.connected_members():
             reasons.append(f"there is no connection to replica {leader}, which leads")
-        behind = lag(replica.progress(), server.config.replica)
-        if behind > LAG_MAX:
+        behind = lag_instances(replica.stable_instances(), server.config.replica)
+        if behind > READY_LAG_MAX:
             reasons.append(f"it is {behind} decisions behind")
         return reasons
 
     def readable_lengths(self) -> range:
         return self._server.driver.replica.readable_lengths()
 
-    def committed_items(self, length: int, start: Place, stop: Place) -> Items:
+    def committed_items(self, length: int, start: CollationKey, stop: CollationKey) -> ItemIterator:
         driver = self._server.driver
-        stop = min(stop, LAST_PLACE)
+        stop = min(stop, LAST_COLLATION_KEY)
         if start < stop:
-            with driver.executor.gate:
+            with driver.executor.lock:
                 yield from driver.replica.committed_items(length, start, stop)
 
-    async def is_durable(self) -> bool:
-        self._server.driver.carry_out()  # so that the journal has all that led to it
-        return await until_durable(self._server.journal)
+    async def wait_durable(self) -> bool:
+        self._server.driver.apply_effects()  # so that the journal has all that led to it
+        return await wait_until_durable(self._server.journal)
 
-    async def is_kept(self) -> bool:
-        return self._server.config.durability == "memory" or await self.is_durable()
+    async def wait_call_durable(self) -> bool:
+        return self._server.config.durability == "memory" or await self.wait_durable()
 
     def metrics(self) -> str:
-        return text_of(families(self._server))
+        return render_metrics(metric_families(self._server))
 
 
-class _Caller:
+class _HttpResponseSink:
     """One call, at the desk where the connections of clients call as well."""
 
-    def __init__(self, desk: Desk, asked: Asked, hear: Callable[[Said], None]) -> None:
-        self._desk = desk
-        self._hear = hear
+    def __init__(
+        self, desk: CallDispatcher, asked: BackendCall, hear: Callable[[BackendEvent], None]
+    ) -> None:
+        self._dispatcher = desk
+        self._on_event = hear
         self.client = asked.client
         self.token = ""  # members are not changed over HTTP
-        self._call = Call(
+        self._call = CallRequest(
             asked.number,
             asked.operation,
             asked.arguments,
@@ -156,53 +162,55 @@ class _Caller:
             wait_ms=asked.wait_ms,
         )
         self._id: Dot | None = None
-        self._waits = True
+        self._is_pending = True
 
-    def begin(self) -> None:
-        self._desk.under_way += 1
-        self._desk.call(self, self._call)
+    def start(self) -> None:
+        self._dispatcher.in_flight += 1
+        self._dispatcher.dispatch(self, self._call)
 
-    def enough(self) -> None:
-        self._done()
+    def unsubscribe(self) -> None:
+        self._finish()
         if self._id is not None:
-            self._desk.forget((self._id,))
+            self._dispatcher.unregister((self._id,))
 
     # --- what the desk says -------------------------------------------------------------------
 
-    def session(self, number: int) -> int:
-        return self._desk.next_session()
+    def session_id(self, number: int) -> int:
+        return self._dispatcher.next_session()
 
-    def issued(self, number: int, id: Dot) -> None:
+    def report_issued(self, number: int, id: Dot) -> None:
         self._id = id
-        self._hear(Issued(number, id))
+        self._on_event(CallIssued(number, id))
 
-    def answer(self, number: int, response: Response) -> None:
+    def respond(self, number: int, response: Response) -> None:
         outcome = response.outcome
         kind = response.kind
-        if kind is not Kind.TENTATIVE or response.id.event < 0:
-            self.enough()
+        if kind is not ResponseKind.TENTATIVE or response.id.event < 0:
+            self.unsubscribe()
         elif not self._call.strong:
-            self._done()
-        self._hear(Answer(number, kind.value, outcome.value, outcome.error, response.changed))
+            self._finish()
+        self._on_event(
+            CallResponse(number, kind.value, outcome.value, outcome.error, response.changed)
+        )
 
-    def refuse(self, call: Call, reason: str, message: str) -> None:
-        self._done()
-        self._hear(Refused(call.number, reason, message))
+    def reject(self, call: CallRequest, reason: str, message: str) -> None:
+        self._finish()
+        self._on_event(Rejected(call.number, reason, message))
 
-    def again(self, number: int) -> None:
-        self._desk.call(self, self._call)
+    def retry(self, number: int) -> None:
+        self._dispatcher.dispatch(self, self._call)
 
-    def too_late(self, number: int, missing: Dot) -> None:
-        reason = "not_ready" if missing == self._desk.opening else "deadline"
-        self.refuse(self._call, reason, self._desk.why_too_late(missing))
+    def reject_expired(self, number: int, missing: Dot) -> None:
+        reason = "not_ready" if missing == self._dispatcher.startup_barrier else "deadline"
+        self.reject(self._call, reason, self._dispatcher.expiry_message(missing))
 
-    def untold(self, number: int) -> None:
-        self.enough()
+    def reject_unknown_outcome(self, number: int) -> None:
+        self.unsubscribe()
         message = "it was done, and what came of it is not known at this replica"
-        self._hear(Refused(number, "untold", message, certain=False))
+        self._on_event(Rejected(number, "untold", message, is_certain=False))
 
-    def _done(self) -> None:
-        if self._waits:
-            self._waits = False
-            self._desk.under_way -= 1
-            self._desk.waiting.leave((self, self._call.number))
+    def _finish(self) -> None:
+        if self._is_pending:
+            self._is_pending = False
+            self._dispatcher.in_flight -= 1
+            self._dispatcher.dependency_queue.remove((self, self._call.number))

@@ -4,16 +4,16 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from creekdb.http import responses
-from creekdb.http.operations import Described, Operations
-from creekdb.http.requests import CLIENT, NUMBER, Limits
+from creekdb.http.operations import OperationCatalog, OperationSpec
+from creekdb.http.requests import CALL_NUMBER_HEADER, CLIENT_HEADER, HttpLimits
 from creekdb.http.schema import Schema
 
-_EVERYWHERE: Final = ("malformed", "origin", "busy")
-_GUARDED: Final = (*_EVERYWHERE, "token")
+_COMMON_PROBLEMS: Final = ("malformed", "origin", "busy")
+_AUTHORIZED_PROBLEMS: Final = (*_COMMON_PROBLEMS, "token")
 _JSON: Final = "application/json"
-_KIND: Final[Schema] = {"type": "string", "enum": ["tentative", "stable", "final"]}
+_KIND_SCHEMA: Final[Schema] = {"type": "string", "enum": ["tentative", "stable", "final"]}
 
-ABOUT: Final = """\
+API_DESCRIPTION: Final = """\
 Each operation of the data type is a path. A *weak* call is answered at once from what this replica
 knows, tentatively, and finally when its place among all others is certain. A *strong* call is
 answered so, too, and stably when a majority has agreed.
@@ -25,24 +25,30 @@ Every error is an `application/problem+json` (RFC 9457) that says in `certainly_
 asking again can do harm."""
 
 
-def description(operations: Operations, version: str, limits: Limits) -> dict[str, Any]:
-    calling = _calling(limits)
+def openapi_document(
+    operations: OperationCatalog, version: str, limits: HttpLimits
+) -> dict[str, Any]:
+    calling = _call_parameters(limits)
     paths: dict[str, Any] = {
-        f"/operations/{name}": {"post": _operation(each, calling)}
-        for name, each in operations.all.items()
+        f"/operations/{name}": {"post": _operation_path(each, calling)}
+        for name, each in operations.by_name.items()
     }
     return {
         "openapi": "3.1.0",
         "info": {
             "title": f"{operations.datatype.name}, replicated by Creek",
             "version": version,
-            "description": ABOUT,
+            "description": API_DESCRIPTION,
         },
         "security": [{"token": []}, {}],
-        "paths": {**paths, **_looking(limits)},
+        "paths": {**paths, **_read_paths(limits)},
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-            "schemas": {"Problem": _PROBLEM, "Call": _CALL, "Answer": _answer({})},
+            "schemas": {
+                "Problem": _PROBLEM_SCHEMA,
+                "Call": _CALL_SCHEMA,
+                "Answer": _response_schema({}),
+            },
         },
     }
 
@@ -50,36 +56,36 @@ def description(operations: Operations, version: str, limits: Limits) -> dict[st
 # --- operations -------------------------------------------------------------------------------
 
 
-def _operation(operation: Described, parameters: list[dict[str, Any]]) -> dict[str, Any]:
+def _operation_path(operation: OperationSpec, parameters: list[dict[str, Any]]) -> dict[str, Any]:
     only_reads = ["Only reads: weakly, it has one answer, and no message is sent for it."]
-    text = [operation.signature, operation.documentation, *(only_reads * operation.readonly)]
+    text = [operation.signature, operation.documentation, *(only_reads * operation.is_readonly)]
     return {
         "operationId": f"call_{operation.name}",
         "summary": operation.signature,
         "description": "\n\n".join(filter(None, text)),
-        "tags": ["reads" if operation.readonly else "writes"],
-        "x-creek-readonly": operation.readonly,
+        "tags": ["reads" if operation.is_readonly else "writes"],
+        "x-creek-readonly": operation.is_readonly,
         "parameters": parameters,
         "requestBody": {
-            "required": any(each.required for each in operation.parameters),
-            "content": {_JSON: {"schema": _arguments(operation)}},
+            "required": any(each.is_required for each in operation.parameters),
+            "content": {_JSON: {"schema": _arguments_schema(operation)}},
         },
         "responses": {
             "200": {
                 "description": "The answer that was waited for; or all of them, as events.",
-                "headers": _LOCATION,
+                "headers": _LOCATION_HEADER,
                 "content": {
-                    _JSON: {"schema": _called(operation)},
+                    _JSON: {"schema": _call_response_schema(operation)},
                     "text/event-stream": {"schema": {"type": "string"}},
                 },
             },
             "202": {
                 "description": "The answer has not come in time. The call is on disk: follow it.",
-                "headers": _LOCATION,
+                "headers": _LOCATION_HEADER,
                 "content": {_JSON: {"schema": {"$ref": "#/components/schemas/Call"}}},
             },
-            **_problems(
-                *_GUARDED,
+            **_problem_responses(
+                *_AUTHORIZED_PROBLEMS,
                 *(
                     "unknown_operation",
                     "operation_raised",
@@ -95,30 +101,30 @@ def _operation(operation: Described, parameters: list[dict[str, Any]]) -> dict[s
     }
 
 
-def _arguments(operation: Described) -> Schema:
+def _arguments_schema(operation: OperationSpec) -> Schema:
     properties = {}
     for each in operation.parameters:
         schema = dict(each.schema)
-        if not each.required and not each.is_rest and _is_plain(each.default):
+        if not each.is_required and not each.is_variadic and _is_scalar(each.default):
             schema["default"] = each.default
         properties[each.name] = schema
     return {
         "type": "object",
         "properties": properties,
-        "required": [each.name for each in operation.parameters if each.required],
+        "required": [each.name for each in operation.parameters if each.is_required],
         "additionalProperties": False,
     }
 
 
-def _is_plain(value: Any) -> bool:
+def _is_scalar(value: Any) -> bool:
     return value is None or type(value) in (bool, int, float, str)
 
 
-def _answer(value: Schema) -> Schema:
+def _response_schema(value: Schema) -> Schema:
     return {
         "type": "object",
         "properties": {
-            "kind": _KIND,
+            "kind": _KIND_SCHEMA,
             "value": value,
             "error": {"type": ["string", "null"], "description": "What the operation raised."},
             "changed": {
@@ -130,27 +136,27 @@ def _answer(value: Schema) -> Schema:
     }
 
 
-def _called(operation: Described) -> Schema:
-    answer = _answer(_loose(operation.answer))
+def _call_response_schema(operation: OperationSpec) -> Schema:
+    answer = _response_schema(_without_prefix_items(operation.response_schema))
     names = {"call": {"type": "string"}, "operation": {"const": operation.name}}
     required = ["call", "operation", *answer["required"]]
     return {**answer, "properties": {**names, **answer["properties"]}, "required": required}
 
 
-def _loose(schema: Schema) -> Schema:
+def _without_prefix_items(schema: Schema) -> Schema:
     """Without `prefixItems`, which many who read answers do not know."""
     if "anyOf" in schema:
-        return {"anyOf": [_loose(each) for each in schema["anyOf"]]}
+        return {"anyOf": [_without_prefix_items(each) for each in schema["anyOf"]]}
     if "prefixItems" in schema:
-        parts = [_loose(each) for each in schema["prefixItems"]]
+        parts = [_without_prefix_items(each) for each in schema["prefixItems"]]
         length = len(parts)
         items = {"anyOf": parts} if parts else {}
         return {"type": "array", "items": items, "minItems": length, "maxItems": length}
-    inside = {key: _loose(schema[key]) for key in ("items",) if key in schema}
+    inside = {key: _without_prefix_items(schema[key]) for key in ("items",) if key in schema}
     return {**schema, **inside}
 
 
-_CALL: Final[Schema] = {
+_CALL_SCHEMA: Final[Schema] = {
     "type": "object",
     "properties": {
         "call": {"type": "string"},
@@ -161,7 +167,7 @@ _CALL: Final[Schema] = {
     },
     "required": ["call", "operation", "consistency", "over", "answers"],
 }
-_LOCATION: Final = {
+_LOCATION_HEADER: Final = {
     "Location": {"description": "Where to ask for the call later.", "schema": {"type": "string"}}
 }
 
@@ -170,7 +176,7 @@ def _parameter(place: str, name: str, schema: Schema, text: str) -> dict[str, An
     return {"in": place, "name": name, "schema": schema, "description": text}
 
 
-def _calling(limits: Limits) -> list[dict[str, Any]]:
+def _call_parameters(limits: HttpLimits) -> list[dict[str, Any]]:
     return [
         _parameter(
             "query",
@@ -181,7 +187,7 @@ def _calling(limits: Limits) -> list[dict[str, Any]]:
         _parameter(
             "query",
             "wait",
-            _KIND,
+            _KIND_SCHEMA,
             "Which answer to wait for: any (tentative), or the last, which is the stable one of a "
             "strong call and the final one of a weak call. Without it: the first answer of a weak "
             "call, the stable one of a strong call.",
@@ -193,7 +199,7 @@ def _calling(limits: Limits) -> list[dict[str, Any]]:
                 "type": "number",
                 "minimum": 0,
                 "maximum": limits.timeout_s_max,
-                "default": limits.timeout_s,
+                "default": limits.timeout_s_default,
             },
             "Seconds to wait for it.",
         ),
@@ -208,14 +214,14 @@ def _calling(limits: Limits) -> list[dict[str, Any]]:
         ),
         _parameter(
             "header",
-            CLIENT,
+            CLIENT_HEADER,
             {"type": "string", "pattern": "^[!-~]{1,64}$"},
             "A name of your own. With it and a number, a call that is asked for again, here or at "
             "another replica, is not executed again.",
         ),
         _parameter(
             "header",
-            NUMBER,
+            CALL_NUMBER_HEADER,
             {"type": "string", "pattern": "^[0-9]{1,18}$"},
             "The number of the call, each greater than the last.",
         ),
@@ -225,12 +231,12 @@ def _calling(limits: Limits) -> list[dict[str, Any]]:
 # --- errors -----------------------------------------------------------------------------------
 
 
-_PROBLEM: Final[Schema] = {
+_PROBLEM_SCHEMA: Final[Schema] = {
     "type": "object",
     "properties": {
         "type": {
             "type": "string",
-            "enum": [f"urn:creek:problem:{name}" for name in responses.KINDS],
+            "enum": [f"urn:creek:problem:{name}" for name in responses.PROBLEM_KINDS],
         },
         "title": {"type": "string"},
         "status": {"type": "integer"},
@@ -244,16 +250,16 @@ _PROBLEM: Final[Schema] = {
 }
 
 
-def _problems(*names: str) -> dict[str, Any]:
+def _problem_responses(*names: str) -> dict[str, Any]:
     by_status: dict[int, list[str]] = {}
     for name in names:
-        by_status.setdefault(responses.KINDS[name].status, []).append(name)
+        by_status.setdefault(responses.PROBLEM_KINDS[name].status, []).append(name)
     return {
         str(status): {
             "description": f"{HTTPStatus(status).phrase}. "
-            + " ".join(f"`{name}`: {responses.KINDS[name].title}." for name in same),
+            + " ".join(f"`{name}`: {responses.PROBLEM_KINDS[name].title}." for name in same),
             "content": {
-                responses.CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}
+                responses.PROBLEM_CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}
             },
         }
         for status, same in sorted(by_status.items())
@@ -263,15 +269,15 @@ def _problems(*names: str) -> dict[str, Any]:
 # --- looking ----------------------------------------------------------------------------------
 
 
-def _looking(limits: Limits) -> dict[str, Any]:
+def _read_paths(limits: HttpLimits) -> dict[str, Any]:
     id = {**_parameter("path", "id", {"type": "string"}, "Such as 0.17."), "required": True}
     call = {_JSON: {"schema": {"$ref": "#/components/schemas/Call"}}}
     events = {"text/event-stream": {"schema": {"type": "string"}}}
     return {
-        "/calls/{id}": _get(
+        "/calls/{id}": _get_path(
             "get_call", "A call and its answers so far.", call, "unknown_call", parameters=[id]
         ),
-        "/calls/{id}/events": _get(
+        "/calls/{id}/events": _get_path(
             "follow_call",
             "A call's answers as server-sent events: `issued`, `tentative`, `stable` or `final`; "
             "or `untold`, a problem, where what came of it is not known here.",
@@ -279,24 +285,26 @@ def _looking(limits: Limits) -> dict[str, Any]:
             "unknown_call",
             parameters=[id],
         ),
-        "/state": _get(
+        "/state": _get_path(
             "get_state",
             "Committed registers, in the order of their keys.",
-            {_JSON: {"schema": _STATE}},
+            {_JSON: {"schema": _STATE_SCHEMA}},
             *("state_to_come", "state_gone", "disk"),
-            parameters=_reading(limits),
+            parameters=_state_parameters(limits),
         ),
-        "/status": _get("get_status", "How this replica is.", _object()),
-        "/health": _get("get_health", "Is it alive?", _object(), guarded=False),
-        "/ready": _get("get_ready", "Should it be asked?", _object(), "not_ready", guarded=False),
-        "/metrics": _get(
+        "/status": _get_path("get_status", "How this replica is.", _object_content()),
+        "/health": _get_path("get_health", "Is it alive?", _object_content(), guarded=False),
+        "/ready": _get_path(
+            "get_ready", "Should it be asked?", _object_content(), "not_ready", guarded=False
+        ),
+        "/metrics": _get_path(
             "get_metrics", "For Prometheus.", {"text/plain": {"schema": {"type": "string"}}}
         ),
-        "/openapi.json": _get("get_description", "This description.", _object()),
+        "/openapi.json": _get_path("get_description", "This description.", _object_content()),
     }
 
 
-def _get(
+def _get_path(
     id: str,
     summary: str,
     content: dict[str, Any],
@@ -305,22 +313,22 @@ def _get(
     guarded: bool = True,
 ) -> dict[str, Any]:
     fine = {"200": {"description": summary, "content": content}}
-    known = _GUARDED if guarded else _EVERYWHERE
+    known = _AUTHORIZED_PROBLEMS if guarded else _COMMON_PROBLEMS
     path = {
         "operationId": id,
         "summary": summary,
         "tags": ["looking"],
         "parameters": parameters or [],
-        "responses": {**fine, **_problems(*known, *names)},
+        "responses": {**fine, **_problem_responses(*known, *names)},
     }
     return {"get": path if guarded else {**path, "security": []}}
 
 
-def _object() -> dict[str, Any]:
+def _object_content() -> dict[str, Any]:
     return {_JSON: {"schema": {"type": "object"}}}
 
 
-_STATE: Final[Schema] = {
+_STATE_SCHEMA: Final[Schema] = {
     "type": "object",
     "properties": {
         "at": {"type": "integer", "description": "After how many requests of the order."},
@@ -343,7 +351,7 @@ _STATE: Final[Schema] = {
 }
 
 
-def _reading(limits: Limits) -> list[dict[str, Any]]:
+def _state_parameters(limits: HttpLimits) -> list[dict[str, Any]]:
     return [
         _parameter(
             "query",
@@ -354,7 +362,12 @@ def _reading(limits: Limits) -> list[dict[str, Any]]:
         _parameter(
             "query",
             "limit",
-            {"type": "integer", "minimum": 1, "maximum": limits.items_max, "default": limits.items},
+            {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": limits.items_max,
+                "default": limits.items_default,
+            },
             "How many at most.",
         ),
         _parameter(

@@ -5,33 +5,33 @@ from typing import Any, NamedTuple, get_type_hints
 
 from creekdb.errors import BadValue, UnknownName
 from creekdb.execution.datatype import DataType
-from creekdb.http.schema import ANYTHING, Misfit, Schema, fitted, from_json, schema_of
-from creekdb.wire.deduplication import INTERNAL
+from creekdb.http.schema import ANY_SCHEMA, Schema, SchemaMismatch, coerce, from_json, schema_of
+from creekdb.wire.deduplication import INTERNAL_PREFIX
 
 
-class Parameter(NamedTuple):
+class OperationParameter(NamedTuple):
     name: str
     schema: Schema
-    required: bool
+    is_required: bool
     default: Any
-    is_rest: bool
+    is_variadic: bool
     """Does it take all that are left, as an array?"""
 
 
-class Described:
+class OperationSpec:
     """One operation."""
 
     def __init__(self, datatype: DataType, name: str) -> None:
         function = datatype.function(name)
         self.name = name
-        self.readonly = datatype.is_readonly(name)
+        self.is_readonly = datatype.is_readonly(name)
         self.signature = datatype.signature(name)
         self.documentation = inspect.getdoc(function) or ""
-        self.line = _line(function)
-        hints = _hints(function)
-        self.answer = schema_of(hints["return"]) if "return" in hints else ANYTHING
+        self.source_line = _source_line(function)
+        hints = _type_hints(function)
+        self.response_schema = schema_of(hints["return"]) if "return" in hints else ANY_SCHEMA
         parameters = list(inspect.signature(function).parameters.values())[1:]
-        self.parameters = tuple(_parameter(each, hints) for each in parameters)
+        self.parameters = tuple(_operation_parameter(each, hints) for each in parameters)
         self._by_name = {each.name: each for each in self.parameters}
 
     def arguments(self, body: Any) -> tuple[Any, ...]:
@@ -41,7 +41,9 @@ class Described:
         unknown = [name for name in body if name not in self._by_name]
         if unknown:
             raise BadValue(f"{self.signature} has no argument '{unknown[0]}'")
-        missing = [each.name for each in self.parameters if each.required and each.name not in body]
+        missing = [
+            each.name for each in self.parameters if each.is_required and each.name not in body
+        ]
         if missing:
             raise BadValue(f"{self.signature} needs the argument '{missing[0]}'")
         last = max(
@@ -49,56 +51,58 @@ class Described:
         )
         arguments: list[Any] = []
         for each in self.parameters[:last]:
-            arguments += self._taken(each, body)
+            arguments += self._argument_values(each, body)
         return tuple(arguments)
 
-    def _taken(self, parameter: Parameter, body: dict[str, Any]) -> tuple[Any, ...]:
+    def _argument_values(
+        self, parameter: OperationParameter, body: dict[str, Any]
+    ) -> tuple[Any, ...]:
         name = parameter.name
         if name not in body:
             return (parameter.default,)
         where = f"argument '{name}' of {self.signature}"
         try:
-            value = from_json(fitted(body[name], parameter.schema, where))
-        except Misfit as error:
+            value = from_json(coerce(body[name], parameter.schema, where))
+        except SchemaMismatch as error:
             raise BadValue(str(error)) from error
         except BadValue as error:
             raise BadValue(f"{where}: {error}") from error
-        return value if parameter.is_rest else (value,)
+        return value if parameter.is_variadic else (value,)
 
 
-class Operations:
+class OperationCatalog:
     def __init__(self, datatype: DataType) -> None:
         self.datatype = datatype
-        self.all = {
-            name: Described(datatype, name)
+        self.by_name = {
+            name: OperationSpec(datatype, name)
             for name in datatype.operations
-            if not name.startswith(INTERNAL)
+            if not name.startswith(INTERNAL_PREFIX)
         }
 
-    def find(self, name: str) -> Described:
-        found = self.all.get(name)
+    def find(self, name: str) -> OperationSpec:
+        found = self.by_name.get(name)
         if found is None:
-            raise UnknownName(f"operation of {self.datatype.name}", name, tuple(self.all))
+            raise UnknownName(f"operation of {self.datatype.name}", name, tuple(self.by_name))
         return found
 
 
-def _parameter(parameter: inspect.Parameter, hints: dict[str, Any]) -> Parameter:
-    schema = schema_of(hints[parameter.name]) if parameter.name in hints else ANYTHING
+def _operation_parameter(parameter: inspect.Parameter, hints: dict[str, Any]) -> OperationParameter:
+    schema = schema_of(hints[parameter.name]) if parameter.name in hints else ANY_SCHEMA
     is_rest = parameter.kind is inspect.Parameter.VAR_POSITIONAL
     if is_rest:
         schema = {"type": "array", "items": schema}
     required = parameter.default is inspect.Parameter.empty and not is_rest
     default = None if required or is_rest else parameter.default
-    return Parameter(parameter.name, schema, required, default, is_rest)
+    return OperationParameter(parameter.name, schema, required, default, is_rest)
 
 
-def _line(function: Any) -> int:
+def _source_line(function: Any) -> int:
     """Where it begins in its file; 0 for what is no plain function."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return 0 if code is None else int(code.co_firstlineno)
 
 
-def _hints(function: Any) -> dict[str, Any]:
+def _type_hints(function: Any) -> dict[str, Any]:
     """None where a name in them means nothing here."""
     try:
         return get_type_hints(function)

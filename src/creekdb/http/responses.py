@@ -13,49 +13,49 @@ import msgspec
 
 from creekdb.errors import CreekError
 
-EVENTS: Final = "text/event-stream"
+EVENT_STREAM: Final = "text/event-stream"
 
 
-def event(name: str, data: Any) -> bytes:
+def sse_event(name: str, data: Any) -> bytes:
     return f"event: {name}\ndata: {msgspec.json.encode(data).decode()}\n\n".encode()
 
 
-CONTENT_TYPE: Final = "application/problem+json"
-RETRY_S: Final = 1
+PROBLEM_CONTENT_TYPE: Final = "application/problem+json"
+RETRY_AFTER_S: Final = 1
 
 
-class Kind(NamedTuple):
+class ProblemKind(NamedTuple):
     status: int
     title: str
 
 
-KINDS: Final = {
-    "malformed": Kind(400, "The request makes no sense"),
-    "token": Kind(401, "A token is needed"),
-    "origin": Kind(403, "Pages of other sites may not ask"),
-    "not_found": Kind(404, "There is nothing under this path"),
-    "unknown_operation": Kind(404, "There is no such operation"),
-    "unknown_call": Kind(404, "No such call is known here"),
-    "state_to_come": Kind(404, "As much is not committed here yet"),
-    "method": Kind(405, "This cannot be done with this path"),
-    "slow": Kind(408, "The body did not arrive in time"),
-    "operation_raised": Kind(409, "The operation was carried out, and raised"),
-    "untold": Kind(410, "It was done, and what came of it is not known here"),
-    "state_gone": Kind(410, "This state is not held any more"),
-    "too_large": Kind(413, "The body is too large"),
-    "media_type": Kind(415, "The body is no JSON"),
-    "bad_arguments": Kind(422, "The operation cannot take these arguments"),
-    "deadline": Kind(424, "What it should come after did not arrive"),
-    "internal": Kind(500, "A mistake of this replica"),
-    "busy": Kind(503, "The replica has too much to do"),
-    "disk": Kind(503, "The replica cannot write"),
-    "stopping": Kind(503, "The replica is being stopped"),
-    "no_majority": Kind(503, "Too much waits for replicas that cannot be reached"),
-    "not_ready": Kind(503, "The replica is not ready"),
+PROBLEM_KINDS: Final = {
+    "malformed": ProblemKind(400, "The request makes no sense"),
+    "token": ProblemKind(401, "A token is needed"),
+    "origin": ProblemKind(403, "Pages of other sites may not ask"),
+    "not_found": ProblemKind(404, "There is nothing under this path"),
+    "unknown_operation": ProblemKind(404, "There is no such operation"),
+    "unknown_call": ProblemKind(404, "No such call is known here"),
+    "state_to_come": ProblemKind(404, "As much is not committed here yet"),
+    "method": ProblemKind(405, "This cannot be done with this path"),
+    "slow": ProblemKind(408, "The body did not arrive in time"),
+    "operation_raised": ProblemKind(409, "The operation was carried out, and raised"),
+    "untold": ProblemKind(410, "It was done, and what came of it is not known here"),
+    "state_gone": ProblemKind(410, "This state is not held any more"),
+    "too_large": ProblemKind(413, "The body is too large"),
+    "media_type": ProblemKind(415, "The body is no JSON"),
+    "bad_arguments": ProblemKind(422, "The operation cannot take these arguments"),
+    "deadline": ProblemKind(424, "What it should come after did not arrive"),
+    "internal": ProblemKind(500, "A mistake of this replica"),
+    "busy": ProblemKind(503, "The replica has too much to do"),
+    "disk": ProblemKind(503, "The replica cannot write"),
+    "stopping": ProblemKind(503, "The replica is being stopped"),
+    "no_majority": ProblemKind(503, "Too much waits for replicas that cannot be reached"),
+    "not_ready": ProblemKind(503, "The replica is not ready"),
 }
 
 
-class Problem(CreekError):
+class HttpProblem(CreekError):
     """`more`: further members of the answer."""
 
     def __init__(
@@ -68,9 +68,9 @@ class Problem(CreekError):
     ) -> None:
         super().__init__(detail)
         self.name = name
-        self.kind = KINDS[name]
+        self.kind = PROBLEM_KINDS[name]
         self.certainly_not_done = certainly_not_done
-        self.more = more or {}
+        self.extra = more or {}
 
     def body(self) -> dict[str, Any]:
         return {
@@ -79,10 +79,10 @@ class Problem(CreekError):
             "status": self.kind.status,
             "detail": str(self),
             "certainly_not_done": self.certainly_not_done,
-            **self.more,
+            **self.extra,
         }
 
     def headers(self) -> dict[str, str]:
         if self.kind.status == 503:
-            return {"Retry-After": str(RETRY_S)}
+            return {"Retry-After": str(RETRY_AFTER_S)}
         return {"WWW-Authenticate": "Bearer"} if self.name == "token" else {}

@@ -6,48 +6,48 @@ from typing import Final, cast
 
 from aiohttp import web
 
-from creekdb.http.app import Paths
-from creekdb.http.backend import LiveReplica
-from creekdb.http.operations import Operations
-from creekdb.http.page.feed import Feed
-from creekdb.http.page.routes import PagePaths
-from creekdb.http.requests import Limits
+from creekdb.http.app import HttpApi
+from creekdb.http.backend import ReplicaBackend
+from creekdb.http.operations import OperationCatalog
+from creekdb.http.page.feed import PageFeed
+from creekdb.http.page.routes import PageRoutes
+from creekdb.http.requests import HttpLimits
 from creekdb.server.runtime.server import Server
-from creekdb.wire.addresses import address_text
+from creekdb.wire.addresses import format_address
 
-STOP_S: Final = 1.0
+SHUTDOWN_TIMEOUT_S: Final = 1.0
 """How long requests under way may take when it is stopped."""
 
 
-class Gateway:
+class HttpServer:
     """To be started when its server has, and stopped before it is."""
 
-    def __init__(self, server: Server, limits: Limits | None = None) -> None:
+    def __init__(self, server: Server, limits: HttpLimits | None = None) -> None:
         self._server = server
-        self._limits = limits or Limits()
-        operations, release = Operations(server.desk.datatype), version("creekdb")
-        self.feed = Feed(server, operations, release)
-        page = PagePaths(server, self.feed, self._limits)
-        self.paths = Paths(LiveReplica(server), operations, page, release, self._limits)
+        self._limits = limits or HttpLimits()
+        operations, release = OperationCatalog(server.dispatcher.datatype), version("creekdb")
+        self.feed = PageFeed(server, operations, release)
+        page = PageRoutes(server, self.feed, self._limits)
+        self.api = HttpApi(ReplicaBackend(server), operations, page, release, self._limits)
         self._runner = web.AppRunner(
-            self.paths.application(), access_log=None, shutdown_timeout=STOP_S
+            self.api.application(), access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT_S
         )
-        self._listening: asyncio.Server | None = None
+        self._listener: asyncio.Server | None = None
         self.port = 0
 
     async def start(self) -> None:
         config = self._server.config
         await self._runner.setup()
-        self._listening = await self._server.doors.open(self._accept, config.http, mutual=False)
-        host, self.port, *_ = self._listening.sockets[0].getsockname()
-        at = address_text(host, self.port)
+        self._listener = await self._server.listeners.open(self._accept, config.http, mutual=False)
+        host, self.port, *_ = self._listener.sockets[0].getsockname()
+        at = format_address(host, self.port)
         where = f"{'https' if config.is_secured else 'http'}://{at}"
-        self._server.events.info("http.started", f"speaks HTTP at {where}", http=where)
+        self._server.event_log.info("http.started", f"speaks HTTP at {where}", http=where)
 
     async def stop(self) -> None:
-        if self._listening is not None:
-            self._listening.close()
-        self.paths.calls.end()
+        if self._listener is not None:
+            self._listener.close()
+        self.api.calls.close_all()
         await self.feed.stop()
         await self._runner.cleanup()
 
@@ -58,12 +58,12 @@ class Gateway:
 
     def _accept(self) -> asyncio.Protocol:
         server = self._runner.server
-        if server is None or self.connections >= self._limits.connections:
-            self._server.desk.count("busy")
-            return _Refusing()
+        if server is None or self.connections >= self._limits.connections_max:
+            self._server.dispatcher.count("busy")
+            return _RejectingProtocol()
         return server()
 
 
-class _Refusing(asyncio.Protocol):
+class _RejectingProtocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         cast(asyncio.Transport, transport).abort()  # uvloop's is no subclass

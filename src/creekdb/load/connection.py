@@ -15,11 +15,11 @@ from typing import Final, Protocol, TypeAlias, cast
 import msgspec
 
 from creekdb.client.replica_connection import (
-    ENCRYPTS,
-    another_door,
-    encrypts,
-    is_nobody_there,
-    reason_of,
+    TLS_REQUIRED,
+    accepts_tls,
+    connection_error_text,
+    has_no_listener,
+    wrong_port_error,
 )
 from creekdb.errors import MalformedMessage, UsageError
 from creekdb.load.measurement import (
@@ -27,42 +27,42 @@ from creekdb.load.measurement import (
     STRONG_TENTATIVE,
     WEAK_FINAL,
     WEAK_TENTATIVE,
-    Meter,
+    LoadMeter,
 )
-from creekdb.load.workload import Asked
+from creekdb.load.workload import WorkloadCall
 from creekdb.wire import messages
-from creekdb.wire.addresses import address_of
+from creekdb.wire.addresses import parse_address
 
-PATIENCE_S: Final = 10.0
-PAUSE_S: Final = 0.02
+CONNECT_TIMEOUT_S: Final = 10.0
+RETRY_PAUSE_S: Final = 0.02
 
 
-class Unreachable(UsageError):
+class ReplicaUnreachable(UsageError):
     """Nobody who could be asked is at an address."""
 
 
-class Asker(Protocol):
+class LoadTarget(Protocol):
     """A connection to one server, of whatever kind."""
 
     closed: "asyncio.Future[None]"
 
     @property
-    def under_way(self) -> int: ...
+    def in_flight(self) -> int: ...
 
-    def ask(self, asked: Asked, who: int) -> None: ...
+    def call(self, asked: WorkloadCall, who: int) -> None: ...
 
     def close(self) -> None: ...
 
 
-Done: TypeAlias = Callable[[Asker, int], None]
-Dial: TypeAlias = Callable[[str, Meter, Done], Awaitable[Asker]]
+CallDone: TypeAlias = Callable[[LoadTarget, int], None]
+DialFunction: TypeAlias = Callable[[str, LoadMeter, CallDone], Awaitable[LoadTarget]]
 
-_CALL: Final = messages.Call.__struct_config__.tag
-_ISSUED: Final = messages.Issued.__struct_config__.tag
-_ANSWER: Final = messages.Answer.__struct_config__.tag
+_CALL: Final = messages.CallRequest.__struct_config__.tag
+_ISSUED: Final = messages.CallIssued.__struct_config__.tag
+_RESPONSE: Final = messages.CallResponse.__struct_config__.tag
 
 
-class _Answer(msgspec.Struct, array_like=True, tag=_ANSWER, frozen=True, gc=False):
+class _ResponseHeader(msgspec.Struct, array_like=True, tag=_RESPONSE, frozen=True, gc=False):
     """As in `wire`, but for the value: nobody looks at that."""
 
     number: int
@@ -71,125 +71,127 @@ class _Answer(msgspec.Struct, array_like=True, tag=_ANSWER, frozen=True, gc=Fals
     error: str | None = None
 
 
-_Other: TypeAlias = messages.Refused | messages.Welcome | messages.Denied
+_OtherMessage: TypeAlias = messages.Rejected | messages.Welcome | messages.ConnectionRejected
 _encode: Final = msgspec.msgpack.Encoder().encode
-_answer: Final = msgspec.msgpack.Decoder(_Answer).decode
-_other: Final = msgspec.msgpack.Decoder(_Other).decode
-_length: Final = struct.Struct(">I").pack
+_decode_response: Final = msgspec.msgpack.Decoder(_ResponseHeader).decode
+_decode_other: Final = msgspec.msgpack.Decoder(_OtherMessage).decode
+_pack_length: Final = struct.Struct(">I").pack
 
 
-class Line(asyncio.Protocol):
+class LoadConnection(asyncio.Protocol):
     """`done` is called when a call has what it asked for, or will not get it."""
 
-    def __init__(self, meter: Meter, done: Done, token: str = "", brief: bool = False) -> None:
+    def __init__(
+        self, meter: LoadMeter, done: CallDone, token: str = "", brief: bool = False
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._meter = meter
-        self._done = done
-        self._brief = brief
-        self._hello = messages.Hello(messages.WIRE_VERSION, uuid.uuid4().hex, token)
-        self._frames = messages.Frames(messages.CLIENT_FRAME_MAX)
+        self._on_call_done = done
+        self._is_brief = brief
+        self._hello = messages.ClientHello(messages.WIRE_VERSION, uuid.uuid4().hex, token)
+        self._frames = messages.FrameDecoder(messages.CLIENT_FRAME_BYTES_MAX)
         self._transport: asyncio.Transport | None = None
-        self._out: list[bytes] = []
-        self._is_hearing = False
+        self._write_buffer: list[bytes] = []
+        self._is_receiving = False
         """Then what is asked leaves when all is heard."""
         self._number = 0
-        self._calls: dict[int, tuple[int, bool, int]] = {}
+        self._pending_calls: dict[int, tuple[int, bool, int]] = {}
         """When it was asked, whether it is strong, and by whom."""
-        self._first: dict[int, int] = {}
+        self._awaiting_final_ns: dict[int, int] = {}
         """Of those that had a first answer, and wait for the last: when they were asked."""
         self.welcome: asyncio.Future[messages.Welcome] = self._loop.create_future()
         self.closed: asyncio.Future[None] = self._loop.create_future()
 
     @property
-    def under_way(self) -> int:
-        return len(self._calls)
+    def in_flight(self) -> int:
+        return len(self._pending_calls)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
-        self._transport.write(messages.frame_of(self._hello))
+        self._transport.write(messages.encode_frame(self._hello))
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.welcome.done():
             self.welcome.set_exception(exc or ConnectionResetError("closed at once"))
         if not self.closed.done():
             self.closed.set_result(None)
-        lost, self._calls = self._calls, {}
+        lost, self._pending_calls = self._pending_calls, {}
         now_ns = perf_counter_ns()
         for _, _, who in lost.values():
-            self._meter.failed("connection lost", now_ns)
-            self._done(self, who)
+            self._meter.record_failure("connection lost", now_ns)
+            self._on_call_done(self, who)
 
-    def ask(self, asked: Asked, who: int) -> None:
+    def call(self, asked: WorkloadCall, who: int) -> None:
         strong = asked.strong
         self._number = number = self._number + 1
-        self._calls[number] = perf_counter_ns(), strong, who
-        out = self._out
-        if not out and not self._is_hearing:
+        self._pending_calls[number] = perf_counter_ns(), strong, who
+        out = self._write_buffer
+        if not out and not self._is_receiving:
             self._loop.call_soon(self._flush)
-        call = (_CALL, number, asked.operation, asked.arguments, strong, who, (), 0, self._brief)
+        call = (_CALL, number, asked.operation, asked.arguments, strong, who, (), 0, self._is_brief)
         payload = _encode(call)
-        out.append(_length(len(payload)))
+        out.append(_pack_length(len(payload)))
         out.append(payload)
 
     def _flush(self) -> None:
-        out, self._out = self._out, []
+        out, self._write_buffer = self._write_buffer, []
         if out and self._transport is not None and not self._transport.is_closing():
             self._transport.write(b"".join(out))
 
     def data_received(self, data: bytes) -> None:
         now_ns = perf_counter_ns()
-        self._is_hearing = True
+        self._is_receiving = True
         try:
             for payload in self._frames.feed(data):
                 kind = payload[1]
-                if kind == _ANSWER:
-                    self._answered(_answer(payload), now_ns)
+                if kind == _RESPONSE:
+                    self._on_response(_decode_response(payload), now_ns)
                 elif kind != _ISSUED:  # which is not measured
-                    self._hear(_other(payload), now_ns)
+                    self._handle_message(_decode_other(payload), now_ns)
         except (MalformedMessage, msgspec.DecodeError, IndexError) as error:
             if not self.welcome.done():
-                self.welcome.set_exception(another_door(data) or MalformedMessage(str(error)))
+                self.welcome.set_exception(wrong_port_error(data) or MalformedMessage(str(error)))
             self.close()
-        self._is_hearing = False
+        self._is_receiving = False
         self._flush()
 
-    def _hear(self, message: _Other, now_ns: int) -> None:
+    def _handle_message(self, message: _OtherMessage, now_ns: int) -> None:
         match message:
-            case messages.Refused(number=number, reason=reason):
-                self._first.pop(number, None)
-                call = self._calls.pop(number, None)
+            case messages.Rejected(number=number, reason=reason):
+                self._awaiting_final_ns.pop(number, None)
+                call = self._pending_calls.pop(number, None)
                 if call is not None:
-                    self._meter.failed(reason, now_ns)
-                    self._done(self, call[2])
+                    self._meter.record_failure(reason, now_ns)
+                    self._on_call_done(self, call[2])
             case messages.Welcome():
                 self.welcome.set_result(message)
-            case messages.Denied(message=text):
+            case messages.ConnectionRejected(message=text):
                 self.welcome.set_exception(UsageError(f"a replica refuses: {text}"))
 
-    def _answered(self, answer: _Answer, now_ns: int) -> None:
+    def _on_response(self, answer: _ResponseHeader, now_ns: int) -> None:
         meter, number, kind = self._meter, answer.number, answer.kind
         if kind == "final":
-            asked_ns = self._first.pop(number, None)
+            asked_ns = self._awaiting_final_ns.pop(number, None)
             if asked_ns is not None:
-                meter.answered(WEAK_FINAL, asked_ns, now_ns)
+                meter.record_response(WEAK_FINAL, asked_ns, now_ns)
             return
-        call = self._calls.get(number)
+        call = self._pending_calls.get(number)
         if call is None:
             return
         asked_ns, strong, who = call
         if strong and kind == "tentative":
-            if number not in self._first:  # another one comes when the order changes
-                self._first[number] = asked_ns
-                meter.answered(STRONG_TENTATIVE, asked_ns, now_ns)
+            if number not in self._awaiting_final_ns:  # another one comes when the order changes
+                self._awaiting_final_ns[number] = asked_ns
+                meter.record_response(STRONG_TENTATIVE, asked_ns, now_ns)
             return
         if strong:
-            self._first.pop(number, None)
-        elif not self._brief:
-            self._first[number] = asked_ns
-        meter.answered(STRONG_STABLE if strong else WEAK_TENTATIVE, asked_ns, now_ns)
-        meter.raised += answer.error is not None
-        del self._calls[number]
-        self._done(self, who)
+            self._awaiting_final_ns.pop(number, None)
+        elif not self._is_brief:
+            self._awaiting_final_ns[number] = asked_ns
+        meter.record_response(STRONG_STABLE if strong else WEAK_TENTATIVE, asked_ns, now_ns)
+        meter.operation_errors += answer.error is not None
+        del self._pending_calls[number]
+        self._on_call_done(self, who)
 
     def close(self) -> None:
         if self._transport is not None:
@@ -198,28 +200,28 @@ class Line(asyncio.Protocol):
 
 async def dial(
     address: str,
-    meter: Meter,
-    done: Done,
+    meter: LoadMeter,
+    done: CallDone,
     *,
     token: str = "",
     secured: ssl.SSLContext | None = None,
-    refused: float = PATIENCE_S,
+    refused: float = CONNECT_TIMEOUT_S,
     brief: bool = False,
     datatype: str = "",
-) -> Line:
+) -> LoadConnection:
     """A connection to the replica there, as soon as there is one. `refused`: for how many seconds
     that is waited for where nobody listens. `brief`: of each call only the answer is asked for that
     it waits for; how long others take is not measured then. `datatype`: what must be replicated
     there; empty: whatever is."""
     loop = asyncio.get_running_loop()
-    host, port = address_of(address)
+    host, port = parse_address(address)
     begun = loop.time()
     while True:
         try:
             _, line = await loop.create_connection(
-                lambda: Line(meter, done, token, brief), host, port, ssl=secured
+                lambda: LoadConnection(meter, done, token, brief), host, port, ssl=secured
             )
-            welcome = await asyncio.wait_for(line.welcome, PATIENCE_S)
+            welcome = await asyncio.wait_for(line.welcome, CONNECT_TIMEOUT_S)
             if datatype not in ("", welcome.datatype):
                 line.close()
                 raise UsageError(f"'{welcome.datatype}' is replicated there, not '{datatype}'")
@@ -232,12 +234,14 @@ async def dial(
             ) from error
         except (OSError, TimeoutError, MalformedMessage) as error:
             is_left = isinstance(error, ConnectionResetError)
-            if is_left and secured is None and await encrypts((host, port), PATIENCE_S):
-                raise UsageError(f"{address} {ENCRYPTS}") from error
-            patience = refused if is_nobody_there(error) else PATIENCE_S
+            if is_left and secured is None and await accepts_tls((host, port), CONNECT_TIMEOUT_S):
+                raise UsageError(f"{address} {TLS_REQUIRED}") from error
+            patience = refused if has_no_listener(error) else CONNECT_TIMEOUT_S
             if loop.time() > begun + patience:
                 tried = f"no replica can be reached, tried for {patience:g} s"
-                raise Unreachable(f"{tried}: {address}: {reason_of(error)}") from error
-            await asyncio.sleep(PAUSE_S)
+                raise ReplicaUnreachable(
+                    f"{tried}: {address}: {connection_error_text(error)}"
+                ) from error
+            await asyncio.sleep(RETRY_PAUSE_S)
         else:
             return line

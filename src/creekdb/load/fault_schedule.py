@@ -20,11 +20,18 @@ from typing import Protocol
 import msgspec
 
 from creekdb.errors import BadValue
-from creekdb.simulation.faults.fault_types import Crash, Fault, Heal, Partition, Restart, check
-from creekdb.simulation.faults.language import duration_text, fault_text, parse_faults
+from creekdb.simulation.faults.fault_types import (
+    Crash,
+    Fault,
+    Heal,
+    Partition,
+    Restart,
+    check_faults,
+)
+from creekdb.simulation.faults.language import format_duration, format_fault, parse_faults
 
 
-class Killable(Protocol):
+class ProcessControl(Protocol):
     """Replicas as processes."""
 
     def kill(self, replica: int) -> None: ...
@@ -32,23 +39,23 @@ class Killable(Protocol):
     def start(self, *replicas: int) -> None: ...
 
 
-class Divisible(Protocol):
+class PartitionControl(Protocol):
     """The links between them."""
 
-    def divide(self, groups: Sequence[Sequence[int]]) -> None: ...
+    def partition(self, groups: Sequence[Sequence[int]]) -> None: ...
 
-    def mend(self) -> None: ...
+    def heal(self) -> None: ...
 
 
-def schedule(text: str, replicas: int, duration_us: int) -> tuple[Fault, ...]:
+def parse_fault_schedule(text: str, replicas: int, duration_us: int) -> tuple[Fault, ...]:
     """What is written, by time; `BadValue` where it cannot be done."""
     faults = tuple(sorted(parse_faults(text), key=lambda each: each.at_us))
-    check(faults, replicas)
+    check_faults(faults, replicas)
     down: set[int] = set()
     for each in faults:
-        told = fault_text(each)
+        told = format_fault(each)
         if each.at_us >= duration_us:
-            raise BadValue(f"fault '{told}': it is all over after {duration_text(duration_us)}")
+            raise BadValue(f"fault '{told}': it is all over after {format_duration(duration_us)}")
         match each:
             case Crash(replica=replica, writing=False):
                 if replica in down:
@@ -67,33 +74,33 @@ def schedule(text: str, replicas: int, duration_us: int) -> tuple[Fault, ...]:
     return faults
 
 
-class Breaking:
+class LiveFaultInjector:
     """Does it. `tell` hears of each fault when it has happened, with the time at which it was."""
 
     def __init__(
         self,
-        cluster: Killable,
-        links: Divisible,
+        cluster: ProcessControl,
+        links: PartitionControl,
         tell: Callable[[Fault], None] = lambda fault: None,
     ) -> None:
         self._cluster = cluster
         self._links = links
-        self._tell = tell
+        self._on_fault = tell
         self._down: set[int] = set()
-        self._divided = False
+        self._is_partitioned = False
         self._begin_ns = 0
-        self.happened: list[Fault] = []
+        self.applied_faults: list[Fault] = []
 
-    async def carry_out(self, faults: Sequence[Fault], begin_ns: int) -> None:
+    async def run(self, faults: Sequence[Fault], begin_ns: int) -> None:
         """`begin_ns`: from when times count, on the clock of `perf_counter_ns`."""
         self._begin_ns = begin_ns
         for each in faults:
             left_s = (begin_ns + each.at_us * 1000 - perf_counter_ns()) / 1e9
             await asyncio.sleep(max(0.0, left_s))
-            self._do(each)
-        self._mend()
+            self._apply(each)
+        self._heal_all()
 
-    def _do(self, fault: Fault) -> None:
+    def _apply(self, fault: Fault) -> None:
         happened = msgspec.structs.replace(
             fault, at_us=(perf_counter_ns() - self._begin_ns) // 1_000_000 * 1000
         )
@@ -105,18 +112,18 @@ class Breaking:
                 self._cluster.start(replica)
                 self._down.remove(replica)
             case Partition(groups=groups):
-                self._links.divide(groups)
-                self._divided = True
+                self._links.partition(groups)
+                self._is_partitioned = True
             case Heal():
-                self._links.mend()
-                self._divided = False
+                self._links.heal()
+                self._is_partitioned = False
             case _:
                 raise AssertionError(fault)
-        self.happened.append(happened)
-        self._tell(happened)
+        self.applied_faults.append(happened)
+        self._on_fault(happened)
 
-    def _mend(self) -> None:
+    def _heal_all(self) -> None:
         for replica in sorted(self._down):
-            self._do(Restart(0, replica))
-        if self._divided:
-            self._do(Heal(0))
+            self._apply(Restart(0, replica))
+        if self._is_partitioned:
+            self._apply(Heal(0))

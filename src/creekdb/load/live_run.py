@@ -12,28 +12,28 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 
 from creekdb import tpcc
-from creekdb.history import History, gather
-from creekdb.load.fault_schedule import Breaking
-from creekdb.load.generator import Plan, drive
-from creekdb.load.local_cluster import Cuts, LocalCluster
-from creekdb.load.measurement import Meter, Result, result_of
-from creekdb.load.workload import tpcc_stream
+from creekdb.history import History, merge_recordings
+from creekdb.load.fault_schedule import LiveFaultInjector
+from creekdb.load.generator import LoadPlan, generate_load
+from creekdb.load.local_cluster import LinkPartitions, LocalCluster
+from creekdb.load.measurement import LoadMeter, LoadResult, load_result
+from creekdb.load.workload import tpcc_workload
 from creekdb.simulation.faults.fault_types import Fault
-from creekdb.simulation.faults.language import fault_text
-from creekdb.wire.event_loop import run
+from creekdb.simulation.faults.language import format_fault
+from creekdb.wire.event_loop import run_in_new_loop
 
-PLANNED: Final = "planned_faults"
+PLANNED_FAULTS: Final = "planned_faults"
 """In the configuration of a run: the faults as they were asked for, from when it is measured."""
-LOADS: Final = (200.0, 150.0, 100.0, 75.0, 50.0, 25.0)
+LOAD_STEPS_PER_S: Final = (200.0, 150.0, 100.0, 75.0, 50.0, 25.0)
 """Calls in a second; the last one however slow the machine is."""
-WITH_EASE: Final = 0.25
+CAPACITY_FRACTION: Final = 0.25
 """Of what it can do: replicas that share two cores have their answers to themselves then."""
-TRIED_S: Final = 1.5
-TRIED_CLIENTS: Final = 24
+CALIBRATION_S: Final = 1.5
+CALIBRATION_CLIENTS: Final = 24
 WARM_UP_S: Final = 1.0
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class LiveRunConfig(msgspec.Struct, frozen=True, kw_only=True):
     replicas: int = 3
     warehouses: int = 5
     load: float | None = None
@@ -45,25 +45,25 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """To make it again."""
 
 
-class Onlooker(Protocol):
-    def stage(self, text: str) -> None:
+class LiveRunObserver(Protocol):
+    def on_stage(self, text: str) -> None:
         """What is done now."""
 
-    def happened(self, fault: Fault) -> None: ...
+    def on_fault(self, fault: Fault) -> None: ...
 
-    def measured(self, elapsed_s: float, meter: Meter) -> None:
+    def on_progress(self, elapsed_s: float, meter: LoadMeter) -> None:
         """From time to time while it is driven."""
 
 
-class Lived(NamedTuple):
+class LiveRunResult(NamedTuple):
     history: History
-    result: Result
+    result: LoadResult
     load: float
 
 
-def live(asked: Asked, folder: Path, onlooker: Onlooker) -> Lived:
+def run_live(asked: LiveRunConfig, folder: Path, onlooker: LiveRunObserver) -> LiveRunResult:
     """`folder`: for journals and recordings. No process is left when it returns or raises."""
-    datatype = tpcc.populated_name("rows", asked.warehouses, asked.seed)
+    datatype = tpcc.populated_datatype_name("rows", asked.warehouses, asked.seed)
     recorded = folder / "recorded"
     cluster = LocalCluster(
         folder,
@@ -72,74 +72,77 @@ def live(asked: Asked, folder: Path, onlooker: Onlooker) -> Lived:
         options=["--record", str(recorded), "--record-orders"],
     )
     try:
-        measured = run(_story(asked, datatype, cluster, onlooker))
-        onlooker.stage("stopping them")
+        measured = run_in_new_loop(_drive_cluster(asked, datatype, cluster, onlooker))
+        onlooker.on_stage("stopping them")
     finally:
         cluster.stop()
     meter, load, happened = measured
-    onlooker.stage("gathering what they recorded")
-    history = gather(recorded, (meter.begin_ns // 1000, meter.end_ns // 1000))
+    onlooker.on_stage("gathering what they recorded")
+    history = merge_recordings(recorded, (meter.begin_ns // 1000, meter.end_ns // 1000))
     begin_us: int = history.config["begin_us"]
     known: dict[str, Any] = {
         "load_tps": load,
         "seed": asked.seed,
         "command": asked.command,
-        "faults": _text([_later(each, begin_us) for each in happened]),
-        PLANNED: _text(asked.faults),
+        "faults": _faults_text([_shift_fault(each, begin_us) for each in happened]),
+        PLANNED_FAULTS: _faults_text(asked.faults),
     }
     kept = msgspec.structs.replace(history, config={**history.config, **known})
-    return Lived(kept, result_of(meter, {}), load)
+    return LiveRunResult(kept, load_result(meter, {}), load)
 
 
-async def _story(
-    asked: Asked, datatype: str, cluster: LocalCluster, onlooker: Onlooker
-) -> tuple[Meter, float, list[Fault]]:
-    stream = tpcc_stream(datatype, asked.replicas, None, asked.seed)
-    cuts = Cuts(cluster)
-    onlooker.stage("starting them")
+async def _drive_cluster(
+    asked: LiveRunConfig, datatype: str, cluster: LocalCluster, onlooker: LiveRunObserver
+) -> tuple[LoadMeter, float, list[Fault]]:
+    stream = tpcc_workload(datatype, asked.replicas, None, asked.seed)
+    cuts = LinkPartitions(cluster)
+    onlooker.on_stage("starting them")
     cluster.start()
-    await cluster.until_ready()
-    onlooker.stage("warming up")
-    tried = await drive(
-        Plan(
+    await cluster.wait_until_ready()
+    onlooker.on_stage("warming up")
+    tried = await generate_load(
+        LoadPlan(
             cluster.addresses,
             stream,
-            warm_up_s=TRIED_S / 3,
-            duration_s=TRIED_S * 2 / 3,
-            clients=TRIED_CLIENTS,
+            warm_up_s=CALIBRATION_S / 3,
+            duration_s=CALIBRATION_S * 2 / 3,
+            clients=CALIBRATION_CLIENTS,
             seed=asked.seed,
         )
     )
-    load = asked.load or load_for(tried.done / tried.seconds)
-    breaking = Breaking(cluster, cuts, onlooker.happened)
-    onlooker.stage(f"asking for {load:g} transactions a second")
-    meter = await drive(
-        Plan(
+    load = asked.load or sustainable_load(tried.completed / tried.duration_s)
+    breaking = LiveFaultInjector(cluster, cuts, onlooker.on_fault)
+    onlooker.on_stage(f"asking for {load:g} transactions a second")
+    meter = await generate_load(
+        LoadPlan(
             cluster.addresses,
             stream,
             warm_up_s=WARM_UP_S,
             duration_s=asked.duration_us / 1e6,
             load=load,
             seed=asked.seed,
-            watch=lambda elapsed_s, meter: onlooker.measured(elapsed_s - WARM_UP_S, meter),
-            during=lambda meter: breaking.carry_out(asked.faults, meter.begin_ns),
+            watch=lambda elapsed_s, meter: onlooker.on_progress(elapsed_s - WARM_UP_S, meter),
+            during=lambda meter: breaking.run(asked.faults, meter.begin_ns),
             elsewhere=True,
         )
     )
-    onlooker.stage("letting them come to rest")
-    await cluster.until_ready()
-    await cluster.until_settled()
-    return meter, load, breaking.happened
+    onlooker.on_stage("letting them come to rest")
+    await cluster.wait_until_ready()
+    await cluster.wait_until_stable()
+    return meter, load, breaking.applied_faults
 
 
-def load_for(capacity: float) -> float:
+def sustainable_load(capacity: float) -> float:
     """What is asked for of a cluster that can do so many transactions in a second."""
-    return next((each for each in LOADS if each <= capacity * WITH_EASE), LOADS[-1])
+    return next(
+        (each for each in LOAD_STEPS_PER_S if each <= capacity * CAPACITY_FRACTION),
+        LOAD_STEPS_PER_S[-1],
+    )
 
 
-def _later(fault: Fault, by_us: int) -> Fault:
+def _shift_fault(fault: Fault, by_us: int) -> Fault:
     return msgspec.structs.replace(fault, at_us=fault.at_us + by_us // 1000 * 1000)
 
 
-def _text(faults: Sequence[Fault]) -> str:
-    return "; ".join(map(fault_text, faults))
+def _faults_text(faults: Sequence[Fault]) -> str:
+    return "; ".join(map(format_fault, faults))

@@ -30,40 +30,42 @@ from typing import Any, Final
 
 from creekdb.client import connect
 from creekdb.errors import StorageFault, UsageError
-from creekdb.wire.dev_control import Trial, line_of
+from creekdb.wire.dev_control import DevControl, encode_dev_control
 from creekdb.wire.event_log import REPLICA_STOPPING
 
 PORTS: Final = range(12_000, 32_000)
-BLOCK: Final = 250
+BLOCK_SIZE: Final = 250
 
-_NONE: Final = f"no ports are free from {PORTS.start} to {PORTS.stop - 1}: stop what listens there"
+_NO_FREE_PORTS: Final = (
+    f"no ports are free from {PORTS.start} to {PORTS.stop - 1}: stop what listens there"
+)
 
-_kept: list[socket.socket] = []
-_own: list[Iterator[int]] = []
+_reserved_sockets: list[socket.socket] = []
+_own_ports: list[Iterator[int]] = []
 
 
 def free_port() -> int:
     """One of this process's own, that nobody listens at, and that was not given for long."""
-    if not _own:
-        _own.append(cycle(reserve()))
-    for port in islice(_own[0], BLOCK):
+    if not _own_ports:
+        _own_ports.append(cycle(reserve_block()))
+    for port in islice(_own_ports[0], BLOCK_SIZE):
         if is_free(port):
             return port
-    raise UsageError(_NONE)
+    raise UsageError(_NO_FREE_PORTS)
 
 
-def reserve() -> range:
+def reserve_block() -> range:
     """Another block, for as long as this process lives."""
-    blocks = [PORTS[first : first + BLOCK] for first in range(0, len(PORTS), BLOCK)]
+    blocks = [PORTS[first : first + BLOCK_SIZE] for first in range(0, len(PORTS), BLOCK_SIZE)]
     begin = os.getpid() % len(blocks)
     for block in chain(blocks[begin:], blocks[:begin]):
         keeper = socket.socket()
         with suppress(OSError):
             keeper.bind(("127.0.0.1", block[0]))
-            _kept.append(keeper)
+            _reserved_sockets.append(keeper)
             return block[1:]
         keeper.close()
-    raise UsageError(_NONE)
+    raise UsageError(_NO_FREE_PORTS)
 
 
 def is_free(port: int) -> bool:
@@ -76,14 +78,14 @@ def is_free(port: int) -> bool:
     return True
 
 
-PATIENCE_S: Final = 60.0
-LOOK_S: Final = 0.5
+CLUSTER_TIMEOUT_S: Final = 60.0
+PROCESS_CHECK_S: Final = 0.5
 """Between two looks whether all are still there."""
-PEERS_AFTER: Final = 100
+PEER_PORT_OFFSET: Final = 100
 """Ports between where clients find a replica and where others do."""
-HTTP_AFTER: Final = 200
+HTTP_PORT_OFFSET: Final = 200
 """Ports between where clients find a replica and where browsers do."""
-TAIL_BYTES: Final = 65_536
+OUTPUT_TAIL_BYTES: Final = 65_536
 """Of what a replica printed, what is looked at."""
 
 
@@ -103,13 +105,13 @@ class LocalCluster:
         """`port`: where clients find the first one, and those after it the others; replicas find
         each other `PEERS_AFTER` further on, and browsers find them, if they are to, `HTTP_AFTER`.
         Without it, wherever there is room."""
-        self.folder = folder
+        self.directory = folder
         self._datatype = datatype
         self._options = tuple(options)
-        self._members = _addresses(replicas, port and port + PEERS_AFTER)
+        self._members = _addresses(replicas, port and port + PEER_PORT_OFFSET)
         self.addresses = _addresses(replicas, port)
-        self.http = _addresses(replicas, port and port + HTTP_AFTER) if http else []
-        self.tells: Callable[[int], bytes] = lambda replica: b""
+        self.http_addresses = _addresses(replicas, port and port + HTTP_PORT_OFFSET) if http else []
+        self.control_line: Callable[[int], bytes] = lambda replica: b""
         """What each is told when it starts, as `creekdb.wire.dev_control` has it."""
         self._running: dict[int, subprocess.Popen[bytes]] = {}
 
@@ -124,11 +126,11 @@ class LocalCluster:
             for number, address in enumerate(self._members):
                 command += ["--member", f"{number}={address}"]
             command += ["--clients", self.addresses[replica], "--datatype", self._datatype]
-            command += ["--data", str(self.folder / f"data-{replica}"), "--with-parent"]
+            command += ["--data", str(self.directory / f"data-{replica}"), "--with-parent"]
             command += self._options
-            if self.http:
-                command += ["--http", self.http[replica]]
-            with (self.folder / f"{replica}.out").open("ab") as output:
+            if self.http_addresses:
+                command += ["--http", self.http_addresses[replica]]
+            with (self.directory / f"{replica}.out").open("ab") as output:
                 self._running[replica] = subprocess.Popen(
                     command,
                     stdin=subprocess.PIPE,
@@ -137,11 +139,11 @@ class LocalCluster:
                     start_new_session=True,  # an interrupt from the keyboard is for this process
                 )
 
-            self.tell(replica)
+            self.send_control_line(replica)
 
-    def tell(self, replica: int) -> None:
+    def send_control_line(self, replica: int) -> None:
         """What it is told now, if it runs."""
-        process, said = self._running.get(replica), self.tells(replica)
+        process, said = self._running.get(replica), self.control_line(replica)
         if process is not None and said:
             assert process.stdin is not None
             with suppress(BrokenPipeError):
@@ -161,45 +163,47 @@ class LocalCluster:
         return list(await asyncio.gather(*(self._status(each) for each in sorted(self._running))))
 
     async def _status(self, replica: int) -> dict[str, Any]:
-        async with connect(self.addresses[replica], patience=PATIENCE_S) as db:
+        async with connect(self.addresses[replica], patience=CLUSTER_TIMEOUT_S) as db:
             return await db.status()
 
-    async def until_ready(self) -> None:
+    async def wait_until_ready(self) -> None:
         """Until all have found each other, and somebody leads."""
-        await self._until(
+        await self._wait_until(
             lambda all_of_them: all(
                 len(each["connected"]) == len(all_of_them) - 1 and each["leader"] is not None
                 for each in all_of_them
             )
         )
 
-    async def until_settled(self) -> None:
-        await self._until(
+    async def wait_until_stable(self) -> None:
+        await self._wait_until(
             lambda all_of_them: (
                 len({each["committed"] for each in all_of_them}) == 1
                 and not any(each["tentative"] or each["backlog"] for each in all_of_them)
             )
         )
 
-    async def _until(self, holds: Callable[[list[dict[str, Any]]], bool]) -> None:
+    async def _wait_until(self, holds: Callable[[list[dict[str, Any]]], bool]) -> None:
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(CLUSTER_TIMEOUT_S):
                 while True:
-                    self._look_after()
+                    self._check_running()
                     asked = asyncio.ensure_future(self.statuses())
                     try:
-                        while not (await asyncio.wait((asked,), timeout=LOOK_S))[0]:
-                            self._look_after()  # one that ended is asked in vain
+                        while not (await asyncio.wait((asked,), timeout=PROCESS_CHECK_S))[0]:
+                            self._check_running()  # one that ended is asked in vain
                         if holds(asked.result()):
                             return
                     finally:
                         asked.cancel()
                     await asyncio.sleep(0.02)
         except TimeoutError as error:
-            said = "; ".join(f"replica {each}: {self.last_words(each)}" for each in self._running)
+            said = "; ".join(
+                f"replica {each}: {self.last_output_line(each)}" for each in self._running
+            )
             raise StorageFault(f"the cluster does not come to rest; the last of {said}") from error
 
-    def ended(self) -> dict[int, int]:
+    def reap_exited(self) -> dict[int, int]:
         """Those that ended by themselves, with their exit codes. They do not count any more."""
         codes = {each: process.poll() for each, process in self._running.items()}
         found = {replica: code for replica, code in codes.items() if code is not None}
@@ -207,16 +211,16 @@ class LocalCluster:
             _close(self._running.pop(replica))
         return found
 
-    def last_words(self, replica: int) -> str:
+    def last_output_line(self, replica: int) -> str:
         """Why it ended, as far as it says."""
-        said = (self.folder / f"{replica}.out").read_text(errors="replace").strip()
+        said = (self.directory / f"{replica}.out").read_text(errors="replace").strip()
         lines = [line for line in said.splitlines() if not line.endswith(f"({REPLICA_STOPPING})")]
         return lines[-1] if lines else "nothing"
 
-    def last_told(self, replica: int, event: str) -> str | None:
+    def last_event_text(self, replica: int, event: str) -> str | None:
         """What it said of the last such event, if it has not said much since."""
-        with (self.folder / f"{replica}.out").open("rb") as output:
-            output.seek(max(0, output.seek(0, os.SEEK_END) - TAIL_BYTES))
+        with (self.directory / f"{replica}.out").open("rb") as output:
+            output.seek(max(0, output.seek(0, os.SEEK_END) - OUTPUT_TAIL_BYTES))
             said = output.read().decode(errors="replace")
         for line in reversed(said.splitlines()):
             told, found, _ = line.partition(f" ({event}")
@@ -224,11 +228,11 @@ class LocalCluster:
                 return told.partition(f" replica {replica}: ")[2]
         return None
 
-    def _look_after(self) -> None:
-        for replica in self.ended():
-            raise StorageFault(f"replica {replica} ended: {self.last_words(replica)}")
+    def _check_running(self) -> None:
+        for replica in self.reap_exited():
+            raise StorageFault(f"replica {replica} ended: {self.last_output_line(replica)}")
 
-    def stop(self, patience_s: float = PATIENCE_S) -> list[int]:
+    def stop(self, patience_s: float = CLUSTER_TIMEOUT_S) -> list[int]:
         """Those that had to be killed in the end. What they know is on disk all the same."""
         for process in self._running.values():
             process.send_signal(signal.SIGINT)
@@ -256,31 +260,35 @@ def _addresses(number: int, first: int | None) -> list[str]:
     return [f"127.0.0.1:{port}" for port in ports]
 
 
-class Cuts:
+class LinkPartitions:
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
-        self._all = range(len(cluster.addresses))
+        self._replicas = range(len(cluster.addresses))
         self._groups: list[frozenset[int]] = []
-        cluster.tells = self._line
+        cluster.control_line = self._control_line
 
-    def divide(self, groups: Sequence[Sequence[int]]) -> None:
+    def partition(self, groups: Sequence[Sequence[int]]) -> None:
         """Only replicas of one group reach each other; those not named form one more."""
         named = [frozenset(group) for group in groups]
-        self._groups = [*named, frozenset(self._all).difference(*named)]
-        self._tell()
+        self._groups = [*named, frozenset(self._replicas).difference(*named)]
+        self._send_to_all()
 
-    def mend(self) -> None:
+    def heal(self) -> None:
         self._groups = []
-        self._tell()
+        self._send_to_all()
 
-    def away(self, replica: int) -> tuple[int, ...]:
+    def unreachable_from(self, replica: int) -> tuple[int, ...]:
         """Those whom it does not reach."""
-        mine = next((group for group in self._groups if replica in group), frozenset(self._all))
-        return tuple(each for each in self._all if each not in mine)
+        mine = next(
+            (group for group in self._groups if replica in group), frozenset(self._replicas)
+        )
+        return tuple(each for each in self._replicas if each not in mine)
 
-    def _tell(self) -> None:
-        for replica in self._all:
-            self._cluster.tell(replica)
+    def _send_to_all(self) -> None:
+        for replica in self._replicas:
+            self._cluster.send_control_line(replica)
 
-    def _line(self, replica: int) -> bytes:
-        return line_of(Trial(control="", secret="", pages={}, cut=self.away(replica)))
+    def _control_line(self, replica: int) -> bytes:
+        return encode_dev_control(
+            DevControl(control="", secret="", pages={}, cut=self.unreachable_from(replica))
+        )

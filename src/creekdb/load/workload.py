@@ -8,20 +8,20 @@ import msgspec
 
 from creekdb import tpcc
 from creekdb.errors import BadValue
-from creekdb.tpcc.workload import Inputs, clients_of
+from creekdb.tpcc.workload import TransactionInputs, client_numbers
 
 
-class Asked(msgspec.Struct, frozen=True, gc=False):
+class WorkloadCall(msgspec.Struct, frozen=True, gc=False):
     operation: str
     arguments: tuple[Any, ...]
     strong: bool
 
 
-Stream: TypeAlias = Callable[[int], Asked]
+Workload: TypeAlias = Callable[[int], WorkloadCall]
 """What is asked for next at the replica of that place."""
 
 
-def kv_stream(*, keys: int, value_bytes: int, reads: float, strong: float, seed: int) -> Stream:
+def kv_workload(*, keys: int, value_bytes: int, reads: float, strong: float, seed: int) -> Workload:
     """Puts and gets of keys that are all as likely."""
     for name, share in (("reads", reads), ("strong", strong)):
         if not 0 <= share <= 1:
@@ -32,35 +32,35 @@ def kv_stream(*, keys: int, value_bytes: int, reads: float, strong: float, seed:
     values = [source.randbytes(value_bytes) for _ in range(64)]
     random = source.random
 
-    def asked(_: int) -> Asked:
+    def asked(_: int) -> WorkloadCall:
         key = f"key{int(random() * keys):08}"
         is_strong = random() < strong
         if reads and random() < reads:
-            return Asked("get", (key,), is_strong)
-        return Asked("put", (key, values[int(random() * 64)]), is_strong)
+            return WorkloadCall("get", (key,), is_strong)
+        return WorkloadCall("put", (key, values[int(random() * 64)]), is_strong)
 
     return asked
 
 
-def tpcc_stream(datatype: str, replicas: int, strong: float | None, seed: int) -> Stream:
+def tpcc_workload(datatype: str, replicas: int, strong: float | None, seed: int) -> Workload:
     """TPC-C's mix at the terminals of each replica. `strong`: the share of transactions, drawn at
     random; None: every Payment, and nothing else."""
-    populated = tpcc.populated(datatype)
+    populated = tpcc.populated_datatype(datatype)
     assert isinstance(populated.base, tpcc.PopulationBase)
     population = populated.base.population
     random = Random(f"tpcc {seed}")
     terminals = [
         [
-            Inputs(populated, population, seed, client)
-            for client in clients_of(replica, replicas, population.warehouses)
+            TransactionInputs(populated, population, seed, client)
+            for client in client_numbers(replica, replicas, population.warehouses)
         ]
         for replica in range(replicas)
     ]
 
-    def asked(replica: int) -> Asked:
+    def asked(replica: int) -> WorkloadCall:
         mine = terminals[replica % replicas]
         given = next(mine[int(random.random() * len(mine))])
-        is_strong = given.strong if strong is None else random.random() < strong
-        return Asked(given.operation.name, given.operation.arguments, is_strong)
+        is_strong = given.is_strong if strong is None else random.random() < strong
+        return WorkloadCall(given.operation.name, given.operation.arguments, is_strong)
 
     return asked

@@ -15,7 +15,7 @@ def _table(*columns: tuple[str, pa.DataType], nullable: tuple[str, ...] = ()) ->
     return pa.schema([pa.field(name, kind, name in nullable) for name, kind in columns])
 
 
-_EXPERIMENT: Final = (
+_EXPERIMENT_FIELDS: Final = (
     ("source", pa.string()),  # simulated, or live
     ("scheme", pa.string()),
     ("layout", pa.string()),
@@ -29,11 +29,11 @@ _EXPERIMENT: Final = (
     ("faults", pa.string()),  # as text, separated by semicolons; empty without any
     ("duration_us", pa.int64()),
 )
-EXPERIMENT: Final = tuple(name for name, _ in _EXPERIMENT)
+EXPERIMENT_COLUMNS: Final = tuple(name for name, _ in _EXPERIMENT_FIELDS)
 """What runs have in common that differ only in their seed."""
 _NULL_IN_EXPERIMENT: Final = ("strong_share", "load_tps", "warehouses", "layout")
 
-COUNTED: Final = (
+COUNTER_COLUMNS: Final = (
     "executions",
     "to_execute",
     "busy_us",
@@ -46,7 +46,7 @@ COUNTED: Final = (
 
 RUNS: Final = _table(
     ("run", pa.string()),
-    *_EXPERIMENT,
+    *_EXPERIMENT_FIELDS,
     ("seed", pa.int64()),
     ("begin_us", pa.int64()),  # of measuring
     ("end_us", pa.int64()),
@@ -62,7 +62,7 @@ RUNS: Final = _table(
     ("unsettled", pa.string()),  # null: it came to rest
     ("violated", pa.string()),  # TPC-C's conditions, a line each; empty when all hold
     ("command", pa.string()),  # what to type for the same run
-    nullable=(*_NULL_IN_EXPERIMENT, *COUNTED, "unsettled"),
+    nullable=(*_NULL_IN_EXPERIMENT, *COUNTER_COLUMNS, "unsettled"),
 )
 
 OPERATIONS: Final = _table(
@@ -115,7 +115,7 @@ SAMPLES: Final = _table(
 
 MEASURES: Final = _table(
     ("run", pa.string()),
-    *_EXPERIMENT,
+    *_EXPERIMENT_FIELDS,
     ("seed", pa.int64()),
     ("asked", pa.int64()),
     ("throughput_tps", pa.float64()),
@@ -151,7 +151,7 @@ LATENCIES: Final = _table(
     ("p99_us", pa.int64()),
 )
 ALL_KINDS: Final = "all"
-ANSWERS: Final = (
+RESPONSE_KINDS: Final = (
     "weak_tentative",
     "weak_stable",
     "strong_tentative",
@@ -178,7 +178,7 @@ OVER_TIME: Final = _table(
 """Of runs to which something happened, and of live ones."""
 
 SUMMARY: Final = _table(
-    *_EXPERIMENT,
+    *_EXPERIMENT_FIELDS,
     ("measure", pa.string()),  # a column of MEASURES, or an answer of LATENCIES and its statistic
     ("seeds", pa.int64()),
     ("mean", pa.float64()),
@@ -188,7 +188,7 @@ SUMMARY: Final = _table(
 )
 
 PEAKS: Final = _table(
-    *(column for column in _EXPERIMENT if column[0] not in ("load_tps", "duration_us")),
+    *(column for column in _EXPERIMENT_FIELDS if column[0] not in ("load_tps", "duration_us")),
     ("seed", pa.int64()),
     ("peak_tps", pa.float64()),  # done at the highest load that did not saturate it
     ("load_tps", pa.float64()),

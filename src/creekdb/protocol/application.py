@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Protocol
 
-from creekdb.protocol.checkpoint.stream import Draft, Intake
+from creekdb.protocol.checkpoint.stream import LazyCheckpoint, RegisterLoader
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Checkpoint
 from creekdb.protocol.request import Batch, Request
@@ -12,7 +12,7 @@ from creekdb.protocol.request import Batch, Request
 class Application(Protocol):
     def rb_deliver(self, request: Request) -> None: ...
 
-    def stand_in(self, id: Dot, timestamp: int) -> None:
+    def fill_lost_request(self, id: Dot, timestamp: int) -> None:
         """Issue what does nothing, in the place of a request of this replica that is lost."""
 
     def cab_deliver(self, ids: list[Dot], instance: int) -> None:
@@ -26,27 +26,27 @@ class Application(Protocol):
     def is_weak(self, id: Dot) -> bool:
         """Is it known to be weak? It may forget that when the request is committed."""
 
-    def may_install(self, checkpoint: Checkpoint) -> bool:
+    def can_install(self, checkpoint: Checkpoint) -> bool:
         """Does it hold everything that is committed here?"""
 
-    def proposed(self, instance: int, batch: Batch) -> None:
+    def on_proposed(self, instance: int, batch: Batch) -> None:
         """A leader proposed it: perhaps it is what this instance will deliver."""
 
-    def settled_instance(self) -> int:
+    def stable_instance(self) -> int:
         """The instance of what `checkpoint` would answer."""
 
     def checkpoint(self) -> Checkpoint:
         """The longest executed prefix of `committed` that ends with an instance."""
 
-    def draft(self) -> Draft:
+    def lazy_checkpoint(self) -> LazyCheckpoint:
         """The same, with the registers left for later."""
 
     def live_requests(self) -> Iterable[Request]:
         """Every delivered request that the checkpoint does not hold."""
 
-    def reconfigured(self) -> None:
+    def on_reconfigured(self) -> None:
         """The members are others from now on."""
 
-    def install(self, checkpoint: Checkpoint, intake: Intake | None = None) -> None:
+    def install(self, checkpoint: Checkpoint, intake: RegisterLoader | None = None) -> None:
         """Let the checkpoint take the place of everything it holds. With an `intake`, that is where
         its registers are."""

@@ -9,8 +9,8 @@ it. For the sake of speed a driver may know better, in two cases only:
   it names on its own disk. It stays with requests that leave in the same batch: without them nobody
   can vote.
 - An answer does not wait for a `Decided` that no other record follows. Those whose votes decided it
-  have it on their disks, and the vote of this replica is a record before. `Progress`, which lets
-  others forget the decision, does wait.
+  have it on their disks, and the vote of this replica is a record before. `GridProgress`, which
+  lets others forget the decision, does wait.
 """
 
 from collections.abc import Sequence
@@ -19,16 +19,16 @@ from creekdb.protocol.effects import Send
 from creekdb.protocol.messages import Accept, Cast, Decided, Prepare, Record
 
 
-class Proposals:
+class ProposalFilter:
     """Tells those that may leave at once."""
 
-    __slots__ = ("_after",)
+    __slots__ = ("_ballot_position",)
 
     def __init__(self) -> None:
-        self._after = 0
+        self._ballot_position = 0
         """The position behind the last ballot of our own, or further."""
 
-    def first(
+    def split(
         self, sends: Sequence[Send], end: int, durable: int
     ) -> tuple[Sequence[Send], Sequence[Send]]:
         """What may leave at once, and the rest, of a batch whose records end at that position."""
@@ -40,8 +40,8 @@ class Proposals:
             elif kind is Cast:
                 cast = True
             elif kind is Prepare:
-                self._after = end
-        if not proposed or cast or self._after > durable:
+                self._ballot_position = end
+        if not proposed or cast or self._ballot_position > durable:
             return (), sends
         return (
             [each for each in sends if type(each.message) is Accept],
@@ -49,7 +49,7 @@ class Proposals:
         )
 
 
-def needed(records: Sequence[Record]) -> int:
+def required_record_count(records: Sequence[Record]) -> int:
     """How many of them, from the first, answers have to wait for: all but decisions at the end.
 
     They stay in the order in which they were emitted. A ballot of new members that is on disk

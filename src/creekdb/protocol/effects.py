@@ -9,7 +9,11 @@ from typing import TypeAlias
 
 import msgspec
 
-from creekdb.protocol.checkpoint.stream import DrawnImage, ImageDraft, SnapshotDraft
+from creekdb.protocol.checkpoint.stream import (
+    EncodedCheckpoint,
+    StreamedCheckpoint,
+    StreamedSnapshot,
+)
 from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import AcceptedValue, Ballot, Message, Record
 from creekdb.protocol.request import Batch, Outcome, Request
@@ -20,7 +24,7 @@ class Send(msgspec.Struct, frozen=True):
     message: Message
 
 
-class Kind(enum.Enum):
+class ResponseKind(enum.Enum):
     """Which answer a client gets (Section 1, point 4)."""
 
     TENTATIVE = "tentative"
@@ -29,7 +33,7 @@ class Kind(enum.Enum):
     """How a weak operation that was answered long ago ended: `changed` if otherwise than told."""
 
 
-class Observed(msgspec.Struct, frozen=True):
+class ObservedOrder(msgspec.Struct, frozen=True):
     """The serialization that an answer was computed on: the first `settled` requests of
     `committed`, and then these."""
 
@@ -42,14 +46,14 @@ class Response(msgspec.Struct, frozen=True):
 
     id: Dot
     session: int
-    kind: Kind
+    kind: ResponseKind
     outcome: Outcome
     changed: bool = False
-    observed: Observed | None = None
+    observed: ObservedOrder | None = None
     """Of a tentative answer, where `record_orders` asks for it."""
 
 
-class Work(enum.Enum):
+class TaskKind(enum.Enum):
     EXECUTE = "execute"
     ROLLBACK = "rollback"
 
@@ -59,14 +63,14 @@ class Task(msgspec.Struct, frozen=True):
     reports `completed(task, …)`. The replica decides then whether the result still counts."""
 
     number: int
-    work: Work
+    kind: TaskKind
     request: Request
 
 
 # --- what observers see -----------------------------------------------------------------------
 
 
-class Cast(msgspec.Struct, frozen=True):
+class RbCast(msgspec.Struct, frozen=True):
     """The replica RB-cast this request and, when it is strong, CAB-cast its identifier."""
 
     request: Request
@@ -88,7 +92,7 @@ class Committed(msgspec.Struct, frozen=True):
     index: int
 
 
-class Installed(msgspec.Struct, frozen=True):
+class CheckpointInstalled(msgspec.Struct, frozen=True):
     """A checkpoint took the place of the first `length` requests of `committed`."""
 
     instance: int
@@ -96,7 +100,7 @@ class Installed(msgspec.Struct, frozen=True):
     ids: Dots
 
 
-class Promised(msgspec.Struct, frozen=True):
+class BallotPromised(msgspec.Struct, frozen=True):
     """The acceptor promised this ballot, asked for what it accepted from `first` on."""
 
     ballot: Ballot
@@ -113,7 +117,7 @@ class Voted(msgspec.Struct, frozen=True):
     batch: Batch
 
 
-class Speculated(msgspec.Struct, frozen=True):
+class SpeculativelyExecuted(msgspec.Struct, frozen=True):
     """A request was executed before its order was decided, by a scheme that keeps the answer to
     itself until then."""
 
@@ -132,14 +136,21 @@ class Digest(msgspec.Struct, frozen=True):
 
 
 Event: TypeAlias = (
-    Cast | RbDelivered | CabDelivered | Committed | Installed | Promised | Voted | Speculated
+    RbCast
+    | RbDelivered
+    | CabDelivered
+    | Committed
+    | CheckpointInstalled
+    | BallotPromised
+    | Voted
+    | SpeculativelyExecuted
 )
 
 
 class Effects(msgspec.Struct, frozen=True):
     persist: tuple[Record, ...] = ()
     """Durable, in this order, before any `send` or `respond` of this or a later batch leaves.
-    An `Image` allows the driver to drop every record that came before it."""
+    An `CheckpointRecord` allows the driver to drop every record that came before it."""
     send: tuple[Send, ...] = ()
     """In any order, each at most once: the protocol survives loss, duplication and reordering."""
     respond: tuple[Response, ...] = ()
@@ -150,10 +161,10 @@ class Effects(msgspec.Struct, frozen=True):
     """In the order they happened; to ignore or to record."""
     digests: tuple[Digest, ...] = ()
     """Where `digest_every` asks for them: to be compared with those of other replicas."""
-    images: tuple[ImageDraft | DrawnImage, ...] = ()
+    checkpoints: tuple[StreamedCheckpoint | EncodedCheckpoint, ...] = ()
     """Where `drafts` asks for them, instead of those in `persist` that nothing waits for: to be
     durable at some time, or never. One that is, allows the driver to drop every record that came
     before it, and no other. Its registers are to be taken, or closed. One that is drawn already,
     since its registers were brought in parts, is a record at its place among those in `persist`."""
-    snapshots: tuple[SnapshotDraft, ...] = ()
+    snapshots: tuple[StreamedSnapshot, ...] = ()
     """Likewise, instead of those in `send`, and with the same obligation."""

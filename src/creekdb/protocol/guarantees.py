@@ -3,7 +3,7 @@
 import msgspec
 
 
-class Terms(msgspec.Struct, frozen=True, kw_only=True):
+class SchemeGuarantees(msgspec.Struct, frozen=True, kw_only=True):
     """The defaults are those of Creek."""
 
     voters: tuple[int, ...] = ()

@@ -14,7 +14,7 @@ import msgspec
 from creekdb.errors import MalformedMessage
 from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.request import Batch, Outcome, Request
-from creekdb.protocol.values import PLAIN, Key, frozen
+from creekdb.protocol.values import SCALAR_TYPES, Key, freeze
 
 
 class Ballot(NamedTuple):
@@ -55,7 +55,8 @@ class Checkpoint(msgspec.Struct, frozen=True, array_like=True):
     def __post_init__(self) -> None:
         # As large as the state: what is frozen as it is, is left as it is.
         state = [
-            item if type(item[1]) in PLAIN else (item[0], frozen(item[1])) for item in self.state
+            item if type(item[1]) in SCALAR_TYPES else (item[0], freeze(item[1]))
+            for item in self.state
         ]
         msgspec.structs.force_setattr(self, "state", tuple(state))
 
@@ -81,7 +82,7 @@ class Pull(msgspec.Struct, frozen=True, array_like=True, tag=12):
     wanted: Dots
 
 
-class Pulled(msgspec.Struct, frozen=True, array_like=True, tag=13):
+class PullResponse(msgspec.Struct, frozen=True, array_like=True, tag=13):
     """The answer to `Pull`: some of what was wanted."""
 
     requests: tuple[Request, ...]
@@ -95,7 +96,7 @@ class Heartbeat(msgspec.Struct, frozen=True, array_like=True, tag=20):
 
     ballot: Ballot
     leader: int | None
-    hears: tuple[int, ...]
+    reachable: tuple[int, ...]
 
 
 # --- indirect Multi-Paxos ---------------------------------------------------------------------
@@ -142,7 +143,7 @@ class Progress(msgspec.Struct, frozen=True, array_like=True, tag=35):
     `settled` delivered has been executed there."""
 
     delivered: int
-    settled: int = 0
+    stable_instance: int = 0
 
 
 class CatchUp(msgspec.Struct, frozen=True, array_like=True, tag=36):
@@ -167,7 +168,7 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True, tag=38):
 # --- a replica that begins with nothing -------------------------------------------------------
 
 
-class Anew(msgspec.Struct, frozen=True, array_like=True, tag=40):
+class RecoveryQuery(msgspec.Struct, frozen=True, array_like=True, tag=40):
     """The sender has an empty disk, and may have lost another. Please promise it this ballot, and
     tell it what you know."""
 
@@ -176,14 +177,14 @@ class Anew(msgspec.Struct, frozen=True, array_like=True, tag=40):
     """What the instances below this one delivered, it has."""
 
 
-class Known(msgspec.Struct, frozen=True, array_like=True, tag=41):
-    """The answer to `Anew`."""
+class RecoveryResponse(msgspec.Struct, frozen=True, array_like=True, tag=41):
+    """The answer to `RecoveryQuery`."""
 
     ballot: Ballot
     """The one that was asked for."""
     promised: Ballot
     """What the sender has promised: if it is above `ballot`, nothing else counts."""
-    anew: bool
+    is_recovering: bool
     """The sender begins with nothing as well."""
     decided: int
     accepted: tuple[AcceptedValue, ...]
@@ -194,7 +195,7 @@ Message: TypeAlias = (
     Cast
     | Summary
     | Pull
-    | Pulled
+    | PullResponse
     | Heartbeat
     | Prepare
     | Promise
@@ -205,8 +206,8 @@ Message: TypeAlias = (
     | CatchUp
     | Decisions
     | Snapshot
-    | Anew
-    | Known
+    | RecoveryQuery
+    | RecoveryResponse
 )
 
 
@@ -216,7 +217,7 @@ Message: TypeAlias = (
 class Received(msgspec.Struct, frozen=True, array_like=True, tag=2):
     """A request, issued here or received.
 
-    Before its `Cast` leaves and before its first answer: an event number is never used twice.
+    Before its `RbCast` leaves and before its first answer: an event number is never used twice.
     Before a `Vote` for it or for a request that has it in its context: no decided request is lost.
     """
 
@@ -236,13 +237,14 @@ class Accepted(msgspec.Struct, frozen=True, array_like=True, tag=4):
 
 
 class Decided(msgspec.Struct, frozen=True, array_like=True, tag=5):
-    """Before `Progress` tells of it. A majority has it accepted, so losing it loses no decision."""
+    """Before `GridProgress` tells of it. A majority has it accepted, so losing it loses no
+    decision."""
 
     instance: int
     batch: Batch
 
 
-class Image(msgspec.Struct, frozen=True, array_like=True, tag=1):
+class CheckpointRecord(msgspec.Struct, frozen=True, array_like=True, tag=1):
     """The whole durable state in one record: the driver may drop every record before it."""
 
     checkpoint: Checkpoint
@@ -252,7 +254,7 @@ class Image(msgspec.Struct, frozen=True, array_like=True, tag=1):
     requests: tuple[Request, ...]
 
 
-Record: TypeAlias = Image | Received | Promised | Accepted | Decided
+Record: TypeAlias = CheckpointRecord | Received | Promised | Accepted | Decided
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -260,7 +262,7 @@ _message_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Mes
 _record_decoder: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Record)
 
 
-_NOT_OURS = (msgspec.DecodeError, ValueError, OverflowError, RecursionError)
+_DECODE_ERRORS = (msgspec.DecodeError, ValueError, OverflowError, RecursionError)
 
 
 def encode(item: Message | Record) -> bytes:
@@ -270,12 +272,12 @@ def encode(item: Message | Record) -> bytes:
 def decode_message(data: bytes) -> Message:
     try:
         return _message_decoder.decode(data)
-    except _NOT_OURS as error:
+    except _DECODE_ERRORS as error:
         raise MalformedMessage(str(error)) from error
 
 
 def decode_record(data: bytes) -> Record:
     try:
         return _record_decoder.decode(data)
-    except _NOT_OURS as error:
+    except _DECODE_ERRORS as error:
         raise MalformedMessage(str(error)) from error

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from creekdb.protocol.ids.version_vector import Dot, Dots, DotSet
 from creekdb.protocol.request import OrderKey, Request
-from creekdb.protocol.sorted_blocks import Ranking
+from creekdb.protocol.sorted_blocks import SortedBlocks
 
 
 class HybridClock:
@@ -42,23 +42,23 @@ class HybridClock:
         return max(ahead, 0)
 
 
-class Order:
-    __slots__ = ("_in_order", "_tentative", "committed", "committed_ids", "first")
+class RequestOrder:
+    __slots__ = ("_sorted_tentative", "_tentative", "committed", "committed_ids", "first_position")
 
     def __init__(self) -> None:
         self.committed: list[Request] = []
         """The requests at places `first`, `first + 1`, … of `committed`."""
-        self.first = 0
+        self.first_position = 0
         self.committed_ids = DotSet()
         """The identifiers of all of `committed`, summed up or not."""
         self._tentative: dict[Dot, Request] = {}
-        self._in_order: Ranking[Request] = Ranking()
+        self._sorted_tentative: SortedBlocks[Request] = SortedBlocks()
         """The same, in their order."""
 
     @property
     def length(self) -> int:
         """How many requests are committed."""
-        return self.first + len(self.committed)
+        return self.first_position + len(self.committed)
 
     @property
     def tentative_length(self) -> int:
@@ -68,18 +68,22 @@ class Order:
         return self._tentative.get(id)
 
     def tentative(self) -> Iterator[Request]:
-        return iter(self._in_order)
+        return iter(self._sorted_tentative)
 
     def first_tentative(self) -> Request | None:
-        return self._in_order.first()
+        return self._sorted_tentative.first()
 
     def last_tentative(self, most: int) -> list[Request]:
         """The last of them, in their order: at most so many."""
-        return self._in_order.last(most)
+        return self._sorted_tentative.last(most)
 
     def tentative_after(self, key: OrderKey | None) -> Iterator[Request]:
         """The tentative requests later than `key`, or all of them."""
-        return iter(self._in_order) if key is None else self._in_order.after(_rank(key))
+        return (
+            iter(self._sorted_tentative)
+            if key is None
+            else self._sorted_tentative.after(_sort_key(key))
+        )
 
     def insert(self, request: Request) -> None:
         """Lines 37-39: put a new request in its place on `tentative`."""
@@ -87,7 +91,7 @@ class Order:
         assert id not in self._tentative
         assert id not in self.committed_ids
         self._tentative[id] = request
-        self._in_order.add(_rank(request), request)
+        self._sorted_tentative.add(_sort_key(request), request)
 
     def commit(self, request: Request) -> list[Request]:
         """Lines 49-52: move a strong request, after what is in its causal context, to `committed`.
@@ -98,26 +102,26 @@ class Order:
         unstable = self.committed_ids.missing(request.context)
         moved = [self._tentative[id] for id in unstable] if unstable.ranges else []
         if len(moved) > 1:
-            moved.sort(key=_key)
+            moved.sort(key=_order_key)
         moved.append(request)
         for each in moved:
-            self._take_out(each)
+            self._remove_tentative(each)
             self.committed_ids.add(each.id)
         self.committed += moved
         return moved
 
     def ids_before(self, length: int) -> Dots:
         """The identifiers of the first `length` committed requests: O(what comes behind them)."""
-        behind = self.committed[length - self.first :]
+        behind = self.committed[length - self.first_position :]
         return self.committed_ids.freeze().without(request.id for request in behind)
 
-    def sum_up(self, length: int) -> None:
+    def truncate_prefix(self, length: int) -> None:
         """Forget the requests, but not the identifiers, of the first `length` committed ones."""
-        assert self.first <= length <= self.length
-        del self.committed[: length - self.first]
-        self.first = length
+        assert self.first_position <= length <= self.length
+        del self.committed[: length - self.first_position]
+        self.first_position = length
 
-    def may_install(self, length: int, ids: Dots) -> bool:
+    def can_install(self, length: int, ids: Dots) -> bool:
         """Does it hold everything that is committed here?"""
         return length >= self.length and _covers(ids, self.committed_ids)
 
@@ -127,28 +131,28 @@ class Order:
         It must reach beyond what is committed here. Answers with the tentative requests that it
         covers, in no order that means anything.
         """
-        assert self.may_install(length, ids)
+        assert self.can_install(length, ids)
         covered = [request for id, request in self._tentative.items() if id in ids]
         for each in covered:
-            self._take_out(each)
+            self._remove_tentative(each)
         self.committed = []
-        self.first = length
+        self.first_position = length
         self.committed_ids.update(ids)
         return covered
 
-    def _take_out(self, request: Request) -> None:
+    def _remove_tentative(self, request: Request) -> None:
         del self._tentative[request.id]
-        if not self._in_order.remove_first(request):
-            removed = self._in_order.remove(_rank(request), request)
+        if not self._sorted_tentative.remove_first(request):
+            removed = self._sorted_tentative.remove(_sort_key(request), request)
             assert removed
 
 
-def _key(request: Request) -> tuple[int, Dot]:
+def _order_key(request: Request) -> tuple[int, Dot]:
     """As `request.key`, at half the cost."""
     return request.timestamp, request.id
 
 
-def _rank(of: Request | OrderKey) -> int:
+def _sort_key(of: Request | OrderKey) -> int:
     """The key as one number, which compares alike: an event takes less than 62 bits, and the number
     of a replica less than 34."""
     replica, event = of.id

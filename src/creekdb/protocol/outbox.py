@@ -1,6 +1,10 @@
 """Where the machines of one replica leave their effects."""
 
-from creekdb.protocol.checkpoint.stream import DrawnImage, ImageDraft, SnapshotDraft
+from creekdb.protocol.checkpoint.stream import (
+    EncodedCheckpoint,
+    StreamedCheckpoint,
+    StreamedSnapshot,
+)
 from creekdb.protocol.effects import Digest, Effects, Event, Response, Send, Task
 from creekdb.protocol.messages import Record
 
@@ -11,9 +15,9 @@ class Outbox:
     """Effects, until the driver takes them."""
 
     __slots__ = (
+        "checkpoints",
         "digests",
         "events",
-        "images",
         "records",
         "responses",
         "sends",
@@ -28,8 +32,8 @@ class Outbox:
         self.tasks: list[Task] = []
         self.events: list[Event] = []
         self.digests: list[Digest] = []
-        self.images: list[ImageDraft | DrawnImage] = []
-        self.snapshots: list[SnapshotDraft] = []
+        self.checkpoints: list[StreamedCheckpoint | EncodedCheckpoint] = []
+        self.snapshots: list[StreamedSnapshot] = []
 
     def take_tasks(self) -> tuple[Task, ...]:
         """Nothing but these."""
@@ -44,7 +48,7 @@ class Outbox:
             or self.tasks
             or self.events
             or self.digests
-            or self.images
+            or self.checkpoints
             or self.snapshots
         ):
             return NO_EFFECTS
@@ -55,11 +59,11 @@ class Outbox:
             tuple(self.tasks),
             tuple(self.events),
             tuple(self.digests),
-            tuple(self.images),
+            tuple(self.checkpoints),
             tuple(self.snapshots),
         )
         self.records, self.sends, self.responses = [], [], []
         self.tasks, self.events, self.digests = [], [], []
-        if self.images or self.snapshots:
-            self.images, self.snapshots = [], []
+        if self.checkpoints or self.snapshots:
+            self.checkpoints, self.snapshots = [], []
         return effects

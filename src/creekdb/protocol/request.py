@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from creekdb.protocol.ids.version_vector import Dot, Dots
-from creekdb.protocol.values import frozen
+from creekdb.protocol.values import freeze
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
 
@@ -32,7 +32,7 @@ class Operation(msgspec.Struct, frozen=True, array_like=True):
 
     def __post_init__(self) -> None:
         given = self.arguments
-        arguments = frozen(given)
+        arguments = freeze(given)
         if arguments is not given:
             force_setattr(self, "arguments", arguments)
 
@@ -64,7 +64,7 @@ class Outcome(msgspec.Struct, frozen=True, array_like=True):
 
     def __post_init__(self) -> None:
         given = self.value
-        value = frozen(given)
+        value = freeze(given)
         if value is not given:
             force_setattr(self, "value", value)
 

@@ -9,7 +9,7 @@ import msgspec
 from creekdb.errors import BadValue
 from creekdb.protocol.membership.configuration import Configuration
 
-MAY_BE_NONE: Final = (
+ZERO_ALLOWED: Final = (
     "members",
     "acceptors",
     "begin_anew",
@@ -21,7 +21,7 @@ MAY_BE_NONE: Final = (
 
 REPLICA_MAX: Final = 2**32 - 1
 """The greatest number of a replica: what an identifier is ranked by has room for no more."""
-ROUNDS: Final = 2**40
+ROUNDS_PER_EPOCH: Final = 2**40
 """Rounds of ballots in an epoch: those of a later epoch are all above those of an earlier one."""
 
 
@@ -93,7 +93,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if not 0 <= self.acceptors <= len(self.members):
             raise BadValue(f"{self.acceptors} acceptors: there are {len(self.members)} members")
         for name in Settings.__struct_fields__:
-            if name not in MAY_BE_NONE and getattr(self, name) < 1:
+            if name not in ZERO_ALLOWED and getattr(self, name) < 1:
                 raise BadValue(f"{name} is {getattr(self, name)}: it must be at least 1")
 
     @cached_property
@@ -125,33 +125,35 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.configuration.former
 
     @cached_property
-    def ever(self) -> tuple[int, ...]:
+    def all_replicas(self) -> tuple[int, ...]:
         """Whoever is or was a member: requests of former members are there to stay."""
         return tuple(sorted((*self.members, *self.former)))
 
     @cached_property
     def first_round(self) -> int:
         """The lowest round of a ballot that these members vote in."""
-        return max(1, self.epoch * ROUNDS)
+        return max(1, self.epoch * ROUNDS_PER_EPOCH)
 
     @cached_property
     def end_round(self) -> int:
         """The first round that is not theirs any more."""
-        return (self.epoch + 1) * ROUNDS
+        return (self.epoch + 1) * ROUNDS_PER_EPOCH
 
-    def changed_to(self, configuration: Configuration) -> "Settings":
+    def with_configuration(self, configuration: Configuration) -> "Settings":
         numbers = {name: getattr(self, name) for name in Settings.__struct_fields__}
-        return SettingsSince(**(numbers | {"members": configuration.numbers}), since=configuration)
+        return ReconfiguredSettings(
+            **(numbers | {"members": configuration.replica_ids}), new_configuration=configuration
+        )
 
     def peers(self, replica: int) -> tuple[int, ...]:
         return tuple(each for each in self.members if each != replica)
 
 
-class SettingsSince(Settings, frozen=True, kw_only=True, dict=True):
+class ReconfiguredSettings(Settings, frozen=True, kw_only=True, dict=True):
     """The same, where the members are told by more than their numbers."""
 
-    since: Configuration
+    new_configuration: Configuration
 
     @cached_property
     def configuration(self) -> Configuration:
-        return self.since
+        return self.new_configuration

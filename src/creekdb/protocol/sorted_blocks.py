@@ -8,32 +8,32 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-Rank: TypeAlias = int | tuple[int, ...]
+SortKey: TypeAlias = int | tuple[int, ...]
 """No two things have the same, and all ranks are of one kind. With many things, numbers are found
 twice as fast."""
 
 T = TypeVar("T")
 
-PART: Final = 128
+BLOCK_SIZE: Final = 128
 """Things that are moved at once; at most twice as many."""
 
 
-class _Part(Generic[T]):
+class _Block(Generic[T]):
     """Never empty, once it is in its place."""
 
-    __slots__ = ("ranks", "things")
+    __slots__ = ("items", "keys")
 
     def __init__(self, ranks: list[Any], things: list[T]) -> None:
-        self.ranks = ranks
-        self.things = things
+        self.keys = ranks
+        self.items = things
 
 
-class Ranking(Generic[T]):
-    __slots__ = ("_lasts", "_length", "_parts")
+class SortedBlocks(Generic[T]):
+    __slots__ = ("_blocks", "_last_keys", "_length")
 
     def __init__(self) -> None:
-        self._parts: list[_Part[T]] = []
-        self._lasts: list[Any] = []
+        self._blocks: list[_Block[T]] = []
+        self._last_keys: list[Any] = []
         """Of each part, the last rank."""
         self._length = 0
 
@@ -41,92 +41,92 @@ class Ranking(Generic[T]):
         return self._length
 
     def __iter__(self) -> Iterator[T]:
-        for part in self._parts:
-            yield from part.things
+        for part in self._blocks:
+            yield from part.items
 
-    def after(self, rank: Rank) -> Iterator[T]:
+    def after(self, rank: SortKey) -> Iterator[T]:
         """Those that come after `rank`, whether or not there is a thing of that rank."""
-        first = self._part_of(rank)
-        for index in range(first, len(self._parts)):
-            part = self._parts[index]
-            begin = bisect_right(part.ranks, rank) if index == first else 0
-            for at in range(begin, len(part.things)):
-                yield part.things[at]
+        first = self._block_index(rank)
+        for index in range(first, len(self._blocks)):
+            part = self._blocks[index]
+            begin = bisect_right(part.keys, rank) if index == first else 0
+            for at in range(begin, len(part.items)):
+                yield part.items[at]
 
     def first(self) -> T | None:
-        return self._parts[0].things[0] if self._parts else None
+        return self._blocks[0].items[0] if self._blocks else None
 
     def last(self, most: int) -> list[T]:
         """The last of them, in their order: at most so many."""
         found: list[T] = []
-        for part in reversed(self._parts):
+        for part in reversed(self._blocks):
             if len(found) >= most:
                 break
-            found = part.things[-(most - len(found)) :] + found
+            found = part.items[-(most - len(found)) :] + found
         return found
 
-    def add(self, rank: Rank, thing: T) -> None:
-        parts = self._parts
+    def add(self, rank: SortKey, thing: T) -> None:
+        parts = self._blocks
         self._length += 1
-        lasts = self._lasts
+        lasts = self._last_keys
         if not lasts or lasts[-1] < rank:
-            if lasts and len(parts[-1].ranks) < PART:
-                parts[-1].ranks.append(rank)
-                parts[-1].things.append(thing)
+            if lasts and len(parts[-1].keys) < BLOCK_SIZE:
+                parts[-1].keys.append(rank)
+                parts[-1].items.append(thing)
                 lasts[-1] = rank
             else:
-                parts.append(_Part([rank], [thing]))
+                parts.append(_Block([rank], [thing]))
                 lasts.append(rank)
             return
-        index = self._part_of(rank)
+        index = self._block_index(rank)
         part = parts[index]
-        at = bisect_left(part.ranks, rank)
-        part.ranks[at:at] = (rank,)  # moves what follows faster than `insert` does
-        part.things[at:at] = (thing,)
-        if len(part.ranks) > 2 * PART:
-            parts.insert(index + 1, _Part(part.ranks[PART:], part.things[PART:]))
-            lasts.insert(index, part.ranks[PART - 1])
-            del part.ranks[PART:]
-            del part.things[PART:]
+        at = bisect_left(part.keys, rank)
+        part.keys[at:at] = (rank,)  # moves what follows faster than `insert` does
+        part.items[at:at] = (thing,)
+        if len(part.keys) > 2 * BLOCK_SIZE:
+            parts.insert(index + 1, _Block(part.keys[BLOCK_SIZE:], part.items[BLOCK_SIZE:]))
+            lasts.insert(index, part.keys[BLOCK_SIZE - 1])
+            del part.keys[BLOCK_SIZE:]
+            del part.items[BLOCK_SIZE:]
 
     def remove_first(self, thing: T) -> bool:
         """Is it the first? It is there no more."""
-        if not self._parts or self._parts[0].things[0] is not thing:
+        if not self._blocks or self._blocks[0].items[0] is not thing:
             return False
-        self._take_out(0, 0)
+        self._remove_at(0, 0)
         return True
 
-    def remove(self, rank: Rank, thing: T) -> bool:
+    def remove(self, rank: SortKey, thing: T) -> bool:
         """Is it there, at this rank? It is not any more."""
         if self.remove_first(thing):
             return True
-        parts = self._parts
-        index = self._part_of(rank)
+        parts = self._blocks
+        index = self._block_index(rank)
         if index == len(parts):
             return False
         part = parts[index]
-        at = bisect_left(part.ranks, rank)
-        if part.things[at] is not thing:
+        at = bisect_left(part.keys, rank)
+        if part.items[at] is not thing:
             return False
-        self._take_out(index, at)
+        self._remove_at(index, at)
         return True
 
-    def _take_out(self, index: int, at: int) -> None:
-        parts = self._parts
+    def _remove_at(self, index: int, at: int) -> None:
+        parts = self._blocks
         part = parts[index]
         self._length -= 1
-        if len(part.ranks) == 1:
+        if len(part.keys) == 1:
             del parts[index]
-            del self._lasts[index]
+            del self._last_keys[index]
         else:
-            del part.ranks[at]
-            del part.things[at]
-            self._lasts[index] = part.ranks[-1]
+            del part.keys[at]
+            del part.items[at]
+            self._last_keys[index] = part.keys[-1]
 
     def clear(self) -> None:
-        self._parts, self._lasts = [], []
+        self._blocks, self._last_keys = [], []
         self._length = 0
 
-    def _part_of(self, rank: Rank) -> int:
+    def _block_index(self, rank: SortKey) -> int:
         """The first part that has, or would have, a thing of that rank or a later one."""
-        return bisect_left(self._lasts, rank)
+        return bisect_left(self._last_keys, rank)

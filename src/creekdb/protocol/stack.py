@@ -11,31 +11,36 @@ from creekdb.errors import BadValue
 from creekdb.protocol import validation
 from creekdb.protocol.application import Application
 from creekdb.protocol.broadcast.cab import ConditionalAtomicBroadcast
-from creekdb.protocol.broadcast.reliable import Gossip, Handover
-from creekdb.protocol.checkpoint.compaction import Compaction, found_on_disk
-from creekdb.protocol.checkpoint.snapshot_sender import Stragglers
-from creekdb.protocol.checkpoint.stream import Brought, Given, Intake, Registers
+from creekdb.protocol.broadcast.reliable import ReliableBroadcast, RequestHandover
+from creekdb.protocol.checkpoint.compaction import JournalCompactor, replay_records
+from creekdb.protocol.checkpoint.snapshot_sender import SnapshotSender
+from creekdb.protocol.checkpoint.stream import (
+    AssembledSnapshot,
+    IncomingMessage,
+    RegisterCursor,
+    RegisterLoader,
+)
 from creekdb.protocol.consensus.omega import NO_BALLOT, Omega
 from creekdb.protocol.effects import Send
 from creekdb.protocol.ids.version_vector import Dot
-from creekdb.protocol.membership.configuration import Configuration, configuration_in
-from creekdb.protocol.membership.disk_loss_recovery import Newcomer
+from creekdb.protocol.membership.configuration import Configuration, find_configuration
+from creekdb.protocol.membership.disk_loss_recovery import DiskLossRecovery
 from creekdb.protocol.messages import (
     Accept,
-    Anew,
     Ballot,
     Cast,
     CatchUp,
     Checkpoint,
     Decisions,
     Heartbeat,
-    Known,
     Prepare,
     Progress,
     Promise,
     Pull,
-    Pulled,
+    PullResponse,
     Record,
+    RecoveryQuery,
+    RecoveryResponse,
     Reject,
     Snapshot,
     Summary,
@@ -47,11 +52,11 @@ from creekdb.protocol.probes import Probe, Probes
 from creekdb.protocol.request import Batch, Request
 from creekdb.protocol.settings import Settings
 
-RESTORED_AT_ONCE = 256
+RESTORE_BATCH_SIZE = 256
 """Requests that are taken up from disk before it is looked what was decided about them."""
 
 
-class Broadcasts:
+class ProtocolStack:
     def __init__(self, index: int, settings: Settings, application: Application) -> None:
         """One that is not among the members learns what they do, until it is made one of them."""
         assert index not in settings.former
@@ -62,25 +67,25 @@ class Broadcasts:
         self.is_removed = False
         """It was a member, and is no more: it does nothing but see to it that the others know."""
         self._former = settings.former
-        self._latest = settings.ever[-1]
+        self._latest_replica = settings.all_replicas[-1]
         self.outbox = Outbox()
         self.probes = Probes()
         self.clock = HybridClock()
-        self.refused: dict[str, int] = {}
+        self.rejected: dict[str, int] = {}
         self.drift_us: dict[int, int] = {}
         self._application = application
         self._ticks = 0
         self._now = 0
-        self._stragglers = Stragglers(settings, self.outbox, self.probes, application)
+        self._snapshot_sender = SnapshotSender(settings, self.outbox, self.probes, application)
 
         self.omega = Omega(index, settings, self.outbox, self.probes)
-        self.gossip = Gossip(
+        self.reliable_broadcast = ReliableBroadcast(
             index,
             settings,
             self.outbox,
             self.probes,
             self._rb_deliver,
-            self._refuse,
+            self._count_rejection,
         )
         self.cab = ConditionalAtomicBroadcast(
             index,
@@ -91,69 +96,72 @@ class Broadcasts:
             application.missing_dependency,
             application.is_committed,
             application.cab_deliver,
-            application.proposed,
+            application.on_proposed,
             self._send_snapshot,
-            self._refuse,
+            self._count_rejection,
         )
-        self._compaction = Compaction(self.outbox, self.probes, self.gossip, self.cab, application)
-        self._handover = Handover(self.outbox)
-        self.newcomer: Newcomer | None = None
+        self._compaction = JournalCompactor(
+            self.outbox, self.probes, self.reliable_broadcast, self.cab, application
+        )
+        self._handover = RequestHandover(self.outbox)
+        self.disk_loss_recovery: DiskLossRecovery | None = None
         """As long as we take no part."""
         if settings.begin_anew and settings.peers(index):
-            self.newcomer = Newcomer(index, settings, self.outbox)
-            self.omega.is_silent = self.cab.abstains = True
+            self.disk_loss_recovery = DiskLossRecovery(index, settings, self.outbox)
+            self.omega.is_silent = self.cab.is_abstaining = True
 
     def next_id(self) -> Dot:
-        assert self.newcomer is None, "a newcomer does not know which are taken"
+        assert self.disk_loss_recovery is None, "a newcomer does not know which are taken"
         return Dot(self.index, self.last_event() + 1)
 
     def rb_cast(self, request: Request) -> None:
-        self.gossip.cast(request)
+        self.reliable_broadcast.cast(request)
 
     def cab_cast(self, id: Dot) -> None:
-        self.cab.offer(id)
+        self.cab.cab_cast(id)
 
-    def arrived(self, dot: Dot) -> None:
+    def on_arrived(self, dot: Dot) -> None:
         """A predicate may have waited for this dot."""
-        self.cab.arrived(dot)
+        self.cab.on_arrived(dot)
 
-    def settle(self) -> None:
-        self.cab.settle()
-        if self.newcomer is not None:
-            self._enter_if_informed(self.newcomer)
+    def process_pending(self) -> None:
+        self.cab.process_pending()
+        if self.disk_loss_recovery is not None:
+            self._join_if_recovered(self.disk_loss_recovery)
 
     def reconfigure(self, configuration: Configuration, changed_below: int) -> None:
         """The members were changed by the last instance below `changed_below`, or before."""
         self.probes.hit(Probe.MEMBERS_CHANGED)
-        settings = self.settings = self.settings.changed_to(configuration)
+        settings = self.settings = self.settings.with_configuration(configuration)
         is_member = self.index in settings.members
         if is_member and not self.is_member:
             self.probes.hit(Probe.JOINED)
-        self._former, self._latest = settings.former, settings.ever[-1]
+        self._former, self._latest_replica = settings.former, settings.all_replicas[-1]
         self.is_member, self.is_removed = is_member, self.index in settings.former
         if self.is_removed:
             self.probes.hit(Probe.REMOVED)
         self.omega.reconfigure(settings)
-        self.gossip.reconfigure(settings, self._application.live_requests())
+        self.reliable_broadcast.reconfigure(settings, self._application.live_requests())
         self.cab.reconfigure(settings, changed_below)
-        self._application.reconfigured()
-        self._stragglers.reconfigure(settings)
+        self._application.on_reconfigured()
+        self._snapshot_sender.reconfigure(settings)
 
     @property
-    def is_dismissed(self) -> bool:
+    def can_shut_down(self) -> bool:
         """Was it removed, and does a majority of the others know, and have what it has? Then nobody
         needs it any more. Until then it may be the only one who knows."""
         if not self.is_removed:
             return False
         learner = self.cab.learner
         known_to = sum(
-            learner.progress_of(each) >= learner.changed_below for each in self.settings.members
+            learner.progress_of(each) >= learner.reconfigured_below
+            for each in self.settings.members
         )
         has_told = known_to >= self.settings.majority
-        return has_told and self._handover.is_over(self._uncommitted(), self.settings)
+        return has_told and self._handover.is_complete(self._uncommitted(), self.settings)
 
     def _uncommitted(self) -> Iterator[Request]:
-        yield from self.gossip.held_back()
+        yield from self.reliable_broadcast.held_back()
         for request in self._application.live_requests():
             if not self._application.is_committed(request.id):
                 yield request
@@ -161,43 +169,43 @@ class Broadcasts:
     def tick(self, now: int) -> None:
         self._now = now
         self._ticks += 1
-        self._stragglers.tick(self._ticks)
+        self._snapshot_sender.tick(self._ticks)
         if self.is_removed:
-            if not self.is_dismissed:
+            if not self.can_shut_down:
                 if self._ticks % self.settings.heartbeat_ticks == 0:
                     self._handover.send(self._uncommitted(), self.settings)
-                self.cab.look_on(self._ticks, self._application.settled_instance())
+                self.cab.exchange_progress(self._ticks, self._application.stable_instance())
             return
-        if self.newcomer is not None:
-            self.newcomer.tick(self._ticks, self.cab.learner.delivered)
+        if self.disk_loss_recovery is not None:
+            self.disk_loss_recovery.tick(self._ticks, self.cab.learner.delivered)
         self.omega.tick(self._ticks)
-        self.gossip.tick(self._ticks)
-        self.cab.tick(self._ticks, self._application.settled_instance())
+        self.reliable_broadcast.tick(self._ticks)
+        self.cab.tick(self._ticks, self._application.stable_instance())
 
-    def receive(self, message: Given, sender: int, now: int) -> bool:
+    def receive(self, message: IncomingMessage, sender: int, now: int) -> bool:
         """False when nothing follows from it that `settle` could do."""
         self._now = now
         if sender == self.index or (
             self.is_removed
-            and not isinstance(message, Progress | CatchUp | Snapshot | Brought | Summary)
+            and not isinstance(message, Progress | CatchUp | Snapshot | AssembledSnapshot | Summary)
         ):
-            found: str | None = validation.STRANGER
+            found: str | None = validation.NOT_A_MEMBER
         elif sender in self._former:
-            found = self._on_former(message, sender)
-        elif sender > self._latest:
-            found = self._on_later(message, sender)
+            found = self._on_removed_member_message(message, sender)
+        elif sender > self._latest_replica:
+            found = self._on_unknown_member_message(message, sender)
         else:
-            found = validation.problem(message, sender, self.settings)
+            found = validation.rejection_reason(message, sender, self.settings)
         if found is None:
-            found = validation.contradiction(message, self)
+            found = validation.contradiction_reason(message, self)
         if found is not None:
-            self._refuse(found)
+            self._count_rejection(found)
             return False
         match message:  # what comes most often stands first
             case Vote():
                 return self.cab.on_vote(message, sender)
             case Cast():
-                self.gossip.on_cast(message)
+                self.reliable_broadcast.on_cast(message)
             case Accept():
                 self.cab.on_accept(message, sender)
             case Progress():
@@ -205,21 +213,21 @@ class Broadcasts:
                 return False
             case Heartbeat():
                 self.omega.on_heartbeat(message, sender)
-                self.cab.leader.outbid(message.ballot)
+                self.cab.leader.observe_ballot(message.ballot)
                 return False
             case Summary():
                 if self.is_removed:
                     self._handover.on_summary(message, sender)
                     return False
-                self.gossip.on_summary(message, sender)
+                self.reliable_broadcast.on_summary(message, sender)
             case Pull():
-                self.gossip.on_pull(message, sender)
-                if sender in self._stragglers.newcomers:
-                    self._stragglers.pulls(sender, self.cab.learner)
-            case Pulled():
-                self.gossip.on_pulled(message, sender)
+                self.reliable_broadcast.on_pull(message, sender)
+                if sender in self._snapshot_sender.recovering:
+                    self._snapshot_sender.on_pull(sender, self.cab.learner)
+            case PullResponse():
+                self.reliable_broadcast.on_pulled(message, sender)
                 if sender in self._former:
-                    summary = Summary(self.gossip.received.freeze())
+                    summary = Summary(self.reliable_broadcast.received.freeze())
                     self.outbox.sends.append(Send((sender,), summary))
             case Prepare():
                 self.cab.on_prepare(message, sender)
@@ -231,105 +239,109 @@ class Broadcasts:
                 self.cab.on_catch_up(message, sender)
             case Decisions():
                 self.cab.on_decisions(message, sender)
-            case Snapshot(checkpoint=checkpoint) | Brought(checkpoint=checkpoint):
-                self._on_snapshot(checkpoint, message if isinstance(message, Brought) else None)
-            case Anew():
-                self._on_anew(message, sender)
-            case Known():
-                if self.newcomer is not None:
-                    self.newcomer.on_known(message, sender)
+            case Snapshot(checkpoint=checkpoint) | AssembledSnapshot(checkpoint=checkpoint):
+                self._on_snapshot(
+                    checkpoint, message if isinstance(message, AssembledSnapshot) else None
+                )
+            case RecoveryQuery():
+                self._on_recovery_query(message, sender)
+            case RecoveryResponse():
+                if self.disk_loss_recovery is not None:
+                    self.disk_loss_recovery.on_response(message, sender)
             case _:
                 assert_never(message)
         return True
 
-    def _on_former(self, message: Given, sender: int) -> str | None:
+    def _on_removed_member_message(self, message: IncomingMessage, sender: int) -> str | None:
         """One that was removed: let it see that we know, answer when it asks, and take what it
         has."""
         match message:
-            case Pulled(requests=requests):
+            case PullResponse(requests=requests):
                 self.probes.hit(Probe.TAKEN_FROM_FORMER)
-                return validation.problem_of_requests(requests, self.settings.ever)
+                return validation.requests_rejection_reason(requests, self.settings.all_replicas)
             case Heartbeat() | Progress():
-                progress = Progress(
-                    self.cab.learner.delivered, self._application.settled_instance()
-                )
+                progress = Progress(self.cab.learner.delivered, self._application.stable_instance())
                 self.outbox.sends.append(Send((sender,), progress))
             case CatchUp():
                 self.probes.hit(Probe.FORMER_MEMBER_TOLD)
                 self._send_snapshot(sender)
             case _:
                 pass
-        return validation.FORMER
+        return validation.REMOVED_MEMBER
 
-    def _on_later(self, message: Given, sender: int) -> str | None:
+    def _on_unknown_member_message(self, message: IncomingMessage, sender: int) -> str | None:
         """Perhaps one that was added while we were away, and all that we know have left: it can
         show by what it knows of the members. But nobody is added to one that is alone without it:
         who hears so has forgotten."""
         is_alone = self.settings.members == (self.index,)
         match message:
             case Heartbeat(ballot=ballot):
-                if is_alone and self.settings.end_round <= ballot.round < validation.LIMIT:
-                    return validation.WITHOUT_US
+                if is_alone and self.settings.end_round <= ballot.round < validation.COUNTER_LIMIT:
+                    return validation.UNAPPROVED_MEMBERS
             case Progress(delivered=delivered):
                 here = self.cab.learner.delivered
                 if delivered > here:
                     self.outbox.sends.append(Send((sender,), CatchUp(here)))
-            case Snapshot(checkpoint=checkpoint) | Brought(checkpoint=checkpoint):
+            case Snapshot(checkpoint=checkpoint) | AssembledSnapshot(checkpoint=checkpoint):
                 try:
-                    configuration = configuration_in(checkpoint.state)
+                    configuration = find_configuration(checkpoint.state)
                 except BadValue:
                     return validation.BAD_CHECKPOINT
                 if configuration is not None and configuration.epoch > self.settings.epoch:
                     if is_alone:
-                        return validation.WITHOUT_US
+                        return validation.UNAPPROVED_MEMBERS
                     self.probes.hit(Probe.LATER_MEMBER_HEARD)
-                    later = self.settings.changed_to(configuration)
-                    return validation.problem(message, sender, later)
+                    later = self.settings.with_configuration(configuration)
+                    return validation.rejection_reason(message, sender, later)
             case _:
                 pass
-        return validation.STRANGER
+        return validation.NOT_A_MEMBER
 
     # --- a replica that begins with nothing ---------------------------------------------------
 
-    def _on_anew(self, message: Anew, sender: int) -> None:
-        requests = (*self._application.live_requests(), *self.gossip.held_back())
-        self.gossip.keep_again(sender, requests)
-        known = self.cab.tell_all(message, sender, self.gossip.received.freeze())
+    def _on_recovery_query(self, message: RecoveryQuery, sender: int) -> None:
+        requests = (*self._application.live_requests(), *self.reliable_broadcast.held_back())
+        self.reliable_broadcast.retain_for(sender, requests)
+        known = self.cab.recovery_response(
+            message, sender, self.reliable_broadcast.received.freeze()
+        )
         self.outbox.sends.append(Send((sender,), known))
-        self._stragglers.begins_anew(sender, message.delivered, self.cab.learner)
+        self._snapshot_sender.on_recovery_query(sender, message.delivered, self.cab.learner)
 
-    def _enter_if_informed(self, newcomer: Newcomer) -> None:
+    def _join_if_recovered(self, newcomer: DiskLossRecovery) -> None:
         if self.settings.epoch or not self.is_member:
             return  # those who knew what it lost may be members no more: it is to be replaced
         undecided = self.cab.learner.first_undecided
-        if newcomer.is_informed(undecided, self.gossip.received):
-            if not newcomer.is_first():
+        if newcomer.is_complete(undecided, self.reliable_broadcast.received):
+            if not newcomer.is_new_cluster():
                 self.probes.hit(Probe.ENTERED_ANEW)
-            self._close_gaps()  # and on disk before it takes part
-            self._enter()
-            self.cab.enter(newcomer.promised(), tuple(newcomer.accepted(undecided)))
+            self._fill_gaps()  # and on disk before it takes part
+            self._join()
+            self.cab.join(newcomer.promised(), tuple(newcomer.accepted(undecided)))
 
-    def _close_gaps(self) -> None:
+    def _fill_gaps(self) -> None:
         """Nobody has some of the requests that we issued before, perhaps, while somebody has later
         ones: those would be held back for ever, and so would all that we issue from now on."""
-        gossip, index = self.gossip, self.index
+        gossip, index = self.reliable_broadcast, self.index
         held = [each for each in gossip.held_back() if each.id.replica == index]
         for request in sorted(held, key=lambda each: each.id.event):
-            for event in range(gossip.delivered.contiguous(index) + 1, request.id.event):
+            for event in range(gossip.delivered.last_contiguous(index) + 1, request.id.event):
                 id = Dot(index, event)
                 if id in gossip.received:
                     return  # its context is missing: that, too, is lost
-                self._application.stand_in(id, request.timestamp)
-            gossip.go_on(index)
-        self.cab.settle()
+                self._application.fill_lost_request(id, request.timestamp)
+            gossip.resume_delivery(index)
+        self.cab.process_pending()
 
-    def _enter(self) -> None:
-        self.newcomer = None
-        self.omega.is_silent = self.cab.abstains = False
+    def _join(self) -> None:
+        self.disk_loss_recovery = None
+        self.omega.is_silent = self.cab.is_abstaining = False
 
     # --- the durable image --------------------------------------------------------------------
 
-    def compact(self, checkpoint: Checkpoint, registers: Registers | Brought | None = None) -> None:
+    def compact(
+        self, checkpoint: Checkpoint, registers: RegisterCursor | AssembledSnapshot | None = None
+    ) -> None:
         """Put the whole durable state on disk as one record, so that all before it can go. With
         `registers`, the checkpoint has none."""
         self._compaction.write(checkpoint, registers)
@@ -338,79 +350,80 @@ class Broadcasts:
         """Rebuild everything that `records` tell. What the outbox then asks to write or send is
         on disk already, or will be sent again in time."""
         self.probes.hit(Probe.RECOVERED)
-        found = found_on_disk(records)
+        found = replay_records(records)
         requests = found.requests
         for request in requests:
             self.clock.observe(request.timestamp, request.timestamp)
-        if found.image is not None:
+        if found.checkpoint is not None:
             self.probes.hit(Probe.RECOVERED_IMAGE)
-            self._install(found.image)
-            self._compaction.found(found.image)
+            self._install(found.checkpoint)
+            self._compaction.set_previous(found.checkpoint)
         if found.promised != NO_BALLOT:
-            self._enter()
+            self._join()
         self.cab.restore(found.promised, found.accepted, found.decided)
-        for first in range(0, len(requests), RESTORED_AT_ONCE):
-            self.gossip.restore(requests[first : first + RESTORED_AT_ONCE])
-            self.settle()  # what is long decided does not stay behind: the shorter the lists are
-        self.settle()
+        for first in range(0, len(requests), RESTORE_BATCH_SIZE):
+            self.reliable_broadcast.restore(requests[first : first + RESTORE_BATCH_SIZE])
+            # what is long decided does not stay behind: the shorter the lists are
+            self.process_pending()
+        self.process_pending()
         self.outbox.records.clear()
         self.outbox.sends.clear()
 
     # --- snapshots ----------------------------------------------------------------------------
 
     def _send_snapshot(self, peer: int) -> None:
-        self._stragglers.carry(peer, self.cab.learner)
+        self._snapshot_sender.send_snapshot(peer, self.cab.learner)
 
-    def _on_snapshot(self, checkpoint: Checkpoint, brought: Brought | None) -> None:
+    def _on_snapshot(self, checkpoint: Checkpoint, brought: AssembledSnapshot | None) -> None:
         if checkpoint.instance <= self.cab.learner.delivered:
             return
         self.probes.hit(Probe.SNAPSHOT_INSTALLED)
-        self._install(checkpoint, None if brought is None else brought.intake)
+        self._install(checkpoint, None if brought is None else brought.loader)
         # On disk before anything leaves that rests on it, and before a newcomer takes part.
         self.compact(checkpoint, brought)
 
-    def _install(self, checkpoint: Checkpoint, intake: Intake | None = None) -> None:
+    def _install(self, checkpoint: Checkpoint, intake: RegisterLoader | None = None) -> None:
         self.clock.observe(checkpoint.timestamp, self._now)
-        configuration = configuration_in(checkpoint.state)
+        configuration = find_configuration(checkpoint.state)
         if configuration is not None and configuration.epoch > self.settings.epoch:
             self.reconfigure(configuration, checkpoint.instance)
         self._application.install(checkpoint, intake)
         self.cab.install(checkpoint.instance, checkpoint.ids)
-        self.gossip.cover(checkpoint.ids)
+        self.reliable_broadcast.mark_delivered(checkpoint.ids)
 
     # --- inside -------------------------------------------------------------------------------
 
-    def _refuse(self, reason: str) -> None:
-        self.refused[reason] = self.refused.get(reason, 0) + 1
+    def _count_rejection(self, reason: str) -> None:
+        self.rejected[reason] = self.rejected.get(reason, 0) + 1
 
     # --- what messages are held against (`admission.Knowledge`) ----------------------------------
 
     def last_event(self) -> int:
-        if self.newcomer is not None:
-            return validation.LIMIT  # others may know better
-        return self.gossip.received.last(self.index)
+        if self.disk_loss_recovery is not None:
+            return validation.COUNTER_LIMIT  # others may know better
+        return self.reliable_broadcast.received.last(self.index)
 
-    def greatest_round(self) -> int:
-        return max(self.omega.greatest_ballot.round, self.settings.first_round)
+    def max_round(self) -> int:
+        return max(self.omega.max_ballot.round, self.settings.first_round)
 
-    def greatest_timestamp(self) -> int:
+    def max_timestamp(self) -> int:
         return self.clock.last
 
-    def names_weak(self, batch: Batch) -> bool:
+    def has_weak_request(self, batch: Batch) -> bool:
         cab, application = self.cab, self._application
-        return any(not cab.is_offered(id) and application.is_weak(id) for id in batch)
+        return any(not cab.is_cast(id) and application.is_weak(id) for id in batch)
 
-    def conflicts(self, requests: tuple[Request, ...]) -> bool:
-        return self.gossip.conflicts(requests)
+    def has_conflicting_request(self, requests: tuple[Request, ...]) -> bool:
+        return self.reliable_broadcast.has_conflicting_request(requests)
 
-    def contradicts(self, ballot: Ballot, instance: int, batch: Batch) -> bool:
-        return self.cab.learner.contradicts(ballot, instance, batch)
+    def has_conflicting_batch(self, ballot: Ballot, instance: int, batch: Batch) -> bool:
+        return self.cab.learner.has_conflicting_batch(ballot, instance, batch)
 
-    def may_install(self, checkpoint: Checkpoint) -> bool:
+    def can_install(self, checkpoint: Checkpoint) -> bool:
         """One that is not ahead of us is late, not wrong: `_on_snapshot` lets it pass by."""
         if checkpoint.instance <= self.cab.learner.delivered:
             return True
-        return self._application.may_install(checkpoint)
+        return self._application.can_install(checkpoint)
 
     def _rb_deliver(self, request: Request) -> None:
         ahead = self.clock.observe(request.timestamp, self._now)

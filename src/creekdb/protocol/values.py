@@ -13,40 +13,42 @@ import msgspec
 
 Key: TypeAlias = str | int | tuple[str | int, ...]
 
-PLAIN: Final = frozenset((NoneType, bool, int, float, str, bytes))
+SCALAR_TYPES: Final = frozenset((NoneType, bool, int, float, str, bytes))
 DEPTH_MAX: Final = 256
 """Far more than `creekdb.execution.serializable` lets pass, and few enough for recursion."""
 
 
-def frozen(value: Any, depth: int = DEPTH_MAX) -> Any:
+def freeze(value: Any, depth: int = DEPTH_MAX) -> Any:
     """`value` with every list in it turned into a tuple; `ValueError` if it is nested deeper."""
     kind = type(value)
     if kind is tuple:
         for each in value:
-            if type(each) not in PLAIN and not _is_flat(each):
-                return _frozen_items(value, depth)
+            if type(each) not in SCALAR_TYPES and not _is_flat(each):
+                return _freeze_items(value, depth)
         return value
     if kind is list:
-        return _frozen_items(value, depth)
+        return _freeze_items(value, depth)
     if kind is dict:
         if not depth:
             raise ValueError(f"nested more than {DEPTH_MAX} levels deep")
-        return {key: frozen(each, depth - 1) for key, each in value.items()}
+        return {key: freeze(each, depth - 1) for key, each in value.items()}
     return value
 
 
 def _is_flat(value: Any) -> bool:
     """Is it a tuple without anything in it that would have to be looked into?"""
-    return type(value) is tuple and all(type(each) in PLAIN for each in value)
+    return type(value) is tuple and all(type(each) in SCALAR_TYPES for each in value)
 
 
-def _frozen_items(values: Sequence[Any], depth: int) -> tuple[Any, ...]:
+def _freeze_items(values: Sequence[Any], depth: int) -> tuple[Any, ...]:
     if not depth:
         raise ValueError(f"nested more than {DEPTH_MAX} levels deep")
-    return tuple([each if type(each) in PLAIN else frozen(each, depth - 1) for each in values])
+    return tuple(
+        [each if type(each) in SCALAR_TYPES else freeze(each, depth - 1) for each in values]
+    )
 
 
-def same(left: Any, right: Any) -> bool:
+def is_same_value(left: Any, right: Any) -> bool:
     """Equal, and of equal types all the way down: True is not 1."""
     if left is right:
         return True

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from creekdb.execution.base_state import changes, merged
+from creekdb.execution.base_state import changes, merge_sorted_keys
 from creekdb.execution.datatype import DataType
-from creekdb.execution.keys import Place, place
-from creekdb.execution.mvcc.state_loader import Arrivals
-from creekdb.execution.result import Execution
+from creekdb.execution.keys import CollationKey, collation_key
+from creekdb.execution.mvcc.state_loader import StateLoader
+from creekdb.execution.result import ExecutionResult
 from creekdb.execution.transaction import ABSENT
 from creekdb.execution.undo import StateObject
-from creekdb.protocol.effects import Task, Work
+from creekdb.protocol.effects import Task, TaskKind
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Outcome, Request
@@ -28,7 +28,7 @@ from creekdb.schemes.core.ordering import OrderingReplica
 
 
 class BasicReplica(OrderingReplica):
-    executes_sequentially = True
+    is_sequential = True
 
     def __init__(self, index: int, settings: Settings, datatype: DataType) -> None:
         super().__init__(index, settings)
@@ -42,19 +42,19 @@ class BasicReplica(OrderingReplica):
 
     # --- inputs -------------------------------------------------------------------------------
 
-    def run(self, task: Task) -> Execution:
+    def run(self, task: Task) -> ExecutionResult:
         """Line 64, as far as it only reads; of a rollback, what it will write."""
-        if task.work is Work.EXECUTE:
+        if task.kind is TaskKind.EXECUTE:
             return self._state.run(task.request)
-        return Execution(Outcome(), self._state.undo_log.get(task.request.id, {}))
+        return ExecutionResult(Outcome(), self._state.undo_log.get(task.request.id, {}))
 
-    def completed(self, task: Task, execution: Execution, now: int) -> None:
+    def completed(self, task: Task, execution: ExecutionResult, now: int) -> None:
         """The transitions of lines 58-61 and 62-76: they take their time, and happen at its end."""
         running = self._running
         if running is None or running.number != task.number:
             return  # handed out before a checkpoint was installed
         self._running = None
-        if running.work is Work.ROLLBACK:
+        if running.kind is TaskKind.ROLLBACK:
             self._rollback(running.request)
         elif self._to_be_rolled_back or self._next_to_execute() is not running.request:
             self.probes.hit(Probe.EXECUTION_OVERTAKEN)
@@ -64,7 +64,7 @@ class BasicReplica(OrderingReplica):
 
     # --- Algorithm 1 --------------------------------------------------------------------------
 
-    def _inserted(self, request: Request) -> None:
+    def _on_inserted(self, request: Request) -> None:
         """Line 41: whatever was executed and comes after it is out of order."""
         kept = len(self._executed)
         while kept > len(self._order.committed) and request.key < self._executed[kept - 1].key:
@@ -77,7 +77,7 @@ class BasicReplica(OrderingReplica):
         del self._executed[kept:]
         self._to_be_rolled_back.extend(reversed(out_of_order))
 
-    def _committed(self, moved: list[Request]) -> None:
+    def _on_committed(self, moved: list[Request]) -> None:
         """Lines 54-57."""
         kept = len(self._order.committed) - len(moved)
         for each in moved:
@@ -86,11 +86,11 @@ class BasicReplica(OrderingReplica):
                 break
             kept += 1
         request = moved[-1]
-        awaiting = self._answers.awaiting.get(request.id)
+        awaiting = self._responses.awaiting.get(request.id)
         if awaiting is not None and len(self._order.committed) <= len(self._executed):
             assert awaiting.outcome is not None, "an executed strong request was answered"
             self.probes.hit(Probe.STABLE_FROM_COMMIT)
-            self._answers.stably(request.id, awaiting.outcome)  # lines 56-57
+            self._responses.respond_stable(request.id, awaiting.outcome)  # lines 56-57
 
     def _rollback(self, head: Request) -> None:
         """Lines 58-61."""
@@ -99,23 +99,27 @@ class BasicReplica(OrderingReplica):
         self._state.rollback(head)
         self._to_be_rolled_back.popleft()
 
-    def _execute(self, head: Request, execution: Execution) -> None:
+    def _execute(self, head: Request, execution: ExecutionResult) -> None:
         """Lines 62-76."""
         self._state.install(head, execution)
         outcome = execution.outcome
         if head.id in self._outcomes:
             self.probes.hit(Probe.REEXECUTED)
         self._outcomes[head.id] = outcome
-        answers = self._answers
+        answers = self._responses
         awaiting = answers.awaiting.get(head.id)
         if awaiting is not None:
             if not awaiting.strong:
-                answers.tentatively(head.id, awaiting, outcome, self._observed(head))  # lines 67-68
+                answers.respond_tentative(
+                    head.id, awaiting, outcome, self._observe(head)
+                )  # lines 67-68
             elif len(self._executed) >= len(self._order.committed):  # head ∈ tentative
-                answers.tentatively(head.id, awaiting, outcome, self._observed(head))  # lines 70-71
+                answers.respond_tentative(
+                    head.id, awaiting, outcome, self._observe(head)
+                )  # lines 70-71
             else:  # head ∈ committed
                 self.probes.hit(Probe.STABLE_FROM_EXECUTION)
-                answers.stably(head.id, outcome)  # lines 73-74
+                answers.respond_stable(head.id, outcome)  # lines 73-74
         self._executed.append(head)  # line 75
 
     def _next_to_execute(self) -> Request | None:
@@ -128,17 +132,17 @@ class BasicReplica(OrderingReplica):
         last = self._executed[-1].key if done > len(self._order.committed) else None
         return next(self._order.tentative_after(last), None)
 
-    def _hand_out(self) -> None:
+    def _issue_tasks(self) -> None:
         """Lines 58 and 62: what to do next. A sequential replica does one thing at a time."""
         if self._running is not None:
             return
         if self._to_be_rolled_back:
-            work, request = Work.ROLLBACK, self._to_be_rolled_back[0]
+            work, request = TaskKind.ROLLBACK, self._to_be_rolled_back[0]
         else:
             head = self._next_to_execute()
             if head is None:
                 return
-            work, request = Work.EXECUTE, head
+            work, request = TaskKind.EXECUTE, head
         self._task_number += 1
         self._running = Task(self._task_number, work, request)
         self._outbox.tasks.append(self._running)
@@ -146,31 +150,31 @@ class BasicReplica(OrderingReplica):
     # --- what is settled ----------------------------------------------------------------------
 
     def executed_length(self) -> int:
-        return self._order.first + len(self._executed)
+        return self._order.first_position + len(self._executed)
 
-    def settle_request(self, request: Request) -> Outcome:
+    def stabilise_request(self, request: Request) -> Outcome:
         self._state.truncate(request)
         return self._outcomes.pop(request.id)
 
-    def sum_up(self, length: int) -> None:
-        del self._executed[: length - self._order.first]
+    def truncate_prefix(self, length: int) -> None:
+        del self._executed[: length - self._order.first_position]
 
-    def settled_state(self) -> list[tuple[Key, Any]]:
-        return sorted(self._state.committed_state().items(), key=_place)
+    def stable_items(self) -> list[tuple[Key, Any]]:
+        return sorted(self._state.committed_state().items(), key=_item_collation_key)
 
     def register_count(self) -> int:
         return len(self._state.db)
 
     def _executed_before(self, request: Request) -> Iterator[Dot]:
         """Called while it is executed, before it joins `executed`."""
-        settled = self._settled.length - self._order.first
+        settled = self._stable_prefix.length - self._order.first_position
         return (each.id for each in islice(self._executed, settled, None))
 
-    def intake(self) -> Arrivals:
-        return Arrivals(self._state.datatype.base, digested=False)
+    def new_state_loader(self) -> StateLoader:
+        return StateLoader(self._state.datatype.base, digested=False)
 
-    def _load(self, arrived: Arrivals) -> None:
-        self._state.load(arrived.held)
+    def _load(self, arrived: StateLoader) -> None:
+        self._state.load(arrived.registers)
         self._executed = []
         self._to_be_rolled_back.clear()
         self._outcomes.clear()
@@ -178,11 +182,15 @@ class BasicReplica(OrderingReplica):
 
     # --- for those who look on ----------------------------------------------------------------
 
-    def committed_items(self, length: int, start: Place, stop: Place) -> Iterator[tuple[Key, Any]]:
+    def committed_items(
+        self, length: int, start: CollationKey, stop: CollationKey
+    ) -> Iterator[tuple[Key, Any]]:
         base = self._state.datatype.base
         settled = self._state.committed_state()
-        written = (key for key in sorted(settled, key=place) if start <= place(key) < stop)
-        for key in merged(written, base.keys(start, stop, False), reverse=False):
+        written = (
+            key for key in sorted(settled, key=collation_key) if start <= collation_key(key) < stop
+        )
+        for key in merge_sorted_keys(written, base.keys(start, stop, False), reverse=False):
             value = settled[key] if key in settled else base.read(key)
             if value is not ABSENT:
                 yield key, value
@@ -190,9 +198,9 @@ class BasicReplica(OrderingReplica):
     def state(self) -> dict[Key, Any]:
         return changes(self._state.items(), self._state.datatype.base)
 
-    def idle(self) -> bool:
+    def is_idle(self) -> bool:
         return not self._to_be_rolled_back and self._next_to_execute() is None
 
 
-def _place(item: tuple[Key, Any]) -> Place:
-    return place(item[0])
+def _item_collation_key(item: tuple[Key, Any]) -> CollationKey:
+    return collation_key(item[0])

@@ -13,7 +13,7 @@ from creekdb.schemes.basic import BasicReplica
 
 
 class BayouReplica(BasicReplica):
-    orders_everything = True
+    has_total_order = True
 
     def __init__(self, index: int, settings: Settings, datatype: DataType) -> None:
         primary = msgspec.structs.replace(settings, acceptors=1)

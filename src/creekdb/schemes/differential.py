@@ -9,83 +9,83 @@ left to do, both have the same orders and the same state; and what `creek` answe
 from typing import Any
 
 from creekdb.execution.datatype import DataType
-from creekdb.execution.mvcc.state_loader import Arrivals
-from creekdb.protocol.checkpoint.stream import Intake
-from creekdb.protocol.effects import Kind, Response
+from creekdb.execution.mvcc.state_loader import StateLoader
+from creekdb.protocol.checkpoint.stream import RegisterLoader
+from creekdb.protocol.effects import Response, ResponseKind
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Checkpoint
 from creekdb.protocol.request import Outcome, Request
 from creekdb.protocol.settings import Settings
-from creekdb.protocol.values import same
+from creekdb.protocol.values import is_same_value
 from creekdb.schemes.basic import BasicReplica
 from creekdb.schemes.creek import CreekReplica
 
 
-class Disagreement(Exception):
+class SchemeDivergence(Exception):
     """`creek` and `basic` gave different results."""
 
 
-class BothReplica(CreekReplica):
+class DifferentialReplica(CreekReplica):
     def __init__(self, index: int, settings: Settings, datatype: DataType) -> None:
         super().__init__(index, settings, datatype)
-        self._beside = _Beside(index, settings, datatype)
-        self._changed = False
+        self._reference = _ReferenceReplica(index, settings, datatype)
+        self._has_changed = False
 
-    def install(self, checkpoint: Checkpoint, intake: Intake | None = None) -> None:
+    def install(self, checkpoint: Checkpoint, intake: RegisterLoader | None = None) -> None:
         if intake is None:
-            intake = self.intake()
+            intake = self.new_state_loader()
             intake.add(checkpoint.state, checkpoint.deleted)
-        self._beside.follow_install(checkpoint, intake)
-        self._changed = True
+        self._reference.follow_install(checkpoint, intake)
+        self._has_changed = True
         super().install(checkpoint, intake)
 
-    def _inserted(self, request: Request) -> None:
-        super()._inserted(request)
-        self._beside.follow_insert(request)
-        self._changed = True
+    def _on_inserted(self, request: Request) -> None:
+        super()._on_inserted(request)
+        self._reference.follow_insert(request)
+        self._has_changed = True
 
-    def _committed(self, moved: list[Request]) -> None:
-        self._beside.follow_commit(moved[-1].id)
-        self._changed = True
-        super()._committed(moved)
+    def _on_committed(self, moved: list[Request]) -> None:
+        self._reference.follow_commit(moved[-1].id)
+        self._has_changed = True
+        super()._on_committed(moved)
 
     def _proceed(self) -> None:
         super()._proceed()
         for response in self._outbox.responses:
-            self._compare_answer(response)
-        if self._changed and self.idle():
-            self._changed = False
-            self._compare("committed", self.committed_ids(), self._beside.last(self))
-            self._compare("tentative", self.tentative_ids(), self._beside.tentative_ids())
-            self._compare("the state", self.state(), self._beside.state())
+            self._compare_response(response)
+        if self._has_changed and self.is_idle():
+            self._has_changed = False
+            self._compare("committed", self.committed_ids(), self._reference.committed_suffix(self))
+            self._compare("tentative", self.tentative_ids(), self._reference.tentative_ids())
+            self._compare("the state", self.state(), self._reference.state())
 
-    def _compare_answer(self, response: Response) -> None:
-        if response.kind is not Kind.TENTATIVE:
-            expected = self._beside.outcome(response.id)
+    def _compare_response(self, response: Response) -> None:
+        if response.kind is not ResponseKind.TENTATIVE:
+            expected = self._reference.outcome(response.id)
             if expected is not None:
                 self._compare(f"the answer to {response.id}", response.outcome, expected)
 
     def _compare(self, what: str, ours: Any, theirs: Any) -> None:
         if not _same(ours, theirs):
-            raise Disagreement(f"{what} at replica {self.index}: creek {ours}, basic {theirs}")
+            raise SchemeDivergence(f"{what} at replica {self.index}: creek {ours}, basic {theirs}")
 
 
-class _Beside(BasicReplica):
+class _ReferenceReplica(BasicReplica):
     """Basic Creek without a voice."""
 
     def follow_insert(self, request: Request) -> None:
         self._order.insert(request)
-        self._inserted(request)
+        self._on_inserted(request)
         self._execute_all()
 
     def follow_commit(self, id: Dot) -> None:
         request = self._order.find_tentative(id)
         assert request is not None
-        self._committed(self._order.commit(request))
+        self._on_committed(self._order.commit(request))
         self._execute_all()
 
-    def follow_install(self, checkpoint: Checkpoint, intake: Intake) -> None:
-        assert isinstance(intake, Arrivals)
+    def follow_install(self, checkpoint: Checkpoint, intake: RegisterLoader) -> None:
+        assert isinstance(intake, StateLoader)
         self._order.install(checkpoint.length, checkpoint.ids)
         self._load(intake)
         self._execute_all()
@@ -94,7 +94,7 @@ class _Beside(BasicReplica):
         """None for what a checkpoint holds."""
         return self._outcomes.get(id)
 
-    def last(self, other: CreekReplica) -> tuple[Dot, ...]:
+    def committed_suffix(self, other: CreekReplica) -> tuple[Dot, ...]:
         """The end of `committed`, as far as the other one has it one by one."""
         ids = self.committed_ids()
         spare = self.committed_length() - other.committed_length()
@@ -102,7 +102,7 @@ class _Beside(BasicReplica):
 
     def _execute_all(self) -> None:
         while True:
-            self._hand_out()
+            self._issue_tasks()
             tasks = self._outbox.take().tasks
             if not tasks:
                 return
@@ -115,5 +115,7 @@ def _same(ours: Any, theirs: Any) -> bool:
     if isinstance(ours, Outcome):
         return ours.same_as(theirs)
     if isinstance(ours, dict):
-        return ours.keys() == theirs.keys() and all(same(ours[key], theirs[key]) for key in ours)
+        return ours.keys() == theirs.keys() and all(
+            is_same_value(ours[key], theirs[key]) for key in ours
+        )
     return bool(ours == theirs)

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from creekdb.errors import UnknownName, UsageError
 from creekdb.execution.datatype import DataType
-from creekdb.execution.module_loader import module_of
+from creekdb.execution.module_loader import import_user_module
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.settings import Settings
 from creekdb.schemes.archie import ArchieReplica
@@ -13,7 +13,7 @@ from creekdb.schemes.basic import BasicReplica
 from creekdb.schemes.bayou import BayouReplica
 from creekdb.schemes.core.replica import Replica
 from creekdb.schemes.creek import CreekReplica
-from creekdb.schemes.differential import BothReplica
+from creekdb.schemes.differential import DifferentialReplica
 from creekdb.schemes.smr import SmrReplica
 
 Scheme: TypeAlias = Callable[[int, Settings, DataType], Replica]
@@ -22,7 +22,7 @@ Scheme: TypeAlias = Callable[[int, Settings, DataType], Replica]
 SCHEMES: dict[str, Scheme] = {
     "basic": BasicReplica,
     "creek": CreekReplica,
-    "both": BothReplica,
+    "both": DifferentialReplica,
     "smr": SmrReplica,
     "bayou": BayouReplica,
     "archie": ArchieReplica,
@@ -80,7 +80,7 @@ _OTHER_VOTES = (
 """Need a vote that is not cast as soon as it is asked for: the leader's own always is, since it
 proposes only what it can vouch for."""
 
-_PROBES_OUT_OF_REACH: dict[str, tuple[Probe, ...]] = {
+_UNREACHABLE_PROBES: dict[str, tuple[Probe, ...]] = {
     "basic": (*_VERSIONS, *_OPTIMISM),
     "creek": _OPTIMISM,
     "both": _OPTIMISM,
@@ -90,13 +90,13 @@ _PROBES_OUT_OF_REACH: dict[str, tuple[Probe, ...]] = {
 }
 
 
-def named(name: str) -> Scheme:
+def get_scheme(name: str) -> Scheme:
     """The scheme of that name, or yours as `package.module:Class`; or `UnknownName`."""
     if name in SCHEMES:
         return SCHEMES[name]
     if ":" not in name:
         raise UnknownName("scheme", name, [*SCHEMES, "package.module:Class"])
-    module, variable = module_of("scheme", name)
+    module, variable = import_user_module("scheme", name)
     if not hasattr(module, variable):
         raise UsageError(f"scheme {name}: {module.__name__} has no '{variable}'")
     scheme: Scheme = getattr(module, variable)
@@ -105,7 +105,7 @@ def named(name: str) -> Scheme:
     return scheme
 
 
-def probes(name: str) -> tuple[Probe, ...]:
+def reachable_probes(name: str) -> tuple[Probe, ...]:
     """The probes that replicas of that scheme can fire."""
-    out_of_reach = _PROBES_OUT_OF_REACH.get(name, ())
+    out_of_reach = _UNREACHABLE_PROBES.get(name, ())
     return tuple(probe for probe in Probe if probe not in out_of_reach)

@@ -10,10 +10,10 @@ from creekdb.schemes.basic import BasicReplica
 
 
 class SmrReplica(BasicReplica):
-    orders_everything = True
-    answers_tentatively = False
+    has_total_order = True
+    has_tentative_responses = False
 
-    def _inserted(self, request: Request) -> None:
+    def _on_inserted(self, request: Request) -> None:
         """It has no place yet."""
 
     def _next_to_execute(self) -> Request | None:

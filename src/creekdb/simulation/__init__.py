@@ -5,26 +5,26 @@ In the order a run visits them: `plan` (seed to scenario), `scenario`, `cluster`
 `network` with `noise`, `faults` and `injector`, and at the end `recorder`, `tally` and `trace`.
 """
 
-from creekdb.simulation.faults.language import fault_text, parse_duration_us, parse_faults
+from creekdb.simulation.faults.language import format_fault, parse_duration_us, parse_faults
 from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
-from creekdb.simulation.kernel.cluster import MakeReplica, Run, Simulation
+from creekdb.simulation.kernel.cluster import ReplicaFactory, Simulation, SimulationRun
 from creekdb.simulation.kernel.scenario import (
     ClientModel,
-    Invocation,
-    Sample,
+    OperationSampler,
     Scenario,
+    ScriptedInvocation,
     scenario_from_config,
 )
 
 __all__ = [
     "ClientModel",
-    "Invocation",
-    "MakeReplica",
-    "Run",
-    "Sample",
+    "OperationSampler",
+    "ReplicaFactory",
     "Scenario",
+    "ScriptedInvocation",
     "Simulation",
-    "fault_text",
+    "SimulationRun",
+    "format_fault",
     "parse_duration_us",
     "parse_faults",
     "scenario_from_config",

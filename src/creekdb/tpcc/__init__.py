@@ -17,19 +17,19 @@ The room must not know how the data type is replicated, nor who draws the time t
 """
 
 from creekdb.tpcc.consistency import CONDITIONS as CONDITIONS
-from creekdb.tpcc.consistency import Problem as Problem
-from creekdb.tpcc.consistency import problems as problems
-from creekdb.tpcc.datatype import datatype as datatype
-from creekdb.tpcc.datatype import on_population as on_population
-from creekdb.tpcc.datatype import populated as populated
-from creekdb.tpcc.datatype import populated_name as populated_name
-from creekdb.tpcc.datatype import without_numbers as without_numbers
+from creekdb.tpcc.consistency import ConsistencyViolation as ConsistencyViolation
+from creekdb.tpcc.consistency import find_violations as find_violations
+from creekdb.tpcc.datatype import datatype_on_population as datatype_on_population
+from creekdb.tpcc.datatype import populated_datatype as populated_datatype
+from creekdb.tpcc.datatype import populated_datatype_name as populated_datatype_name
+from creekdb.tpcc.datatype import tpcc_datatype as tpcc_datatype
+from creekdb.tpcc.datatype import without_order_numbers as without_order_numbers
 from creekdb.tpcc.layout import LAYOUTS as LAYOUTS
-from creekdb.tpcc.overlay import Overlay as Overlay
+from creekdb.tpcc.overlay import OverlayState as OverlayState
 from creekdb.tpcc.population.registers import PopulationBase as PopulationBase
 from creekdb.tpcc.population.rows import Population as Population
-from creekdb.tpcc.workload import SHARES as SHARES
 from creekdb.tpcc.workload import STRONG_KINDS as STRONG_KINDS
-from creekdb.tpcc.workload import Input as Input
-from creekdb.tpcc.workload import Inputs as Inputs
+from creekdb.tpcc.workload import TRANSACTION_SHARES as TRANSACTION_SHARES
 from creekdb.tpcc.workload import Terminals as Terminals
+from creekdb.tpcc.workload import TransactionInput as TransactionInput
+from creekdb.tpcc.workload import TransactionInputs as TransactionInputs

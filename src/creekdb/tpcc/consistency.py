@@ -24,7 +24,7 @@ from creekdb.execution.keys import prefix_range
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.values import Key
 from creekdb.tpcc.layout import LAST_ORDER, OLDEST_NEW_ORDER
-from creekdb.tpcc.overlay import Overlay
+from creekdb.tpcc.overlay import OverlayState
 from creekdb.tpcc.population.registers import PopulationBase
 from creekdb.tpcc.schema import (
     C_BALANCE,
@@ -54,15 +54,15 @@ from creekdb.tpcc.schema import (
     TABLES,
     W_YTD,
     WAREHOUSE,
-    Table,
+    TableSchema,
 )
 
-District: TypeAlias = tuple[int, int]
+DistrictKey: TypeAlias = tuple[int, int]
 """A warehouse and one of its districts."""
 
-_OF_CUSTOMERS: Final = (CUSTOMER.name, HISTORY.name, LAST_ORDER)
-_OF_ORDERS: Final = (ORDERS.name, ORDER_LINE.name, NEW_ORDER.name)
-_OF_DISTRICTS: Final = (DISTRICT.name, OLDEST_NEW_ORDER)
+_CUSTOMER_REGISTERS: Final = (CUSTOMER.name, HISTORY.name, LAST_ORDER)
+_ORDER_REGISTERS: Final = (ORDERS.name, ORDER_LINE.name, NEW_ORDER.name)
+_DISTRICT_REGISTERS: Final = (DISTRICT.name, OLDEST_NEW_ORDER)
 _TABLE_OF_COLUMN: Final = {
     column: table.name for table in TABLES.values() for column in table.columns
 }
@@ -90,7 +90,7 @@ class CustomerFacts:
     """The sum of H_AMOUNT."""
     last_order: int | None
     """What the register says."""
-    last_order_seen: int
+    last_order_in_table: int
     """What the orders say."""
     amount_delivered: int = 0
 
@@ -112,29 +112,29 @@ class DistrictFacts:
 
 
 @dataclass(slots=True)
-class Scope:
+class ConsistencyScope:
     """The orders and customers to look at, by district."""
 
-    orders: dict[District, set[int]] = field(default_factory=dict)
-    customers: dict[District, set[int]] = field(default_factory=dict)
+    orders: dict[DistrictKey, set[int]] = field(default_factory=dict)
+    customers: dict[DistrictKey, set[int]] = field(default_factory=dict)
 
 
-class Census:
+class ConsistencyFacts:
     def __init__(
         self, base: PopulationBase, overrides: Mapping[Key, Any], only_touched: bool
     ) -> None:
         self._base = base
-        self._state = Overlay(base, overrides)
+        self._state = OverlayState(base, overrides)
         self._is_split = base.layout == "fine"
-        scope = self._touched if only_touched else self._everything
+        scope = self._touched_scope if only_touched else self._full_scope
         self._scope = scope(overrides)
-        self._paid_at: dict[District, int] = {}
+        self._paid_at: dict[DistrictKey, int] = {}
 
-    def districts(self) -> Iterator[tuple[District, DistrictFacts]]:
+    def districts(self) -> Iterator[tuple[DistrictKey, DistrictFacts]]:
         for district in sorted(self._scope.orders):
             facts = self._district(*district)
-            self._look_at_orders(district, facts)
-            self._look_at_customers(district, facts)
+            self._collect_orders(district, facts)
+            self._collect_customers(district, facts)
             yield district, facts
 
     def paid(self, w: int, d: int) -> int:
@@ -166,23 +166,23 @@ class Census:
             new_order_max=max(new_order_numbers, default=0),
         )
 
-    def _look_at_orders(self, district: District, facts: DistrictFacts) -> None:
+    def _collect_orders(self, district: DistrictKey, facts: DistrictFacts) -> None:
         customers = self._scope.customers.setdefault(district, set())
         for number in sorted(self._scope.orders[district]):
             seen = facts.orders[number] = self._order(*district, number)
             if seen.customer is not None:
                 customers.add(seen.customer)
 
-    def _look_at_customers(self, district: District, facts: DistrictFacts) -> None:
+    def _collect_customers(self, district: DistrictKey, facts: DistrictFacts) -> None:
         scope = self._scope.customers[district]
         for c in sorted(scope):
             facts.customers[c] = self._customer(*district, c)
-        self._pay(district, (CUSTOMERS - len(scope)) * INITIAL_PAYMENT)
+        self._add_payment(district, (CUSTOMERS - len(scope)) * INITIAL_PAYMENT)
         for number, order in facts.orders.items():
             if order.customer is not None:
                 customer = facts.customers[order.customer]
                 customer.amount_delivered += order.amount_delivered
-                customer.last_order_seen = max(customer.last_order_seen, number)
+                customer.last_order_in_table = max(customer.last_order_in_table, number)
 
     def _order(self, w: int, d: int, o: int) -> OrderFacts:
         fixed = self._register(ORDERS.name, w, d, o)
@@ -209,17 +209,17 @@ class Census:
         for key in self._keys(HISTORY, w, d, c):
             row = self._state.read(key)
             paid += row[H_AMOUNT]
-            self._pay((row[H_W_ID], row[H_D_ID]), row[H_AMOUNT])
+            self._add_payment((row[H_W_ID], row[H_D_ID]), row[H_AMOUNT])
         return CustomerFacts(
             balance=self._sum(CUSTOMER, C_BALANCE, w, d, c),
             ytd_payment=self._sum(CUSTOMER, C_YTD_PAYMENT, w, d, c),
             delivery_cnt=self._sum(CUSTOMER, C_DELIVERY_CNT, w, d, c),
             paid=paid,
             last_order=self._register(LAST_ORDER, w, d, c),
-            last_order_seen=self._base.population.last_order(w, d, c),
+            last_order_in_table=self._base.population.last_order(w, d, c),
         )
 
-    def _pay(self, district: District, amount: int) -> None:
+    def _add_payment(self, district: DistrictKey, amount: int) -> None:
         self._paid_at[district] = self._paid_at.get(district, 0) + amount
 
     # --- reading a row in either layout ----------------------------------------------------------
@@ -228,34 +228,34 @@ class Census:
         value = self._state.read(key)
         return None if value is ABSENT else value
 
-    def _value(self, table: Table, column: int, row: tuple[Any, ...], *key: Any) -> Any:
+    def _value(self, table: TableSchema, column: int, row: tuple[Any, ...], *key: Any) -> Any:
         """A column of a row, of which the register of the fixed columns was read already."""
         return self._register(table.columns[column], *key) if self._is_split else row[column]
 
-    def _sum(self, table: Table, column: int, *key: int) -> int:
+    def _sum(self, table: TableSchema, column: int, *key: int) -> int:
         if self._is_split:
             return self._register(table.columns[column], *key) or 0
         row = self._register(table.name, *key)
         return 0 if row is None else row[column]
 
-    def _keys(self, table: Table, *beginning: int) -> Iterator[tuple[Any, ...]]:
+    def _keys(self, table: TableSchema, *beginning: int) -> Iterator[tuple[Any, ...]]:
         for key in self._state.keys(*prefix_range((table.name, *beginning)), False):
             assert isinstance(key, tuple)
             yield key
 
     # --- what to look at -------------------------------------------------------------------------
 
-    def _everything(self, overrides: Mapping[Key, Any]) -> Scope:
+    def _full_scope(self, overrides: Mapping[Key, Any]) -> ConsistencyScope:
         """What the population has, and what was touched beyond it."""
-        scope = self._touched(overrides)
+        scope = self._touched_scope(overrides)
         for w in range(1, self._base.population.warehouses + 1):
             for d in range(1, DISTRICTS + 1):
                 scope.orders.setdefault((w, d), set()).update(range(1, CUSTOMERS + 1))
                 scope.customers.setdefault((w, d), set()).update(range(1, CUSTOMERS + 1))
         return scope
 
-    def _touched(self, overrides: Mapping[Key, Any]) -> Scope:
-        scope = Scope()
+    def _touched_scope(self, overrides: Mapping[Key, Any]) -> ConsistencyScope:
+        scope = ConsistencyScope()
         for key in overrides:
             if not isinstance(key, tuple):
                 continue
@@ -263,134 +263,142 @@ class Census:
             parts: tuple[Any, ...] = key[1:]
             if name == WAREHOUSE.name:
                 parts, name = (*parts, 1), DISTRICT.name
-            if name not in (*_OF_CUSTOMERS, *_OF_ORDERS, *_OF_DISTRICTS):
+            if name not in (*_CUSTOMER_REGISTERS, *_ORDER_REGISTERS, *_DISTRICT_REGISTERS):
                 continue
             orders = scope.orders.setdefault(parts[:2], set())
             customers = scope.customers.setdefault(parts[:2], set())
-            if name in _OF_ORDERS:
+            if name in _ORDER_REGISTERS:
                 orders.add(parts[2])
-            elif name in _OF_CUSTOMERS:
+            elif name in _CUSTOMER_REGISTERS:
                 customers.add(parts[2])
         return scope
 
 
 CONDITIONS: Final = (*(f"3.3.2.{number}" for number in range(1, 13)), "index")
-PROBLEMS_MAX: Final = 20
+VIOLATIONS_MAX: Final = 20
 
 
-class Problem(NamedTuple):
+class ConsistencyViolation(NamedTuple):
     condition: str
     """One of `CONDITIONS`."""
-    where: tuple[str | int, ...]
+    row_key: tuple[str | int, ...]
     """The key of the row that it is about."""
     message: str
 
     def __str__(self) -> str:
-        return f"condition {self.condition} at {self.where}: {self.message}"
+        return f"condition {self.condition} at {self.row_key}: {self.message}"
 
 
-def problems(
+def find_violations(
     base: PopulationBase,
     overrides: Mapping[Key, Any],
     *,
     only_touched: bool = False,
-    limit: int = PROBLEMS_MAX,
-) -> list[Problem]:
+    limit: int = VIOLATIONS_MAX,
+) -> list[ConsistencyViolation]:
     """What is wrong with the state: at most `limit` problems, none if all conditions hold.
 
     The state is `base` with the registers in `overrides`, where `ABSENT` stands for a deleted one.
     With `only_touched`, rows that no override belongs to are taken to be in order.
     """
-    return list(islice(_judge(Census(base, overrides, only_touched)), limit))
+    return list(islice(_check_state(ConsistencyFacts(base, overrides, only_touched)), limit))
 
 
-def _judge(census: Census) -> Iterator[Problem]:
+def _check_state(census: ConsistencyFacts) -> Iterator[ConsistencyViolation]:
     for district, facts in census.districts():
-        yield from _judge_district(district, facts)
+        yield from _check_district(district, facts)
         for number, order in facts.orders.items():
-            yield from _judge_order(("orders", *district, number), order)
+            yield from _check_order(("orders", *district, number), order)
         for number, customer in facts.customers.items():
-            yield from _judge_customer(("customer", *district, number), customer)
+            yield from _check_customer(("customer", *district, number), customer)
     for w in census.warehouses():
-        yield from _judge_sums(census, w)
+        yield from _check_sums(census, w)
 
 
-def _judge_sums(census: Census, w: int) -> Iterator[Problem]:
+def _check_sums(census: ConsistencyFacts, w: int) -> Iterator[ConsistencyViolation]:
     districts = range(1, DISTRICTS + 1)
     ytd = [census.district_ytd(w, d) for d in districts]
     paid = [census.paid(w, d) for d in districts]
     w_ytd = census.warehouse_ytd(w)
     at = ("warehouse", w)
     if w_ytd != sum(ytd):
-        yield _differ("3.3.2.1", at, "W_YTD", w_ytd, "the sum of D_YTD", sum(ytd))
+        yield _difference("3.3.2.1", at, "W_YTD", w_ytd, "the sum of D_YTD", sum(ytd))
     if w_ytd != sum(paid):
-        yield _differ("3.3.2.8", at, "W_YTD", w_ytd, "the sum of H_AMOUNT", sum(paid))
+        yield _difference("3.3.2.8", at, "W_YTD", w_ytd, "the sum of H_AMOUNT", sum(paid))
     for d, left, right in zip(districts, ytd, paid, strict=True):
         if left != right:
             at_district = ("district", w, d)
-            yield _differ("3.3.2.9", at_district, "D_YTD", left, "the sum of H_AMOUNT", right)
+            yield _difference("3.3.2.9", at_district, "D_YTD", left, "the sum of H_AMOUNT", right)
 
 
-def _judge_district(district: District, facts: DistrictFacts) -> Iterator[Problem]:
+def _check_district(district: DistrictKey, facts: DistrictFacts) -> Iterator[ConsistencyViolation]:
     at = ("district", *district)
     last = facts.next_o_id - 1
     if last != facts.order_max:
-        yield _differ("3.3.2.2", at, "D_NEXT_O_ID - 1", last, "max(O_ID)", facts.order_max)
+        yield _difference("3.3.2.2", at, "D_NEXT_O_ID - 1", last, "max(O_ID)", facts.order_max)
     if facts.new_order_count:
         newest, oldest = facts.new_order_max, facts.new_order_min
         if last != newest:
-            yield _differ("3.3.2.2", at, "D_NEXT_O_ID - 1", last, "max(NO_O_ID)", newest)
+            yield _difference("3.3.2.2", at, "D_NEXT_O_ID - 1", last, "max(NO_O_ID)", newest)
         if newest - oldest + 1 != facts.new_order_count:
             left, right = f"from NO_O_ID {oldest} to {newest}", "the number of NEW_ORDER rows"
-            yield _differ("3.3.2.3", at, left, newest - oldest + 1, right, facts.new_order_count)
+            yield _difference(
+                "3.3.2.3", at, left, newest - oldest + 1, right, facts.new_order_count
+            )
     ol_cnt = sum(order.ol_cnt for order in facts.orders.values())
     lines = sum(order.lines for order in facts.orders.values())
     if ol_cnt != lines:
         right = "the number of ORDER_LINE rows"
-        yield _differ("3.3.2.4", at, "the sum of O_OL_CNT", ol_cnt, right, lines)
+        yield _difference("3.3.2.4", at, "the sum of O_OL_CNT", ol_cnt, right, lines)
     delivered = facts.order_count - facts.new_order_count
     counted = DELIVERED + sum(each.delivery_cnt for each in facts.customers.values())
     if delivered != counted:
         left, right = "ORDERS less NEW_ORDER rows", f"{DELIVERED} and the sum of C_DELIVERY_CNT"
-        yield _differ("3.3.2.11", at, left, delivered, right, counted)
+        yield _difference("3.3.2.11", at, left, delivered, right, counted)
     first = facts.new_order_min or facts.next_o_id
     if facts.oldest_new_order != first:
         left, right = "the oldest new order in the register", "the one in the table"
-        yield _differ("index", at, left, facts.oldest_new_order, right, first)
+        yield _difference("index", at, left, facts.oldest_new_order, right, first)
 
 
-def _judge_order(at: tuple[str | int, ...], order: OrderFacts) -> Iterator[Problem]:
+def _check_order(at: tuple[str | int, ...], order: OrderFacts) -> Iterator[ConsistencyViolation]:
     if order.customer is None:
         if order.is_new:
-            yield Problem("3.3.2.5", at, "it is a new order, but there is no such order")
+            yield ConsistencyViolation(
+                "3.3.2.5", at, "it is a new order, but there is no such order"
+            )
     elif order.is_delivered == order.is_new:
         carrier = "a carrier" if order.is_delivered else "no carrier"
         row = "a" if order.is_new else "no"
-        yield Problem("3.3.2.5", at, f"it has {carrier} and {row} NEW_ORDER row")
+        yield ConsistencyViolation("3.3.2.5", at, f"it has {carrier} and {row} NEW_ORDER row")
     if order.ol_cnt != order.lines:
         right = "the number of ORDER_LINE rows"
-        yield _differ("3.3.2.6", at, "O_OL_CNT", order.ol_cnt, right, order.lines)
+        yield _difference("3.3.2.6", at, "O_OL_CNT", order.ol_cnt, right, order.lines)
     if order.lines_delivered != (order.lines if order.is_delivered else 0):
         carrier = "a carrier" if order.is_delivered else "no carrier"
         told = f"{order.lines_delivered} of {order.lines} lines have a date of delivery"
-        yield Problem("3.3.2.7", at, f"it has {carrier}, and {told}")
+        yield ConsistencyViolation("3.3.2.7", at, f"it has {carrier}, and {told}")
 
 
-def _judge_customer(at: tuple[str | int, ...], customer: CustomerFacts) -> Iterator[Problem]:
+def _check_customer(
+    at: tuple[str | int, ...], customer: CustomerFacts
+) -> Iterator[ConsistencyViolation]:
     delivered, balance = customer.amount_delivered, customer.balance
     if balance != delivered - customer.paid:
         right = f"delivered {delivered} less paid {customer.paid}"
-        yield _differ("3.3.2.10", at, "C_BALANCE", balance, right, delivered - customer.paid)
+        yield _difference("3.3.2.10", at, "C_BALANCE", balance, right, delivered - customer.paid)
     if balance + customer.ytd_payment != delivered:
         left = "C_BALANCE + C_YTD_PAYMENT"
         right = "the amount delivered"
-        yield _differ("3.3.2.12", at, left, balance + customer.ytd_payment, right, delivered)
-    if customer.last_order != customer.last_order_seen:
+        yield _difference("3.3.2.12", at, left, balance + customer.ytd_payment, right, delivered)
+    if customer.last_order != customer.last_order_in_table:
         left, right = "the last order in the register", "the one in the table"
-        yield _differ("index", at, left, customer.last_order, right, customer.last_order_seen)
+        yield _difference(
+            "index", at, left, customer.last_order, right, customer.last_order_in_table
+        )
 
 
-def _differ(
+def _difference(
     condition: str, where: tuple[str | int, ...], left: str, one: Any, right: str, other: Any
-) -> Problem:
-    return Problem(condition, where, f"{left} is {one}, and {right} is {other}")
+) -> ConsistencyViolation:
+    return ConsistencyViolation(condition, where, f"{left} is {one}, and {right} is {other}")

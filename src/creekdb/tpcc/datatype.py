@@ -18,20 +18,20 @@ from functools import lru_cache, partial
 from typing import Any, Final
 
 from creekdb.errors import UnknownName
-from creekdb.execution.base_state import Base
+from creekdb.execution.base_state import BaseState
 from creekdb.execution.datatype import DataType
 from creekdb.tpcc.layout import LAYOUTS as LAYOUTS
-from creekdb.tpcc.layout import Tables
+from creekdb.tpcc.layout import TpccTables
 from creekdb.tpcc.population.registers import PopulationBase
 from creekdb.tpcc.population.rows import Population
 from creekdb.tpcc.transactions.orders import delivery, new_order
 from creekdb.tpcc.transactions.payment import payment
 from creekdb.tpcc.transactions.queries import order_status, stock_level
 
-ORDER_STATUS_NUMBER = 5
+ORDER_STATUS_NUMBER_INDEX = 5
 
 
-def without_numbers(operation: str, answer: Any) -> Any:
+def without_order_numbers(operation: str, answer: Any) -> Any:
     """What a transaction told its client, but for the numbers of orders."""
     if type(answer) is not tuple:
         return answer
@@ -41,51 +41,51 @@ def without_numbers(operation: str, answer: Any) -> Any:
         case "delivery":
             return tuple([number is not None for number in answer])
         case "order_status":
-            return (*answer[:ORDER_STATUS_NUMBER], *answer[ORDER_STATUS_NUMBER + 1 :])
+            return (*answer[:ORDER_STATUS_NUMBER_INDEX], *answer[ORDER_STATUS_NUMBER_INDEX + 1 :])
         case _:
             return answer
 
 
-TRANSACTIONS: Final = (new_order, payment, delivery)
-QUERIES: Final = (order_status, stock_level)
+UPDATE_TRANSACTIONS: Final = (new_order, payment, delivery)
+READ_TRANSACTIONS: Final = (order_status, stock_level)
 
 _POPULATED = re.compile(rf"tpcc-({'|'.join(LAYOUTS)})-(\d+)-(-?\d+)", re.ASCII)
 
 
 @lru_cache(len(LAYOUTS))
-def datatype(layout: str) -> DataType:
+def tpcc_datatype(layout: str) -> DataType:
     """`tpcc-rows` or `tpcc-fine`, to be run on a `PopulationBase` of the same layout."""
-    return _declared(f"tpcc-{layout}", layout, None)
+    return _declare_datatype(f"tpcc-{layout}", layout, None)
 
 
-def populated_name(layout: str, warehouses: int, seed: int) -> str:
+def populated_datatype_name(layout: str, warehouses: int, seed: int) -> str:
     if layout not in LAYOUTS:
         raise UnknownName("layout", layout, LAYOUTS)
     return f"tpcc-{layout}-{warehouses}-{seed}"
 
 
 @lru_cache(1)
-def populated(name: str) -> DataType:
+def populated_datatype(name: str) -> DataType:
     """The data type of that `populated_name`, which begins with its population. The same object
     each time, as long as no other is asked for: replicas share what it has computed."""
     match = _POPULATED.fullmatch(name)
     if match is None:
-        raise UnknownName("data type", name, (populated_name("rows", 5, 0),))
+        raise UnknownName("data type", name, (populated_datatype_name("rows", 5, 0),))
     layout, warehouses, seed = match[1], int(match[2]), int(match[3])
-    return on_population(Population(seed, warehouses), layout)
+    return datatype_on_population(Population(seed, warehouses), layout)
 
 
-def on_population(population: Population, layout: str) -> DataType:
+def datatype_on_population(population: Population, layout: str) -> DataType:
     """The same with a population that is there already, computed or read from somewhere."""
-    name = populated_name(layout, population.warehouses, population.seed)
-    return _declared(name, layout, PopulationBase(population, layout))
+    name = populated_datatype_name(layout, population.warehouses, population.seed)
+    return _declare_datatype(name, layout, PopulationBase(population, layout))
 
 
-def _declared(name: str, layout: str, base: Base | None) -> DataType:
-    tables = Tables(layout)
+def _declare_datatype(name: str, layout: str, base: BaseState | None) -> DataType:
+    tables = TpccTables(layout)
     declared = DataType(name, base=base)
-    for transaction in TRANSACTIONS:
+    for transaction in UPDATE_TRANSACTIONS:
         declared.operation(name=transaction.__name__)(partial(transaction, tables))
-    for query in QUERIES:
+    for query in READ_TRANSACTIONS:
         declared.operation(name=query.__name__, readonly=True)(partial(query, tables))
     return declared

@@ -8,8 +8,8 @@ New-Order, which needs W_TAX, does not mind a Payment.
 writes; every changing column and every sum has one of its own, and a sum is added to without
 looking (`tx.add`). So transactions conflict only where one needs to know what the other did.
 
-The transactions are written over `Access` and `Row` and cannot tell the difference. Three kinds of
-registers are the same in both layouts, for they are no rows but ways to find them:
+The transactions are written over `TableAccess` and `Row` and cannot tell the difference. Three
+kinds of registers are the same in both layouts, for they are no rows but ways to find them:
 
 - `customers_named` (w, d, last name): the customers of that name, in the order of first names;
 - `last_order` (w, d, c): the number of the customer's last order;
@@ -41,7 +41,7 @@ from creekdb.tpcc.schema import (
     ORDERS,
     STOCK,
     WAREHOUSE,
-    Table,
+    TableSchema,
 )
 
 LAYOUTS: Final = ("rows", "fine")
@@ -51,7 +51,7 @@ LAST_ORDER: Final = "last_order"
 OLDEST_NEW_ORDER: Final = "oldest_new_order"
 
 
-class Row(Protocol):
+class TableRow(Protocol):
     """A row that is there, to be read and changed. Changes hold once it is saved."""
 
     @property
@@ -69,7 +69,7 @@ class Row(Protocol):
     def save(self) -> None: ...
 
 
-class Access(Protocol):
+class TableAccess(Protocol):
     """A table. What is not there is a `LookupError`, except for `find`."""
 
     def find(self, tx: Transaction, *key: int) -> tuple[Any, ...] | None:
@@ -81,7 +81,7 @@ class Access(Protocol):
     def value(self, tx: Transaction, column: int, *key: int) -> Any:
         """One changing column or one sum of a row that is there."""
 
-    def row(self, tx: Transaction, *key: int) -> Row: ...
+    def row(self, tx: Transaction, *key: int) -> TableRow: ...
 
     def insert(self, tx: Transaction, key: tuple[int, ...], values: tuple[Any, ...]) -> None:
         """Add a row, with all its columns."""
@@ -89,20 +89,20 @@ class Access(Protocol):
     def delete(self, tx: Transaction, *key: int) -> None: ...
 
 
-class Tables:
+class TpccTables:
     def __init__(self, layout: str) -> None:
         if layout not in LAYOUTS:
             raise UnknownName("layout", layout, LAYOUTS)
         access = WholeTable if layout == "rows" else SplitTable
-        self.warehouse: Access = access(WAREHOUSE)
-        self.district: Access = access(DISTRICT)
-        self.customer: Access = access(CUSTOMER)
-        self.history: Access = access(HISTORY)
-        self.new_order: Access = access(NEW_ORDER)
-        self.orders: Access = access(ORDERS)
-        self.order_line: Access = access(ORDER_LINE)
-        self.item: Access = access(ITEM)
-        self.stock: Access = access(STOCK)
+        self.warehouse: TableAccess = access(WAREHOUSE)
+        self.district: TableAccess = access(DISTRICT)
+        self.customer: TableAccess = access(CUSTOMER)
+        self.history: TableAccess = access(HISTORY)
+        self.new_order: TableAccess = access(NEW_ORDER)
+        self.orders: TableAccess = access(ORDERS)
+        self.order_line: TableAccess = access(ORDER_LINE)
+        self.item: TableAccess = access(ITEM)
+        self.stock: TableAccess = access(STOCK)
 
 
 class WholeRow:
@@ -133,32 +133,32 @@ class WholeRow:
 
 
 class WholeTable:
-    """Layout `rows`. Implements `Access`."""
+    """Layout `rows`. Implements `TableAccess`."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: TableSchema) -> None:
         self._name = table.name
 
     def find(self, tx: Transaction, *key: Any) -> tuple[Any, ...] | None:
-        found: tuple[Any, ...] | None = tx.get(_register(self._name, key))
+        found: tuple[Any, ...] | None = tx.get(_register_key(self._name, key))
         return found
 
     def pick(self, tx: Transaction, key: tuple[Any, ...], *columns: int) -> tuple[Any, ...]:
-        found = tx.pick(_register(self._name, key), *columns)
-        return _missing(self._name, key) if found is None else found
+        found = tx.pick(_register_key(self._name, key), *columns)
+        return _raise_missing(self._name, key) if found is None else found
 
     def value(self, tx: Transaction, column: int, *key: Any) -> Any:
         return self.pick(tx, key, column)[0]
 
-    def row(self, tx: Transaction, *key: Any) -> Row:
-        register: Key = _register(self._name, key)
+    def row(self, tx: Transaction, *key: Any) -> TableRow:
+        register: Key = _register_key(self._name, key)
         values = tx.get(register)
-        return WholeRow(tx, register, _missing(self._name, key) if values is None else values)
+        return WholeRow(tx, register, _raise_missing(self._name, key) if values is None else values)
 
     def insert(self, tx: Transaction, key: tuple[Any, ...], values: tuple[Any, ...]) -> None:
-        tx.put(_register(self._name, key), values)
+        tx.put(_register_key(self._name, key), values)
 
     def delete(self, tx: Transaction, *key: Any) -> None:
-        tx.delete(_register(self._name, key))
+        tx.delete(_register_key(self._name, key))
 
 
 class SplitRow:
@@ -174,61 +174,61 @@ class SplitRow:
     @property
     def fixed(self) -> tuple[Any, ...]:
         found = self._table.find(self._tx, *self._key)
-        return _missing(self._table.name, self._key) if found is None else found
+        return _raise_missing(self._table.name, self._key) if found is None else found
 
     def get(self, column: int) -> Any:
-        return self._tx.get(_register(self._table.columns[column], self._key))
+        return self._tx.get(_register_key(self._table.columns[column], self._key))
 
     def set(self, column: int, value: Any) -> None:
-        self._tx.put(_register(self._table.columns[column], self._key), value)
+        self._tx.put(_register_key(self._table.columns[column], self._key), value)
 
     def add(self, column: int, amount: Any) -> None:
-        self._tx.add(_register(self._table.columns[column], self._key), amount)
+        self._tx.add(_register_key(self._table.columns[column], self._key), amount)
 
     def save(self) -> None:
         pass
 
 
 class SplitTable:
-    """Layout `fine`. Implements `Access`. A column that is None has no register."""
+    """Layout `fine`. Implements `TableAccess`. A column that is None has no register."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: TableSchema) -> None:
         self.name = table.name
         self._fixed = len(table.fixed)
         self.columns = table.columns
 
     def find(self, tx: Transaction, *key: Any) -> tuple[Any, ...] | None:
-        found: tuple[Any, ...] | None = tx.get(_register(self.name, key))
+        found: tuple[Any, ...] | None = tx.get(_register_key(self.name, key))
         return found
 
     def pick(self, tx: Transaction, key: tuple[Any, ...], *columns: int) -> tuple[Any, ...]:
-        found = tx.pick(_register(self.name, key), *columns)
-        return _missing(self.name, key) if found is None else found
+        found = tx.pick(_register_key(self.name, key), *columns)
+        return _raise_missing(self.name, key) if found is None else found
 
     def value(self, tx: Transaction, column: int, *key: Any) -> Any:
-        found = tx.get(_register(self.columns[column], key))
-        return _missing(self.name, key) if found is None else found
+        found = tx.get(_register_key(self.columns[column], key))
+        return _raise_missing(self.name, key) if found is None else found
 
-    def row(self, tx: Transaction, *key: Any) -> Row:
+    def row(self, tx: Transaction, *key: Any) -> TableRow:
         return SplitRow(tx, self, key)
 
     def insert(self, tx: Transaction, key: tuple[Any, ...], values: tuple[Any, ...]) -> None:
-        tx.put(_register(self.name, key), values[: self._fixed])
+        tx.put(_register_key(self.name, key), values[: self._fixed])
         for column in range(self._fixed, len(values)):
             if values[column] is not None:
-                tx.put(_register(self.columns[column], key), values[column])
+                tx.put(_register_key(self.columns[column], key), values[column])
 
     def delete(self, tx: Transaction, *key: Any) -> None:
-        tx.delete(_register(self.name, key))
+        tx.delete(_register_key(self.name, key))
         for column in self.columns[self._fixed :]:
-            tx.delete(_register(column, key))
+            tx.delete(_register_key(column, key))
 
 
-def _register(name: str, key: tuple[Any, ...]) -> Key:
+def _register_key(name: str, key: tuple[Any, ...]) -> Key:
     return (name,) + key  # noqa: RUF005 - compiled, to unpack a tuple makes a list of it
 
 
-def _missing(name: str, key: tuple[Any, ...]) -> tuple[Any, ...]:
+def _raise_missing(name: str, key: tuple[Any, ...]) -> tuple[Any, ...]:
     raise LookupError(f"there is no {name} {', '.join(map(str, key))}")
 
 

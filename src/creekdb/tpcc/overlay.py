@@ -9,20 +9,20 @@ from typing import Any
 
 from sortedcontainers import SortedKeyList
 
-from creekdb.execution.base_state import Base, merged
+from creekdb.execution.base_state import BaseState, merge_sorted_keys
 from creekdb.execution.datatype import DataType
-from creekdb.execution.keys import Place, place
+from creekdb.execution.keys import CollationKey, collation_key
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.request import Outcome, Request
 from creekdb.protocol.values import Key
 
 
-class Overlay:
-    def __init__(self, base: Base, overrides: Mapping[Key, Any] | None = None) -> None:
+class OverlayState:
+    def __init__(self, base: BaseState, overrides: Mapping[Key, Any] | None = None) -> None:
         """In `overrides`, `ABSENT` stands for a register that was deleted."""
         self.base = base
         self._overrides: dict[Key, Any] = dict(overrides or {})
-        self._sorted: SortedKeyList[Key, Place] | None = None
+        self._sorted: SortedKeyList[Key, CollationKey] | None = None
 
     @property
     def overrides(self) -> Mapping[Key, Any]:
@@ -35,13 +35,13 @@ class Overlay:
     def pick(self, key: Key, items: tuple[int | str, ...]) -> Any:
         return self.read(key)
 
-    def keys(self, start: Place, stop: Place, reverse: bool) -> Iterator[Key]:
-        written = self._written().irange_key(start, stop, (True, False), reverse)
-        for key in merged(iter(written), self.base.keys(start, stop, reverse), reverse):
+    def keys(self, start: CollationKey, stop: CollationKey, reverse: bool) -> Iterator[Key]:
+        written = self._sorted_keys().irange_key(start, stop, (True, False), reverse)
+        for key in merge_sorted_keys(iter(written), self.base.keys(start, stop, reverse), reverse):
             if self._overrides.get(key) is not ABSENT:
                 yield key
 
-    def addable(self, key: Key) -> bool:
+    def is_addable(self, key: Key) -> bool:
         return False
 
     def apply(self, datatype: DataType, request: Request) -> Outcome:
@@ -56,8 +56,8 @@ class Overlay:
             self._sorted.add(key)
         self._overrides[key] = value
 
-    def _written(self) -> "SortedKeyList[Key, Place]":
+    def _sorted_keys(self) -> "SortedKeyList[Key, CollationKey]":
         """Sorted when it is first wanted: transactions look registers up and do not scan."""
         if self._sorted is None:
-            self._sorted = SortedKeyList(self._overrides, key=place)
+            self._sorted = SortedKeyList(self._overrides, key=collation_key)
         return self._sorted

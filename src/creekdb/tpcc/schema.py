@@ -40,20 +40,20 @@ POPULATED_AT: Final = 0
 """The date of everything that is there in the beginning."""
 
 
-class Table(NamedTuple):
+class TableSchema(NamedTuple):
     name: str
     key: tuple[str, ...]
     fixed: tuple[str, ...] = ()
-    changing: tuple[str, ...] = ()
+    mutable: tuple[str, ...] = ()
     sums: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of a row, in order."""
-        return self.fixed + self.changing + self.sums
+        return self.fixed + self.mutable + self.sums
 
 
-WAREHOUSE: Final = Table(
+WAREHOUSE: Final = TableSchema(
     "warehouse",
     key=("w_id",),
     fixed=("w_name", "w_street_1", "w_street_2", "w_city", "w_state", "w_zip", "w_tax"),
@@ -61,16 +61,16 @@ WAREHOUSE: Final = Table(
 )
 W_NAME, W_STREET_1, W_STREET_2, W_CITY, W_STATE, W_ZIP, W_TAX, W_YTD = range(8)
 
-DISTRICT: Final = Table(
+DISTRICT: Final = TableSchema(
     "district",
     key=("d_w_id", "d_id"),
     fixed=("d_name", "d_street_1", "d_street_2", "d_city", "d_state", "d_zip", "d_tax"),
-    changing=("d_next_o_id",),
+    mutable=("d_next_o_id",),
     sums=("d_ytd",),
 )
 D_NAME, D_STREET_1, D_STREET_2, D_CITY, D_STATE, D_ZIP, D_TAX, D_NEXT_O_ID, D_YTD = range(9)
 
-CUSTOMER: Final = Table(
+CUSTOMER: Final = TableSchema(
     "customer",
     key=("c_w_id", "c_d_id", "c_id"),
     fixed=(
@@ -78,46 +78,46 @@ CUSTOMER: Final = Table(
         *("c_street_1", "c_street_2", "c_city", "c_state", "c_zip"),
         *("c_phone", "c_since", "c_credit", "c_credit_lim", "c_discount"),
     ),
-    changing=("c_data",),
+    mutable=("c_data",),
     sums=("c_balance", "c_ytd_payment", "c_payment_cnt", "c_delivery_cnt"),
 )
 C_FIRST, C_MIDDLE, C_LAST, C_STREET_1, C_STREET_2, C_CITY, C_STATE, C_ZIP = range(8)
 C_PHONE, C_SINCE, C_CREDIT, C_CREDIT_LIM, C_DISCOUNT, C_DATA = range(8, 14)
 C_BALANCE, C_YTD_PAYMENT, C_PAYMENT_CNT, C_DELIVERY_CNT = range(14, 18)
 
-HISTORY: Final = Table(
+HISTORY: Final = TableSchema(
     "history",
     key=("h_c_w_id", "h_c_d_id", "h_c_id", "h_number"),
     fixed=("h_w_id", "h_d_id", "h_date", "h_amount", "h_data"),
 )
 H_W_ID, H_D_ID, H_DATE, H_AMOUNT, H_DATA = range(5)
 
-NEW_ORDER: Final = Table("new_order", key=("no_w_id", "no_d_id", "no_o_id"))
+NEW_ORDER: Final = TableSchema("new_order", key=("no_w_id", "no_d_id", "no_o_id"))
 
-ORDERS: Final = Table(
+ORDERS: Final = TableSchema(
     "orders",
     key=("o_w_id", "o_d_id", "o_id"),
     fixed=("o_c_id", "o_entry_d", "o_ol_cnt", "o_all_local"),
-    changing=("o_carrier_id",),
+    mutable=("o_carrier_id",),
 )
 O_C_ID, O_ENTRY_D, O_OL_CNT, O_ALL_LOCAL, O_CARRIER_ID = range(5)
 
-ORDER_LINE: Final = Table(
+ORDER_LINE: Final = TableSchema(
     "order_line",
     key=("ol_w_id", "ol_d_id", "ol_o_id", "ol_number"),
     fixed=("ol_i_id", "ol_supply_w_id", "ol_quantity", "ol_amount", "ol_dist_info"),
-    changing=("ol_delivery_d",),
+    mutable=("ol_delivery_d",),
 )
 OL_I_ID, OL_SUPPLY_W_ID, OL_QUANTITY, OL_AMOUNT, OL_DIST_INFO, OL_DELIVERY_D = range(6)
 
-ITEM: Final = Table("item", key=("i_id",), fixed=("i_im_id", "i_name", "i_price", "i_data"))
+ITEM: Final = TableSchema("item", key=("i_id",), fixed=("i_im_id", "i_name", "i_price", "i_data"))
 I_IM_ID, I_NAME, I_PRICE, I_DATA = range(4)
 
-STOCK: Final = Table(
+STOCK: Final = TableSchema(
     "stock",
     key=("s_w_id", "s_i_id"),
     fixed=("s_dist", "s_data"),
-    changing=("s_quantity",),
+    mutable=("s_quantity",),
     sums=("s_ytd", "s_order_cnt", "s_remote_cnt"),
 )
 S_DIST, S_DATA, S_QUANTITY, S_YTD, S_ORDER_CNT, S_REMOTE_CNT = range(6)

@@ -20,17 +20,17 @@ from creekdb.errors import BadValue
 from creekdb.execution.datatype import DataType
 from creekdb.protocol.request import Operation
 from creekdb.tpcc.population.random_values import (
-    A_CUSTOMER,
-    A_ITEM,
-    A_LAST_NAME,
     LAST_NAMES,
+    NURAND_A_CUSTOMER,
+    NURAND_A_ITEM,
+    NURAND_A_LAST_NAME,
     nurand,
     run_constants,
 )
 from creekdb.tpcc.population.rows import Population
 from creekdb.tpcc.schema import CUSTOMERS, DISTRICTS, ITEMS, LINES_MAX, LINES_MIN
 
-SHARES: Final = {
+TRANSACTION_SHARES: Final = {
     "new_order": 45,
     "payment": 43,
     "delivery": 4,
@@ -42,14 +42,14 @@ STRONG_KINDS: Final = frozenset({"payment"})
 UNUSED_ITEM: Final = ITEMS + 1
 
 
-class Input(NamedTuple):
+class TransactionInput(NamedTuple):
     kind: str
     operation: Operation
-    strong: bool
+    is_strong: bool
     """Is it strong in the paper's experiments?"""
 
 
-class Constants(NamedTuple):
+class NurandConstants(NamedTuple):
     """C of NURand, by what is drawn (clause 2.1.6.1)."""
 
     last_name: int
@@ -57,46 +57,48 @@ class Constants(NamedTuple):
     item: int
 
 
-def constants(seed: int, population: Population) -> Constants:
+def draw_constants(seed: int, population: Population) -> NurandConstants:
     """The constants of the run with that seed."""
     random = Random(f"tpcc constants {seed}")
-    return Constants(
+    return NurandConstants(
         random.choice(run_constants(population.last_name_constant)),
-        random.randint(0, A_CUSTOMER),
-        random.randint(0, A_ITEM),
+        random.randint(0, NURAND_A_CUSTOMER),
+        random.randint(0, NURAND_A_ITEM),
     )
 
 
-class Inputs:
-    """The stream of one client: an iterator of `Input` without end."""
+class TransactionInputs:
+    """The stream of one client: an iterator of `TransactionInput` without end."""
 
     def __init__(self, datatype: DataType, population: Population, seed: int, client: Any) -> None:
         if type(client) is not int or client < 0:
             raise BadValue(f"a client is a number from 0, not {client!r}")
         self._datatype = datatype
         self._warehouses = population.warehouses
-        self._constants = constants(seed, population)
+        self._constants = draw_constants(seed, population)
         generator = Random(f"tpcc inputs {seed} {client}")
         self._random = generator.random
         self.warehouse: int = client % population.warehouses + 1
         self.district: int = client // population.warehouses % DISTRICTS + 1
         """Where the terminal stands: only Stock-Level cares."""
-        self._deal: dict[str, Callable[[], tuple[Any, ...]]] = {
+        self._argument_generators: dict[str, Callable[[], tuple[Any, ...]]] = {
             "new_order": self.new_order,
             "payment": self.payment,
             "delivery": self.delivery,
             "order_status": self.order_status,
             "stock_level": self.stock_level,
         }
-        self._cards = tuple(kind for kind, share in SHARES.items() for _ in range(share))
+        self._weighted_kinds = tuple(
+            kind for kind, share in TRANSACTION_SHARES.items() for _ in range(share)
+        )
 
-    def __iter__(self) -> Iterator[Input]:
+    def __iter__(self) -> Iterator[TransactionInput]:
         return self
 
-    def __next__(self) -> Input:
-        kind = self._cards[int(self._random() * len(self._cards))]
-        operation = self._datatype.call(kind, *self._deal[kind]())
-        return Input(kind, operation, kind in STRONG_KINDS)
+    def __next__(self) -> TransactionInput:
+        kind = self._weighted_kinds[int(self._random() * len(self._weighted_kinds))]
+        operation = self._datatype.call(kind, *self._argument_generators[kind]())
+        return TransactionInput(kind, operation, kind in STRONG_KINDS)
 
     def new_order(self) -> tuple[Any, ...]:
         """Clause 2.4.1. One in a hundred orders an item that does not exist, as its last."""
@@ -106,7 +108,7 @@ class Inputs:
         count = self._between(LINES_MIN, LINES_MAX)
         lines: list[tuple[int, int, int]] = []
         for _ in range(count):
-            coarse, fine = int(random() * (A_ITEM + 1)), 1 + int(random() * ITEMS)
+            coarse, fine = int(random() * (NURAND_A_ITEM + 1)), 1 + int(random() * ITEMS)
             item = nurand(coarse, fine, self._constants.item, 1, ITEMS)
             supplier = self._other_warehouse() if random() < 0.01 else home
             lines.append((item, supplier, 1 + int(random() * 10)))
@@ -122,12 +124,12 @@ class Inputs:
             c_w, c_d = self._other_warehouse(), self._between(1, DISTRICTS)
         else:
             c_w, c_d = self.warehouse, district
-        customer = self._name_or_customer()
+        customer = self._last_name_or_customer()
         return self.warehouse, district, c_w, c_d, customer, self._between(1_00, 5000_00)
 
     def order_status(self) -> tuple[Any, ...]:
         """Clause 2.6.1."""
-        return self.warehouse, self._between(1, DISTRICTS), self._name_or_customer()
+        return self.warehouse, self._between(1, DISTRICTS), self._last_name_or_customer()
 
     def delivery(self) -> tuple[Any, ...]:
         """Clause 2.7.1."""
@@ -141,14 +143,14 @@ class Inputs:
         return low + int(self._random() * (high - low + 1))
 
     def _customer(self) -> int:
-        coarse, fine = self._between(0, A_CUSTOMER), self._between(1, CUSTOMERS)
+        coarse, fine = self._between(0, NURAND_A_CUSTOMER), self._between(1, CUSTOMERS)
         drawn: int = nurand(coarse, fine, self._constants.customer, 1, CUSTOMERS)
         return drawn
 
-    def _name_or_customer(self) -> int | str:
+    def _last_name_or_customer(self) -> int | str:
         """60 % are asked for by last name."""
         if self._random() < 0.6:
-            coarse, fine = self._between(0, A_LAST_NAME), self._between(0, 999)
+            coarse, fine = self._between(0, NURAND_A_LAST_NAME), self._between(0, 999)
             name: int = nurand(coarse, fine, self._constants.last_name, 0, 999)
             return LAST_NAMES[name]
         return self._customer()
@@ -161,8 +163,8 @@ class Inputs:
         return drawn + (drawn >= self.warehouse)
 
 
-def clients_of(replica: int, replicas: int, warehouses: int) -> list[int]:
-    """The numbers of its clients; `Inputs` says where a client with a number sits."""
+def client_numbers(replica: int, replicas: int, warehouses: int) -> list[int]:
+    """The numbers of its clients; `TransactionInputs` says where a client with a number sits."""
     return [
         district * warehouses + warehouse
         for district in range(max(DISTRICTS, replicas))
@@ -179,8 +181,8 @@ class Terminals:
     ) -> None:
         self._terminals = [
             [
-                Inputs(datatype, population, seed, client)
-                for client in clients_of(replica, replicas, population.warehouses)
+                TransactionInputs(datatype, population, seed, client)
+                for client in client_numbers(replica, replicas, population.warehouses)
             ]
             for replica in range(replicas)
         ]

@@ -5,7 +5,7 @@ import ipaddress
 from creekdb.errors import BadValue
 
 
-def address_of(text: str) -> tuple[str, int]:
+def parse_address(text: str) -> tuple[str, int]:
     """From HOST:PORT; a host that has colons itself, as IPv6 does, stands in brackets."""
     host, colon, port = text.rpartition(":")
     host = host.strip("[]")
@@ -16,7 +16,7 @@ def address_of(text: str) -> tuple[str, int]:
     return host or "127.0.0.1", int(port)
 
 
-def address_text(host: str, port: int) -> str:
+def format_address(host: str, port: int) -> str:
     """As `address_of` reads it."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 

@@ -16,11 +16,11 @@ import msgspec
 
 from creekdb.errors import MalformedMessage
 
-STOP_S: Final = 5.0
+STOP_TIMEOUT_S: Final = 5.0
 """What a replica has to stop in by itself: one that executes an endless operation never does."""
 
 
-class Trial(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DevControl(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A line of JSON. What it says holds until the next one."""
 
     control: str
@@ -33,42 +33,46 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Those to whom the one who is told has no connection."""
 
 
-def line_of(trial: Trial) -> bytes:
+def encode_dev_control(trial: DevControl) -> bytes:
     return msgspec.json.encode(trial) + b"\n"
 
 
-def trial_of(line: bytes) -> Trial:
+def decode_dev_control(line: bytes) -> DevControl:
     try:
-        return msgspec.json.decode(line, type=Trial)
+        return msgspec.json.decode(line, type=DevControl)
     except (msgspec.DecodeError, ValueError) as error:
         raise MalformedMessage(f"not a line of 'creek up': {error}") from error
 
 
-class Parent:
+class ParentPipe:
     """The process at the other end of a pipe: `hear` when there is something to be read."""
 
-    def __init__(self, pipe: int, told: Callable[[Trial], None], ended: Callable[[], None]) -> None:
+    def __init__(
+        self, pipe: int, told: Callable[[DevControl], None], ended: Callable[[], None]
+    ) -> None:
         self._pipe = pipe
-        self._told = told
-        self._ended = ended
-        self._begun = b""
+        self._on_control = told
+        self._on_exit = ended
+        self._partial_line = b""
 
-    def hear(self) -> None:
+    def read(self) -> None:
         data = os.read(self._pipe, 65_536)
         if not data:
-            self._ended()
+            self._on_exit()
             return
-        *lines, self._begun = (self._begun + data).split(b"\n")
+        *lines, self._partial_line = (self._partial_line + data).split(b"\n")
         for line in lines:
-            self._told(trial_of(line))
+            self._on_control(decode_dev_control(line))
 
 
-def end_with(pipe: int, patience_s: float = STOP_S) -> None:
+def kill_after_parent_exit(pipe: int, patience_s: float = STOP_TIMEOUT_S) -> None:
     """However busy this process is, it is killed so long after the one at the other end is gone."""
-    threading.Thread(target=_follow, args=(pipe, patience_s), name="parent", daemon=True).start()
+    threading.Thread(
+        target=_wait_and_kill, args=(pipe, patience_s), name="parent", daemon=True
+    ).start()
 
 
-def _follow(pipe: int, patience_s: float) -> None:
+def _wait_and_kill(pipe: int, patience_s: float) -> None:
     ended = select.poll()
     ended.register(pipe, 0)  # nothing but its end
     ended.poll()

@@ -5,10 +5,10 @@ from collections.abc import Coroutine
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
-_Given = TypeVar("_Given")
+_Result = TypeVar("_Result")
 
 
-def run(work: Coroutine[Any, Any, _Given]) -> _Given:
+def run_in_new_loop(work: Coroutine[Any, Any, _Result]) -> _Result:
     with asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(work)
 

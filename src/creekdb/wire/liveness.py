@@ -2,7 +2,7 @@
 
 from typing import Final
 
-QUESTION: Final = b"creek?"
-ANSWER: Final = b"creek!"
+PROBE_PREFIX: Final = b"creek?"
+PROBE_RESPONSE_PREFIX: Final = b"creek!"
 """Which is no question: two who answer do not talk to each other for ever."""
-LENGTH: Final = 14
+PROBE_BYTES: Final = 14

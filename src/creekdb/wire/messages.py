@@ -16,21 +16,21 @@ from creekdb.errors import MalformedMessage
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Message
 from creekdb.protocol.request import Outcome
-from creekdb.protocol.values import Key, frozen
-from creekdb.wire.framing import Frames as Frames
-from creekdb.wire.framing import framed as framed
+from creekdb.protocol.values import Key, freeze
+from creekdb.wire.framing import FrameDecoder as FrameDecoder
+from creekdb.wire.framing import frame_payload as frame_payload
 
 WIRE_VERSION: Final = 1
 """Raised when one who speaks the old version would misunderstand the new one. Fields that are added
 at the end of a message, with a default, do not raise it: who does not know them leaves them out."""
-WIRE_OLDEST: Final = 1
+OLDEST_WIRE_VERSION: Final = 1
 """The oldest version that is still spoken with who knows no later one: that of the release before,
 so that a cluster can be upgraded replica by replica."""
 
-PEER_FRAME_MAX: Final = 64 * 1024 * 1024
+PEER_FRAME_BYTES_MAX: Final = 64 * 1024 * 1024
 """Bytes. What a snapshot holds of the state comes before it, in parts."""
-CLIENT_FRAME_MAX: Final = 4 * 1024 * 1024
-HELLO_FRAME_MAX: Final = 64 * 1024
+CLIENT_FRAME_BYTES_MAX: Final = 4 * 1024 * 1024
+HELLO_FRAME_BYTES_MAX: Final = 64 * 1024
 """Of who has not said yet who it is."""
 
 
@@ -38,13 +38,13 @@ def common_version(version: int, oldest: int) -> int | None:
     """The version to talk in with one who speaks these; None when there is none. One who does not
     tell its oldest speaks only the one."""
     common = min(version, WIRE_VERSION)
-    return common if common >= max(oldest or version, WIRE_OLDEST) else None
+    return common if common >= max(oldest or version, OLDEST_WIRE_VERSION) else None
 
 
 # --- between replicas -------------------------------------------------------------------------
 
 
-Takes: TypeAlias = tuple[str, int, int | None]
+OperationArity: TypeAlias = tuple[str, int, int | None]
 """An operation by its name, and how many arguments it takes: from so many to so many, or any."""
 
 
@@ -56,62 +56,62 @@ class PeerHello(msgspec.Struct, frozen=True, array_like=True, tag=1):
     replica: int
     members: tuple[int, ...]
     datatype: str
-    clients: str = ""
+    client_address: str = ""
     """Where clients find it."""
     epoch: int = 0
     """Which `members` these are."""
-    at: str = ""
+    peer_address: str = ""
     """Where replicas find it, for one that does not know it yet."""
-    http: str = ""
+    http_url: str = ""
     """Where browsers find it: the beginning of an address."""
-    oldest: int = 0
+    oldest_version: int = 0
     """The oldest version that it speaks as well."""
-    operations: tuple[Takes, ...] = ()
+    operations: tuple[OperationArity, ...] = ()
     """What it can carry out; nothing, if it does not say."""
 
 
-class Told(msgspec.Struct, frozen=True, array_like=True, tag=2):
+class StateDigests(msgspec.Struct, frozen=True, array_like=True, tag=2):
     """Lengths of `committed`, and the digests of the state there."""
 
     digests: tuple[tuple[int, int], ...]
 
 
-class Part(msgspec.Struct, frozen=True, array_like=True, tag=3):
+class SnapshotPart(msgspec.Struct, frozen=True, array_like=True, tag=3):
     """Registers of the snapshot that follows, which has none itself: what they hold, and which were
     deleted."""
 
-    before: int
+    preceding_count: int
     """So many came in other parts."""
-    left: int
+    remaining_count: int
     """So many are yet to come."""
-    held: tuple[tuple[Key, Any], ...]
+    live: tuple[tuple[Key, Any], ...]
     deleted: tuple[Key, ...]
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(
-            self, "held", tuple([(key, frozen(value)) for key, value in self.held])
+            self, "live", tuple([(key, freeze(value)) for key, value in self.live])
         )
 
 
-Heard: TypeAlias = Message | Told
-FromPeer: TypeAlias = Heard | Part
+DeliveredPeerMessage: TypeAlias = Message | StateDigests
+PeerMessage: TypeAlias = DeliveredPeerMessage | SnapshotPart
 
 
 # --- from a client ----------------------------------------------------------------------------
 
 
-class Hello(msgspec.Struct, frozen=True, array_like=True, tag=10):
+class ClientHello(msgspec.Struct, frozen=True, array_like=True, tag=10):
     version: int
     client: str
     """Its own, and never another's: what it asks for is executed once, however often it asks."""
     token: str = ""
     datatype: str = ""
     """What it expects to find; empty: whatever is there."""
-    oldest: int = 0
+    oldest_version: int = 0
     """The oldest version that it speaks as well."""
 
 
-class Call(msgspec.Struct, frozen=True, array_like=True, tag=11):
+class CallRequest(msgspec.Struct, frozen=True, array_like=True, tag=11):
     """Please carry out an operation. `number`: of this client's calls, each greater than the last;
     asked again with the same number, it is the same call."""
 
@@ -124,14 +124,14 @@ class Call(msgspec.Struct, frozen=True, array_like=True, tag=11):
     """Only when the replica has these."""
     wait_ms: int = 0
     """For how long it may wait for them; 0: as long as the replica lets it."""
-    brief: bool = False
+    is_single_response: bool = False
     """Only the answer that is waited for: of a weak call the first, of a strong one the stable."""
 
     def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "arguments", frozen(self.arguments))
+        msgspec.structs.force_setattr(self, "arguments", freeze(self.arguments))
 
 
-class Enough(msgspec.Struct, frozen=True, array_like=True, tag=12):
+class CancelResponses(msgspec.Struct, frozen=True, array_like=True, tag=12):
     """No more answers to this call, please. What it does is done all the same."""
 
     number: int
@@ -141,21 +141,23 @@ class StatusRequest(msgspec.Struct, frozen=True, array_like=True, tag=13):
     number: int
 
 
-class CopyRequest(msgspec.Struct, frozen=True, array_like=True, tag=14):
+class BackupRequest(msgspec.Struct, frozen=True, array_like=True, tag=14):
     """Please take a copy of the committed state, as bytes of a backup."""
 
     number: int
-    operations: bool = False
+    has_operations: bool = False
     """And of the operations that led to it, as far as they are at hand."""
 
 
-class MoreRequest(msgspec.Struct, frozen=True, array_like=True, tag=15):
+class BackupPartRequest(msgspec.Struct, frozen=True, array_like=True, tag=15):
     """Please tell the next piece of the copy."""
 
     number: int
 
 
-FromClient: TypeAlias = Hello | Call | Enough | StatusRequest | CopyRequest | MoreRequest
+ClientMessage: TypeAlias = (
+    ClientHello | CallRequest | CancelResponses | StatusRequest | BackupRequest | BackupPartRequest
+)
 
 
 # --- to a client ------------------------------------------------------------------------------
@@ -168,18 +170,18 @@ class Welcome(msgspec.Struct, frozen=True, array_like=True, tag=20):
     datatype: str
     operations: tuple[tuple[str, bool], ...]
     """Names, and whether they only read."""
-    waits: str = ""
+    not_ready_reason: str = ""
     """Why it takes no part yet: until then, calls wait."""
 
 
-class Issued(msgspec.Struct, frozen=True, array_like=True, tag=21):
+class CallIssued(msgspec.Struct, frozen=True, array_like=True, tag=21):
     """The call has its place among all requests. From now on it may be done."""
 
     number: int
     id: Dot
 
 
-class Answer(msgspec.Struct, frozen=True, array_like=True, tag=22):
+class CallResponse(msgspec.Struct, frozen=True, array_like=True, tag=22):
     """One of the answers to a call: iterating over a call gives these."""
 
     number: int
@@ -194,10 +196,10 @@ class Answer(msgspec.Struct, frozen=True, array_like=True, tag=22):
     """Is it another answer than was given first?"""
 
     def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "value", frozen(self.value))
+        msgspec.structs.force_setattr(self, "value", freeze(self.value))
 
 
-class Refused(msgspec.Struct, frozen=True, array_like=True, tag=23):
+class Rejected(msgspec.Struct, frozen=True, array_like=True, tag=23):
     """There will be no answer."""
 
     number: int
@@ -205,16 +207,16 @@ class Refused(msgspec.Struct, frozen=True, array_like=True, tag=23):
     """`unknown_operation`, `bad_arguments`, `busy`, `disk`, `deadline`, `stopping`, `no_majority`,
     `untold` or `token`."""
     message: str
-    certain: bool = True
+    is_certain: bool = True
     """Was it certainly not done?"""
 
 
-class Status(msgspec.Struct, frozen=True, array_like=True, tag=24):
+class StatusResponse(msgspec.Struct, frozen=True, array_like=True, tag=24):
     number: int
     status: dict[str, Any]
 
 
-class Denied(msgspec.Struct, frozen=True, array_like=True, tag=25):
+class ConnectionRejected(msgspec.Struct, frozen=True, array_like=True, tag=25):
     """The connection is closed after this."""
 
     reason: str
@@ -222,64 +224,77 @@ class Denied(msgspec.Struct, frozen=True, array_like=True, tag=25):
     message: str
 
 
-class CopyBegun(msgspec.Struct, frozen=True, array_like=True, tag=26):
+class BackupStarted(msgspec.Struct, frozen=True, array_like=True, tag=26):
     """The copy is taken: its pieces can be asked for."""
 
     number: int
-    length: int
+    committed_count: int
     """How many requests are committed in it."""
-    registers: int
+    register_count: int
     """How many registers will be told, about."""
 
 
-class Copied(msgspec.Struct, frozen=True, array_like=True, tag=27):
+class BackupPart(msgspec.Struct, frozen=True, array_like=True, tag=27):
     """A piece of the copy."""
 
     number: int
     data: bytes
-    done: int
+    registers_done: int
     """Of the registers, those that were told so far."""
-    last: bool
+    is_last: bool
 
 
-ToClient: TypeAlias = Welcome | Issued | Answer | Refused | Status | Denied | CopyBegun | Copied
+ServerMessage: TypeAlias = (
+    Welcome
+    | CallIssued
+    | CallResponse
+    | Rejected
+    | StatusResponse
+    | ConnectionRejected
+    | BackupStarted
+    | BackupPart
+)
 
-_Said = TypeVar("_Said")
-_ANSWER: Final = Answer.__struct_config__.tag
+_Decoded = TypeVar("_Decoded")
+_RESPONSE_TAG: Final = CallResponse.__struct_config__.tag
 _encode = msgspec.msgpack.Encoder().encode
-_peer_hello: msgspec.msgpack.Decoder[PeerHello] = msgspec.msgpack.Decoder(PeerHello)
-_from_peer: msgspec.msgpack.Decoder[FromPeer] = msgspec.msgpack.Decoder(FromPeer)
-_from_client: msgspec.msgpack.Decoder[FromClient] = msgspec.msgpack.Decoder(FromClient)
-_to_client: msgspec.msgpack.Decoder[ToClient] = msgspec.msgpack.Decoder(ToClient)
+_peer_hello_decoder: msgspec.msgpack.Decoder[PeerHello] = msgspec.msgpack.Decoder(PeerHello)
+_peer_message_decoder: msgspec.msgpack.Decoder[PeerMessage] = msgspec.msgpack.Decoder(PeerMessage)
+_client_message_decoder: msgspec.msgpack.Decoder[ClientMessage] = msgspec.msgpack.Decoder(
+    ClientMessage
+)
+_server_message_decoder: msgspec.msgpack.Decoder[ServerMessage] = msgspec.msgpack.Decoder(
+    ServerMessage
+)
 
 
-def frame_of(message: PeerHello | FromPeer | FromClient | ToClient) -> bytes:
-    return framed(_encode(message))
+def encode_frame(message: PeerHello | PeerMessage | ClientMessage | ServerMessage) -> bytes:
+    return frame_payload(_encode(message))
 
 
-def answer_frame(number: int, kind: str, outcome: Outcome, changed: bool = False) -> bytes:
+def encode_response_frame(number: int, kind: str, outcome: Outcome, changed: bool = False) -> bytes:
     """The frame of an `Answer`, without making one: there are many."""
-    answer = (_ANSWER, number, kind, outcome.value, outcome.error, changed)
-    return framed(_encode(answer))
+    answer = (_RESPONSE_TAG, number, kind, outcome.value, outcome.error, changed)
+    return frame_payload(_encode(answer))
 
 
-def peer_hello(payload: bytes) -> PeerHello:
-    return _decoded(_peer_hello, payload)
+def decode_peer_hello(payload: bytes) -> PeerHello:
+    return _decode(_peer_hello_decoder, payload)
 
 
-def from_peer(payload: bytes) -> FromPeer:
-    return _decoded(_from_peer, payload)
+def decode_peer_message(payload: bytes) -> PeerMessage:
+    return _decode(_peer_message_decoder, payload)
 
 
-def from_client(payload: bytes) -> FromClient:
-    return _decoded(_from_client, payload)
+def decode_client_message(payload: bytes) -> ClientMessage:
+    return _decode(_client_message_decoder, payload)
 
 
-def to_client(payload: bytes) -> ToClient:
-    return _decoded(_to_client, payload)
+def decode_server_message(payload: bytes) -> ServerMessage:
+    return _decode(_server_message_decoder, payload)
 
 
-def _decoded(decoder: "msgspec.msgpack.Decoder[_Said]", payload: bytes) -> _Said:
+def _decode(decoder: "msgspec.msgpack.Decoder[_Decoded]", payload: bytes) -> _Decoded:
     try:
         return decoder.decode(payload)
     except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:

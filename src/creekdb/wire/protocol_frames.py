@@ -10,30 +10,30 @@ from typing import Final
 
 import msgspec
 
-from creekdb.protocol.messages import Cast, Pulled
+from creekdb.protocol.messages import Cast, PullResponse
 from creekdb.protocol.request import Request
-from creekdb.wire.messages import FromPeer, frame_of
+from creekdb.wire.messages import PeerMessage, encode_frame
 
-MESSAGE_BYTES: Final = 8 * 1024 * 1024
+MESSAGE_REQUEST_BYTES_MAX: Final = 8 * 1024 * 1024
 """Of requests in one message. One that has more by itself has a message of its own."""
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
-def frames_of_message(message: FromPeer) -> list[bytes]:
-    frame = frame_of(message)
-    if len(frame) <= MESSAGE_BYTES or not isinstance(message, Cast | Pulled):
+def message_frames(message: PeerMessage) -> list[bytes]:
+    frame = encode_frame(message)
+    if len(frame) <= MESSAGE_REQUEST_BYTES_MAX or not isinstance(message, Cast | PullResponse):
         return [frame]
     kind = type(message)
-    return [frame_of(kind(requests)) for requests in _portions(message.requests)]
+    return [encode_frame(kind(requests)) for requests in _split_requests(message.requests)]
 
 
-def _portions(requests: Sequence[Request]) -> Iterator[tuple[Request, ...]]:
+def _split_requests(requests: Sequence[Request]) -> Iterator[tuple[Request, ...]]:
     portion: list[Request] = []
     size = 0
     for request in requests:
         more = len(_encode(request))
-        if portion and size + more > MESSAGE_BYTES:
+        if portion and size + more > MESSAGE_REQUEST_BYTES_MAX:
             yield tuple(portion)
             portion, size = [], 0
         portion.append(request)

@@ -4,7 +4,7 @@ import asyncio
 import ssl
 
 
-async def encrypts(address: tuple[str, int], patience: float) -> bool:
+async def accepts_tls(address: tuple[str, int], patience: float) -> bool:
     """Does who listens there speak TLS? To be asked when it leaves without a word: what it is told
     in plain, it takes for noise."""
     anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

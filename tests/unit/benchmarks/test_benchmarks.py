@@ -66,7 +66,7 @@ def test_what_is_delivered_late_comes_behind_what_is_executed() -> None:
     assert len(order) == 28
     assert subject.replica.state() == {"value": 10}
     assert all(id.replica == 1 for id in order[:11])
-    assert subject.replica.refused == {}
+    assert subject.replica.rejected == {}
 
 
 @pytest.mark.parametrize("weak_per_strong", [1, 10])
@@ -109,7 +109,7 @@ def test_a_replay_ends_where_the_simulation_ended() -> None:
     for execute_too in (False, True):
         replicas = simulator.replay(scenario, recording, execute_too)
         assert [each.committed_ids() for each in replicas] == [
-            final.committed for final in run.history.finals
+            final.committed for final in run.history.final_states
         ]
 
 

@@ -16,7 +16,7 @@ from benchmarks.beside import Turns
 from benchmarks.curve_figures import Figures, FloorFigures, Point, climb, loads, point
 from benchmarks.curve_picture import FLOOR, spec, spread, svg
 from benchmarks.scale import Scale
-from creekdb.load.measurement import STRONG_STABLE, CpuClock, Meter
+from creekdb.load.measurement import STRONG_STABLE, CpuClock, LoadMeter
 
 MS = 1_000_000
 SECOND = 1_000 * MS
@@ -94,18 +94,18 @@ def test_95_of_100_are_enough() -> None:
 # --- what the figures say -------------------------------------------------------------------------
 
 
-def a_turn(took_ms: list[int], late_ms: list[int], offered: int | None = None) -> Meter:
+def a_turn(took_ms: list[int], late_ms: list[int], offered: int | None = None) -> LoadMeter:
     """Of one second. So many calls are made as `offered` says, or as were answered."""
-    meter = Meter(0, SECOND)
+    meter = LoadMeter(0, SECOND)
     for each in took_ms:
-        meter.answered(STRONG_STABLE, 0, each * MS)
+        meter.record_response(STRONG_STABLE, 0, each * MS)
     made = offered or len(took_ms)
     first, last = late_ms
-    meter.late_ns.extend([first * MS] * (made - 1) + [last * MS])
+    meter.send_delays_ns.extend([first * MS] * (made - 1) + [last * MS])
     return meter
 
 
-def figures_of(meters: list[Meter], load: float) -> Point:
+def figures_of(meters: list[LoadMeter], load: float) -> Point:
     clock = CpuClock({})
     clock.used_s = {"replica 0": 0.003}
     return point("strong", STRONG_STABLE, load, Turns(meters, [clock] * len(meters)))
@@ -145,7 +145,7 @@ def test_calls_that_were_due_and_never_made_were_offered() -> None:
 def test_calls_that_were_refused_or_found_no_room_were_offered() -> None:
     meter = a_turn([1] * 80, [0, 0])
     for _ in range(20):
-        meter.failed("not called: too many under way", 1)
+        meter.record_failure("not called: too many under way", 1)
     found = figures_of([meter], 100)
 
     assert found.offered == 100

@@ -21,7 +21,7 @@ def test_the_version_store_and_the_bare_dict_give_the_same_answers_and_end_alike
 
     assert versioned.answers == bare.answers == measured.answers
     assert len([each for each in bare.answers if each]) > 50
-    assert dict(versioned.store.settled_items()) == dict(bare.state)
+    assert dict(versioned.store.stable_items()) == dict(bare.state)
 
 
 def test_a_new_order_accesses_some_thirty_registers() -> None:

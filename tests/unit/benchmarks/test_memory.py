@@ -5,7 +5,7 @@ import sys
 from benchmarks import memory
 from benchmarks.scale import TINY
 from benchmarks.versions import ALL
-from creekdb.execution.mvcc.entry import Entry, Version
+from creekdb.execution.mvcc.entry import RequestEntry, Version
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Request
 
@@ -15,12 +15,12 @@ def test_everything_that_can_be_reached_is_counted_once() -> None:
     pair = [text, text]
 
     assert memory.memory_of(pair).bytes == sys.getsizeof(pair) + sys.getsizeof(text)
-    assert memory.memory_of([pair, pair, sys, Entry]).bytes < 3 * sys.getsizeof(text)
+    assert memory.memory_of([pair, pair, sys, RequestEntry]).bytes < 3 * sys.getsizeof(text)
 
 
 def test_versions_and_entries_are_counted() -> None:
     request = Request(1, Dot(0, 1), Operation("write", ("key", 1)), strong=False)
-    entry = Entry(request, (1,))
+    entry = RequestEntry(request, (1,))
     entry.versions = {"key": Version(entry, 1), "other": Version(entry, 2)}
 
     found = memory.memory_of([entry, entry])

@@ -24,8 +24,8 @@ def test_with_versions_kept_apart_nothing_is_executed_again(case: versions.Case)
 
     assert isinstance(subject, versions.Tail)
     probes = subject.replica.probes.counts
-    assert subject.replica.idle()
-    assert subject.replica.refused == {}
+    assert subject.replica.is_idle()
+    assert subject.replica.rejected == {}
     assert probes.keys().isdisjoint(AGAIN)
     assert Probe.STRETCH_MERGED not in probes
 
@@ -43,7 +43,7 @@ def test_stretches_stay_whole(case: versions.Case) -> None:
 
     assert isinstance(subject, versions.Tail)
     probes = subject.replica.probes.counts
-    assert subject.replica.idle()
+    assert subject.replica.is_idle()
     assert probes[Probe.STRETCH_MERGED] > 5
     assert Probe.STRETCH_TAKEN_APART not in probes
     assert probes.keys().isdisjoint(AGAIN)

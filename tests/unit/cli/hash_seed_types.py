@@ -36,4 +36,4 @@ def _stamps(random: Random) -> tuple[str, tuple[Any, ...]]:
 def register() -> None:
     for datatype, sample in ((HASHED, _tags), (CLOCKED, _stamps)):
         datatypes.DATATYPES[datatype.name] = datatype
-        datatypes.SAMPLES[datatype.name] = sample
+        datatypes.SAMPLERS[datatype.name] = sample

@@ -17,9 +17,12 @@ SHORT = ["simulate", "--duration", "100ms", "--replicas", "3"]
 @pytest.fixture
 def wrong_datatypes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datatypes, "DATATYPES", dict(datatypes.DATATYPES))
-    monkeypatch.setattr(datatypes, "SAMPLES", dict(datatypes.SAMPLES))
+    monkeypatch.setattr(datatypes, "SAMPLES", dict(datatypes.SAMPLERS))
     hash_seed_types.register()
-    code = "from tests.unit.cli import hash_seed_types; hash_seed_types.register(); from creekdb.cli import again; "
+    code = (
+        "from tests.unit.cli import hash_seed_types; hash_seed_types.register(); from "
+        "creekdb.cli import again; "
+    )
     monkeypatch.setattr(determinism, "COMMAND", (sys.executable, "-c", f"{code}again.main()"))
     monkeypatch.chdir(ROOT)
 

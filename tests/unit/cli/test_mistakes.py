@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from creekdb.cli import main
-from creekdb.simulation.faults.language import FORMS
+from creekdb.simulation.faults.language import FAULT_EXAMPLES
 
 MISTAKES = {
     "simulate --datatype queue": "unknown data type 'queue': known are register, counter, list",
@@ -157,7 +157,7 @@ def test_help_has_an_example_and_the_exit_codes(capsys: pytest.CaptureFixture[st
 def test_every_fault_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "--help-faults"]) == 0
     shown = capsys.readouterr().out
-    for example, _ in FORMS.values():
+    for example, _ in FAULT_EXAMPLES.values():
         assert example in shown
     assert "the rest" in shown
     assert max(map(len, shown.splitlines())) <= 80

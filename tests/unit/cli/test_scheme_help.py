@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import fields
 
 from creekdb.cli import main
-from creekdb.cli.options import USUAL_SCHEME
+from creekdb.cli.options import DEFAULT_SCHEME
 from creekdb.schemes.registry import SCHEMES
 from creekdb.server.runtime.config import ServerConfig
 
@@ -17,4 +17,4 @@ def test_every_scheme_is_named(command: str, capsys: pytest.CaptureFixture[str])
 
 
 def test_what_is_simulated_is_what_a_live_cluster_runs() -> None:
-    assert {each.name: each.default for each in fields(ServerConfig)}["scheme"] == USUAL_SCHEME
+    assert {each.name: each.default for each in fields(ServerConfig)}["scheme"] == DEFAULT_SCHEME

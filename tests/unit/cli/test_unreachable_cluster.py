@@ -7,9 +7,9 @@ import socket
 import pytest
 
 from creekdb.cli import main
-from creekdb.cli.commands.call import HERE, why
+from creekdb.cli.commands.call import DEFAULT_ADDRESSES, error_text
 from creekdb.client import NotDone
-from creekdb.client.replica_connection import is_nobody_there, reason_of
+from creekdb.client.replica_connection import connection_error_text, has_no_listener
 from creekdb.load.local_cluster import free_port
 
 REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 7100)")
@@ -21,9 +21,11 @@ LATER = socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"
 
 def test_who_finds_nobody_is_told_what_to_do() -> None:
     nobody = NotDone("unreachable", "no replica can be reached")
-    assert why(nobody, HERE).startswith("no replica can be reached ('creek up' starts a cluster")
-    assert "is it started there?" in why(nobody, ("10.0.0.1:7100",))
-    assert why(NotDone("closed", "not connected"), HERE) == "not connected"
+    assert error_text(nobody, DEFAULT_ADDRESSES).startswith(
+        "no replica can be reached ('creek up' starts a cluster"
+    )
+    assert "is it started there?" in error_text(nobody, ("10.0.0.1:7100",))
+    assert error_text(NotDone("closed", "not connected"), DEFAULT_ADDRESSES) == "not connected"
 
 
 @pytest.mark.parametrize(
@@ -38,13 +40,13 @@ def test_who_finds_nobody_is_told_what_to_do() -> None:
     ],
 )
 def test_a_reason_is_told_in_words(error: Exception, is_certain: bool, reason: str) -> None:
-    assert is_nobody_there(error) == is_certain
-    assert reason_of(error) == reason
+    assert has_no_listener(error) == is_certain
+    assert connection_error_text(error) == reason
 
 
 def test_one_of_several_addresses_that_is_silent_is_waited_for() -> None:
-    assert not is_nobody_there(ONE_SILENT)
-    assert "Errno" not in reason_of(ONE_SILENT)
+    assert not has_no_listener(ONE_SILENT)
+    assert "Errno" not in connection_error_text(ONE_SILENT)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from creekdb.errors import UsageError
-from creekdb.schemes.registry import named
+from creekdb.schemes.registry import get_scheme
 
 AS_INSTALLED = "import sys; sys.path.remove(''); from creekdb.cli import main; sys.exit(main())"
 """The script that pip makes does not look for modules where one is."""
@@ -64,4 +64,4 @@ def test_what_is_wrong_with_it_is_told_in_a_line(
     if text is not None:
         (tmp_path / "broken.py").write_text(text)
     with pytest.raises(UsageError, match=f"^scheme broken:Mine: .*{says}"):
-        named("broken:Mine")
+        get_scheme("broken:Mine")

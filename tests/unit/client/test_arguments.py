@@ -6,32 +6,32 @@ import pytest
 
 import creekdb
 from creekdb import BadValue
-from creekdb.client.arguments import issued, listed, seconds
+from creekdb.client.arguments import address_list, call_id, checked_seconds
 from creekdb.protocol.ids.version_vector import Dot
 
 
 @pytest.mark.parametrize("given", [Dot(0, 17), (0, 17), [0, 17], "0.17"])
 def test_the_identifier_of_a_call_is_taken_as_it_may_have_travelled(given: Any) -> None:
-    assert issued(given) == Dot(0, 17)
+    assert call_id(given) == Dot(0, 17)
 
 
 @pytest.mark.parametrize("given", ["17", "a.b", 17, None, (1, 2, 3)])
 def test_what_is_no_call_is_told_so(given: Any) -> None:
     with pytest.raises(BadValue, match="'after' takes calls, or what their 'id' is"):
-        issued(given)
+        call_id(given)
 
 
 @pytest.mark.parametrize("given", ["2", None, True, 0, -1, float("nan"), float("inf")])
 def test_a_time_to_wait_is_a_number_above_zero(given: Any) -> None:
     with pytest.raises(BadValue, match="timeout is"):
-        seconds("timeout", given)
+        checked_seconds("timeout", given)
 
 
 def test_addresses_are_texts() -> None:
-    assert listed("a:1, b:2") == listed(["a:1 ", "b:2"]) == ["a:1", "b:2"]
+    assert address_list("a:1, b:2") == address_list(["a:1 ", "b:2"]) == ["a:1", "b:2"]
     for wrong in (7100, [7100]):
         with pytest.raises(BadValue, match=r"'HOST:PORT', not 7100"):
-            listed(wrong)
+            address_list(wrong)
 
 
 def test_a_connection_is_refused_what_it_cannot_work_with() -> None:

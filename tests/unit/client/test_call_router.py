@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from creekdb.client.call_router import BEAT_S, Deadlines
+from creekdb.client.call_router import DEADLINE_CHECK_S, CallDeadlines
 from creekdb.client.calls import Call
 from creekdb.client.errors import NotDone
 from creekdb.wire import messages
@@ -54,19 +54,19 @@ class Kept:
         self.clock = clock
         self.waiting: dict[int, Call] = {}
         self.late: dict[int, float] = {}
-        self.deadlines = Deadlines(self.waiting.values, self._too_late)
+        self.deadlines = CallDeadlines(self.waiting.values, self._too_late)
 
     def ask(self, number: int, within: float) -> None:
-        call = Call(messages.Call(number, "put"), within)
-        call.until = self.clock.now + within
+        call = Call(messages.CallRequest(number, "put"), within)
+        call.deadline = self.clock.now + within
         self.waiting[number] = call
-        self.deadlines.note(call.until)
+        self.deadlines.schedule(call.deadline)
 
     def _too_late(self, call: Call) -> None:
         number = call.message.number
         assert number not in self.late
         self.late[number] = self.clock.now
-        call.failed(NotDone("deadline", "too late"))
+        call.fail(NotDone("deadline", "too late"))
         del self.waiting[number]
 
 
@@ -96,14 +96,14 @@ def test_each_call_is_too_late_at_its_own_time(kept: Kept) -> None:
     kept.clock.pass_to(begin + 100)
     assert sorted(kept.late) == list(range(len(withins)))
     for number, within in enumerate(withins):
-        assert 0 <= kept.late[number] - begin - within <= BEAT_S
+        assert 0 <= kept.late[number] - begin - within <= DEADLINE_CHECK_S
     assert not kept.clock.pending
 
 
 def test_many_calls_that_are_late_one_after_the_other_are_looked_at_in_beats(kept: Kept) -> None:
     for number in range(1000):
         kept.ask(number, 1.0)
-        kept.clock.now += BEAT_S / 100
+        kept.clock.now += DEADLINE_CHECK_S / 100
     kept.clock.pass_to(kept.clock.now + 2)
     assert len(kept.late) == 1000
     assert len(kept.clock.timers) <= 13

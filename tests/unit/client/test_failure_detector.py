@@ -8,13 +8,13 @@ from typing import Any, cast
 import pytest
 
 from creekdb.client import failure_detector
-from creekdb.client.failure_detector import Silence
-from creekdb.client.replica_connection import Line
+from creekdb.client.failure_detector import ReplicaFailureDetector
+from creekdb.client.replica_connection import ReplicaConnection
 from creekdb.wire import messages
-from creekdb.wire.liveness import ANSWER, QUESTION
+from creekdb.wire.liveness import PROBE_PREFIX, PROBE_RESPONSE_PREFIX
 
 PATIENCE_S = 60.0
-ROUNDS = 5 * failure_detector.TRIES
+ROUNDS = 5 * failure_detector.PROBE_ATTEMPTS
 
 
 @pytest.fixture(autouse=True)
@@ -29,25 +29,27 @@ class Mute(asyncio.DatagramProtocol):
         self.beats = beats
         self.says_how_it_is = False
         self.questions = 0
-        self.line: Line | None = None
-        self._frames = messages.Frames(messages.CLIENT_FRAME_MAX)
+        self.line: ReplicaConnection | None = None
+        self._frames = messages.FrameDecoder(messages.CLIENT_FRAME_BYTES_MAX)
         self._transport: Any = None
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
 
     def datagram_received(self, data: bytes, addr: Any) -> None:
-        assert data.startswith(QUESTION)
+        assert data.startswith(PROBE_PREFIX)
         self.questions += 1
         if self.beats:
-            self._transport.sendto(ANSWER + data[len(QUESTION) :], addr)
+            self._transport.sendto(PROBE_RESPONSE_PREFIX + data[len(PROBE_PREFIX) :], addr)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with closing(writer):
             while data := await reader.read(65_536):
-                for message in map(messages.from_client, self._frames.feed(data)):
+                for message in map(messages.decode_client_message, self._frames.feed(data)):
                     if self.says_how_it_is and isinstance(message, messages.StatusRequest):
-                        writer.write(messages.frame_of(messages.Status(message.number, {})))
+                        writer.write(
+                            messages.encode_frame(messages.StatusResponse(message.number, {}))
+                        )
 
     async def asked(self, more: int) -> None:
         wanted = self.questions + more
@@ -65,13 +67,17 @@ async def mute(
     server = await asyncio.start_server(replica.serve, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
     beating, _ = await loop.create_datagram_endpoint(lambda: replica, local_addr=(host, port))
-    hello = messages.Hello(messages.WIRE_VERSION, "a", "", "")
-    _, line = await loop.create_connection(lambda: Line(hello, lambda _: None), host, port)
-    line.first.set_result(cast(Any, None))
+    hello = messages.ClientHello(messages.WIRE_VERSION, "a", "", "")
+    _, line = await loop.create_connection(
+        lambda: ReplicaConnection(hello, lambda _: None), host, port
+    )
+    line.handshake.set_result(cast(Any, None))
     replica.line = line
     numbers = iter(range(1, 1_000_000))
-    followed = Silence(line, patience, lambda: waited_for, lambda: next(numbers), others)
-    following = asyncio.ensure_future(followed.until_gone())
+    followed = ReplicaFailureDetector(
+        line, patience, lambda: waited_for, lambda: next(numbers), others
+    )
+    following = asyncio.ensure_future(followed.wait_until_lost())
     try:
         yield replica, following
     finally:
@@ -104,12 +110,12 @@ def test_one_that_says_how_it_is_is_not_left_when_its_pulse_does_not_get_here() 
         async with mute(beats=True) as (replica, following):
             await replica.asked(2)
             replica.beats, replica.says_how_it_is = False, True
-            await replica.asked(failure_detector.TRIES)
+            await replica.asked(failure_detector.PROBE_ATTEMPTS)
             assert not following.done()
             asked = replica.questions
-            await asyncio.sleep(20 * failure_detector.HUSH_S)
+            await asyncio.sleep(20 * failure_detector.PROBE_TIMEOUT_S)
             assert not following.done()
-            assert replica.questions <= asked + failure_detector.TRIES, (
+            assert replica.questions <= asked + failure_detector.PROBE_ATTEMPTS, (
                 "it is not looked for any more"
             )
 
@@ -119,7 +125,7 @@ def test_one_that_says_how_it_is_is_not_left_when_its_pulse_does_not_get_here() 
 @pytest.mark.parametrize("beats", [True, False])
 def test_one_that_is_busy_or_whose_pulse_was_never_heard_has_all_patience(beats: bool) -> None:
     async def story() -> None:
-        patience = 60 * failure_detector.HUSH_S
+        patience = 60 * failure_detector.PROBE_TIMEOUT_S
         begun = asyncio.get_running_loop().time()
         async with mute(beats=beats, patience=patience) as (replica, following):
             async with asyncio.timeout(PATIENCE_S):
@@ -134,7 +140,7 @@ def test_nobody_is_asked_for_a_pulse_without_a_need() -> None:
     async def story() -> None:
         for given in ({"waited_for": False}, {"others": False}):
             async with mute(beats=True, **given) as (replica, following):
-                await asyncio.sleep(10 * failure_detector.HUSH_S)
+                await asyncio.sleep(10 * failure_detector.PROBE_TIMEOUT_S)
                 assert replica.questions == (1 if "waited_for" in given else 0)
                 assert not following.done()
 

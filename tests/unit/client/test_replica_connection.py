@@ -7,11 +7,11 @@ from typing import Any, cast
 import pytest
 
 from creekdb.client import NotDone, replica_connection
-from creekdb.client.replica_connection import Finder, Line
+from creekdb.client.replica_connection import ReplicaConnection, ReplicaDiscovery
 from creekdb.errors import UsageError
 from creekdb.wire import messages
 
-HELLO = messages.Hello(messages.WIRE_VERSION, "me", "", "")
+HELLO = messages.ClientHello(messages.WIRE_VERSION, "me", "", "")
 
 
 @pytest.mark.parametrize(("patience", "each"), [(9.0, 3.0), (1.5, 1.0), (0.5, 0.5)])
@@ -20,17 +20,21 @@ def test_one_that_is_silent_is_not_waited_for_with_all_patience(
 ) -> None:
     tried: list[tuple[int, float]] = []
 
-    async def dial(address: tuple[str, int], *more: Any) -> tuple[Line, messages.Welcome]:
+    async def dial(
+        address: tuple[str, int], *more: Any
+    ) -> tuple[ReplicaConnection, messages.Welcome]:
 
         tried.append((address[1], more[-1]))
         if address[1] == 1:
             raise TimeoutError
-        return Line(HELLO, lambda message: None), messages.Welcome(1, "creek", 0, "kv", ())
+        return ReplicaConnection(HELLO, lambda message: None), messages.Welcome(
+            1, "creek", 0, "kv", ()
+        )
 
     monkeypatch.setattr(replica_connection, "dial", dial)
 
     async def story() -> None:
-        finder = Finder([("one", 1), ("other", 2), ("third", 3)], None, patience)
+        finder = ReplicaDiscovery([("one", 1), ("other", 2), ("third", 3)], None, patience)
         await finder.find(HELLO, lambda message: None)
 
     asyncio.run(story())
@@ -55,18 +59,18 @@ def test_one_that_takes_no_part_yet_is_chosen_only_if_no_other_does(
     lines = [Closable() for _ in waits]
     dialled: list[Closable] = []
 
-    async def dial(address: tuple[str, int], *_: Any) -> tuple[Line, messages.Welcome]:
+    async def dial(address: tuple[str, int], *_: Any) -> tuple[ReplicaConnection, messages.Welcome]:
         said = waits[address[1]]
         if said is None:
             raise ConnectionRefusedError
         dialled.append(lines[address[1]])
         welcome = messages.Welcome(1, "creek", address[1], "kv", (), said)
-        return cast(Line, lines[address[1]]), welcome
+        return cast(ReplicaConnection, lines[address[1]]), welcome
 
     monkeypatch.setattr(replica_connection, "dial", dial)
 
     async def story() -> None:
-        finder = Finder([("there", each) for each in range(len(waits))], None, 1.0)
+        finder = ReplicaDiscovery([("there", each) for each in range(len(waits))], None, 1.0)
         _, welcome = await finder.find(HELLO, lambda message: None)
         assert welcome.replica == chosen
 
@@ -77,13 +81,13 @@ def test_one_that_takes_no_part_yet_is_chosen_only_if_no_other_does(
 def looked(patience: float, outcomes: dict[int, Exception], monkeypatch: pytest.MonkeyPatch) -> str:
     """What somebody is told who looked at those ports in vain."""
 
-    async def dial(address: tuple[str, int], *_: Any) -> tuple[Line, messages.Welcome]:
+    async def dial(address: tuple[str, int], *_: Any) -> tuple[ReplicaConnection, messages.Welcome]:
         raise outcomes[address[1]]
 
     monkeypatch.setattr(replica_connection, "dial", dial)
 
     async def story() -> None:
-        finder = Finder([("there", port) for port in outcomes], None, patience)
+        finder = ReplicaDiscovery([("there", port) for port in outcomes], None, patience)
         with pytest.raises((NotDone, UsageError)) as told:
             await finder.find(HELLO, lambda message: None)
         said.append(str(told.value))
@@ -114,7 +118,7 @@ def test_one_that_is_not_for_clients_is_told_with_what_happened_to_the_others(
 
 
 def test_who_waits_is_told_what_has_happened_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def dial(address: tuple[str, int], *_: Any) -> tuple[Line, messages.Welcome]:
+    async def dial(address: tuple[str, int], *_: Any) -> tuple[ReplicaConnection, messages.Welcome]:
         if address[1] == 1:
             raise REFUSED
         await asyncio.sleep(60)
@@ -123,12 +127,12 @@ def test_who_waits_is_told_what_has_happened_so_far(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(replica_connection, "dial", dial)
 
     async def story() -> None:
-        finder = Finder([("there", port) for port in (1, 2, 3)], None, 9.0)
+        finder = ReplicaDiscovery([("there", port) for port in (1, 2, 3)], None, 9.0)
         looking = asyncio.ensure_future(finder.find(HELLO, lambda message: None))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         so_far = "there:1: Connection refused; there:2: no answer yet; there:3: not asked yet"
-        assert finder.so_far() == so_far
+        assert finder.progress_text() == so_far
         looking.cancel()
 
     asyncio.run(story())

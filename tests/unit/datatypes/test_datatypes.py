@@ -6,7 +6,7 @@ from random import Random
 import msgspec
 import pytest
 
-from creekdb.datatypes import DATATYPES, SAMPLES, named, sample
+from creekdb.datatypes import DATATYPES, SAMPLERS, get_datatype, sample_operation
 from creekdb.errors import UnknownName
 from creekdb.execution.undo import StateObject
 from creekdb.protocol.ids.version_vector import Dot
@@ -20,22 +20,22 @@ each_datatype = pytest.mark.parametrize("name", NAMES)
 def sampled(name: str, count: int, seed: int = 1) -> list[Request]:
     random = Random(seed)
     return [
-        Request(1000 * event, Dot(event % 3, event), sample(name, random), strong=False)
+        Request(1000 * event, Dot(event % 3, event), sample_operation(name, random), strong=False)
         for event in range(1, count + 1)
     ]
 
 
 def test_the_registry_has_every_data_type_under_its_own_name() -> None:
     assert NAMES == ("register", "counter", "list", "kv", "bank")
-    assert tuple(SAMPLES) == NAMES
-    assert all(named(name).name == name for name in NAMES)
+    assert tuple(SAMPLERS) == NAMES
+    assert all(get_datatype(name).name == name for name in NAMES)
 
 
 def test_an_unknown_data_type_says_which_ones_there_are() -> None:
     with pytest.raises(UnknownName, match="unknown data type 'tree': known are register, counter"):
-        named("tree")
+        get_datatype("tree")
     with pytest.raises(UnknownName):
-        sample("tree", Random(1))
+        sample_operation("tree", Random(1))
 
 
 @each_datatype
@@ -47,12 +47,12 @@ def test_the_same_seed_samples_the_same_operations(name: str) -> None:
 @each_datatype
 def test_samples_reach_every_operation_but_the_noop(name: str) -> None:
     seen = {each.operation.name for each in sampled(name, 1000)}
-    assert seen == set(named(name).operations) - {"noop"}
+    assert seen == set(get_datatype(name).operations) - {"noop"}
 
 
 @each_datatype
 def test_samples_answer_mostly_with_values_and_sometimes_with_errors(name: str) -> None:
-    machine = named(name).sequential()
+    machine = get_datatype(name).sequential()
     outcomes = [machine.apply(each) for each in sampled(name, 1000)]
     errors = Counter((each.error or "value").partition(":")[0] for each in outcomes)
     assert errors["value"] > 500
@@ -62,7 +62,7 @@ def test_samples_answer_mostly_with_values_and_sometimes_with_errors(name: str) 
 
 @each_datatype
 def test_outcomes_and_operations_are_the_same_after_their_journey(name: str) -> None:
-    machine = named(name).sequential()
+    machine = get_datatype(name).sequential()
     for each in sampled(name, 300):
         outcome = machine.apply(each)
         wire = msgspec.msgpack.encode((outcome, each.operation))
@@ -74,7 +74,7 @@ def test_outcomes_and_operations_are_the_same_after_their_journey(name: str) -> 
 
 @each_datatype
 def test_readonly_operations_write_nothing(name: str) -> None:
-    datatype, machine = named(name), named(name).sequential()
+    datatype, machine = get_datatype(name), get_datatype(name).sequential()
     for each in sampled(name, 500):
         if datatype.is_readonly(each.operation.name):
             assert datatype.run(each, machine).writes == {}
@@ -85,7 +85,11 @@ def test_readonly_operations_write_nothing(name: str) -> None:
 
 @each_datatype
 def test_executing_and_rolling_back_agrees_with_the_sequential_machine(name: str) -> None:
-    state, machine, random = StateObject(named(name)), named(name).sequential(), Random(3)
+    state, machine, random = (
+        StateObject(get_datatype(name)),
+        get_datatype(name).sequential(),
+        Random(3),
+    )
     todo = sampled(name, 400)
     history: list[tuple[Request, dict[Key, object]]] = []
     for each in todo:
@@ -107,7 +111,7 @@ def test_swapping_two_neighbours_is_often_noticed(name: str, share: float) -> No
     todo = sampled(name, 100)
 
     def outcomes(order: list[Request]) -> dict[Dot, Outcome]:
-        machine = named(name).sequential()
+        machine = get_datatype(name).sequential()
         return {each.id: machine.apply(each) for each in order}
 
     expected = outcomes(todo)

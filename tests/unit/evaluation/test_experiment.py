@@ -9,7 +9,7 @@ import pytest
 
 from creekdb.cli import main
 from creekdb.errors import UsageError
-from creekdb.evaluation import Experiment, simulation_of
+from creekdb.evaluation import Experiment, build_simulation
 
 SHORT = Experiment(scheme="creek", warehouses=1, load_tps=500, duration_us=40_000)
 
@@ -29,8 +29,8 @@ VARIED = (
 def test_the_command_of_an_experiment_makes_the_same_run(
     experiment: Experiment, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = simulation_of(experiment.scenario()).run()
-    assert main([*shlex.split(experiment.command())[1:], "--json"]) == 0
+    run = build_simulation(experiment.to_scenario()).run()
+    assert main([*shlex.split(experiment.to_command())[1:], "--json"]) == 0
 
     assert json.loads(capsys.readouterr().out)["trace_hash"] == run.trace_hash
 
@@ -42,7 +42,7 @@ def test_an_experiment_survives_json(experiment: Experiment) -> None:
 
 
 def test_a_command_says_no_more_than_it_must() -> None:
-    assert SHORT.command() == (
+    assert SHORT.to_command() == (
         "creek simulate --workload tpcc --scheme creek --warehouses 1 --load 500 --duration 40ms"
     )
 

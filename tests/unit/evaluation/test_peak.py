@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from creekdb.cli import main
 from creekdb.errors import UsageError
-from creekdb.evaluation.experiment import simulation_of
+from creekdb.evaluation.experiment import build_simulation
 from creekdb.evaluation.measures import Measures, measure
-from creekdb.evaluation.peak import PRECISION, find_peak
+from creekdb.evaluation.peak import PEAK_PRECISION, find_peak
 from creekdb.simulation.kernel.scenario import ClientModel, Scenario
 
 SMALL = Scenario(duration_us=10_000, clients=ClientModel(sessions=0, rate_per_second=100))
@@ -17,7 +17,7 @@ SMALL = Scenario(duration_us=10_000, clients=ClientModel(sessions=0, rate_per_se
 
 @pytest.fixture(scope="module")
 def any_measures() -> Measures:
-    return measure(SMALL, simulation_of(SMALL).run(), [])
+    return measure(SMALL, build_simulation(SMALL).run(), [])
 
 
 class System:
@@ -45,7 +45,7 @@ def test_the_peak_is_found_from_below_and_from_above(
     system = System(any_measures, peak_tps)
     peak = find_peak(system, 1000.0)
 
-    assert peak_tps / (1 + PRECISION) <= peak.peak_tps <= peak_tps < peak.saturating_tps
+    assert peak_tps / (1 + PEAK_PRECISION) <= peak.peak_tps <= peak_tps < peak.saturating_tps
     assert [each.load_tps for each in peak.tried] == sorted(system.tried)
     assert len(set(system.tried)) == len(system.tried) < 25
 

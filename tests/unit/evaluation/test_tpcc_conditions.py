@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 
-from creekdb.evaluation.experiment import datatype_named, simulation_of
-from creekdb.evaluation.measures import violated
+from creekdb.evaluation.experiment import build_simulation, resolve_datatype
+from creekdb.evaluation.measures import violated_conditions
 from creekdb.simulation.kernel.scenario import ClientModel, Scenario
 
 SCENARIO = Scenario(
@@ -16,22 +16,22 @@ SCENARIO = Scenario(
 
 
 def test_a_lost_write_is_noticed_on_the_replica_that_lost_it() -> None:
-    datatype = datatype_named(SCENARIO.datatype)
-    history = simulation_of(SCENARIO).run().history
-    assert violated(history, datatype) == []
+    datatype = resolve_datatype(SCENARIO.datatype)
+    history = build_simulation(SCENARIO).run().history
+    assert violated_conditions(history, datatype) == []
 
-    lost = [(key, value) for key, value in history.finals[1].state if key != ("warehouse", 1)]
-    finals = list(history.finals)
+    lost = [(key, value) for key, value in history.final_states[1].state if key != ("warehouse", 1)]
+    finals = list(history.final_states)
     finals[1] = replace(finals[1], state=tuple(lost))
-    found = violated(replace(history, finals=tuple(finals)), datatype)
+    found = violated_conditions(replace(history, final_states=tuple(finals)), datatype)
 
     assert found
     assert all(each.startswith("replica 1: condition 3.3.2.") for each in found)
 
 
 def test_what_was_deleted_counts_as_deleted() -> None:
-    datatype = datatype_named(SCENARIO.datatype)
-    history = simulation_of(SCENARIO).run().history
+    datatype = resolve_datatype(SCENARIO.datatype)
+    history = build_simulation(SCENARIO).run().history
 
-    assert any(value is None for _, value in history.finals[0].state)
-    assert violated(history, datatype) == []
+    assert any(value is None for _, value in history.final_states[0].state)
+    assert violated_conditions(history, datatype) == []

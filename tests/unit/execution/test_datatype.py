@@ -5,7 +5,7 @@ import pytest
 
 from creekdb.errors import BadValue, UnknownName
 from creekdb.execution.datatype import ERROR_LENGTH_MAX, DataType, error_text
-from creekdb.execution.result import Execution
+from creekdb.execution.result import ExecutionResult
 from creekdb.execution.transaction import Transaction
 from creekdb.protocol.request import NOOP, Operation, Outcome
 from tests.unit.execution.strategies import request
@@ -57,7 +57,7 @@ def open_(tx: Transaction) -> str:
     return "open"
 
 
-def run(operation: Operation) -> Execution:
+def run(operation: Operation) -> ExecutionResult:
     return TOY.run(request(operation), TOY.sequential())
 
 
@@ -130,16 +130,20 @@ def test_a_call_says_where_in_an_argument_the_value_is_that_cannot_be_sent() -> 
 
 
 def test_running_answers_and_collects_writes() -> None:
-    assert run(TOY.call("put", "a", 5)) == Execution(Outcome(1), {"a": 5}, reads=0, scanned=0)
+    assert run(TOY.call("put", "a", 5)) == ExecutionResult(
+        Outcome(1), {"a": 5}, read_count=0, scan_count=0
+    )
 
 
 def test_the_noop_answers_none_and_writes_nothing() -> None:
-    assert run(NOOP) == Execution(Outcome(), {}, reads=0, scanned=0)
+    assert run(NOOP) == ExecutionResult(Outcome(), {}, read_count=0, scan_count=0)
 
 
 def test_an_operation_that_raises_answers_its_error_and_writes_nothing() -> None:
     execution = run(TOY.call("put_and_raise", "no luck"))
-    assert execution == Execution(Outcome(error="ValueError: no luck"), {}, reads=1, scanned=0)
+    assert execution == ExecutionResult(
+        Outcome(error="ValueError: no luck"), {}, read_count=1, scan_count=0
+    )
 
 
 def test_an_unknown_operation_from_elsewhere_is_an_error_and_no_crash() -> None:

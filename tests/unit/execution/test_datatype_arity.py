@@ -19,7 +19,7 @@ from creekdb.execution.datatype import Arity
 def test_what_is_between_the_least_and_the_most_is_taken(
     arity: Arity, count: int, takes: bool
 ) -> None:
-    assert arity.takes(count) is takes
+    assert arity.accepts(count) is takes
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creekdb.errors import NotDeterministic, UsageError
-from creekdb.execution.base_state import Nothing, changes
+from creekdb.execution.base_state import EmptyBase, changes
 from creekdb.execution.datatype import DataType
-from creekdb.execution.debug import TOLD_MAX, Debugged, Executed, first_difference
-from creekdb.execution.mvcc.entry import Entry, tentative_position
+from creekdb.execution.debug import (
+    EXCERPT_LENGTH_MAX,
+    DebugDataType,
+    ExecutionRecord,
+    first_difference,
+)
+from creekdb.execution.mvcc.entry import RequestEntry, tentative_position
 from creekdb.execution.mvcc.version_store import VersionStore
 from creekdb.execution.transaction import Transaction
 from creekdb.execution.undo import StateObject
@@ -23,10 +28,10 @@ from creekdb.protocol.request import Operation
 from tests.unit.execution.strategies import SCRIPT, STEPS, request, requests
 
 
-def debugged(function: Callable[..., Any]) -> Debugged:
+def debugged(function: Callable[..., Any]) -> DebugDataType:
     datatype = DataType("toy", steps=10_000)
     datatype.operation(name="go")(function)
-    return Debugged(datatype)
+    return DebugDataType(datatype)
 
 
 def run(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -157,7 +162,7 @@ def test_of_long_results_the_error_tells_where_they_differ() -> None:
 
     with pytest.raises(NotDeterministic, match=r"998, 999, 5, 0, .*998, 999, 6, 0, ") as caught:
         run(go)
-    assert len(str(caught.value)) < 4 * TOLD_MAX
+    assert len(str(caught.value)) < 4 * EXCERPT_LENGTH_MAX
 
 
 def test_time_and_chance_that_come_from_the_request_are_fine() -> None:
@@ -189,7 +194,7 @@ def test_an_operation_without_end_is_stopped() -> None:
 def test_debug_mode_changes_nothing_for_a_deterministic_operation(
     scripts: list[tuple[Any, ...]],
 ) -> None:
-    datatype = Debugged(SCRIPT)
+    datatype = DebugDataType(SCRIPT)
     plain, undo = StateObject(SCRIPT), StateObject(datatype)
     versions = VersionStore(), VersionStore()
     for each in requests(scripts):
@@ -198,22 +203,25 @@ def test_debug_mode_changes_nothing_for_a_deterministic_operation(
         for state in (plain, undo):
             state.install(each, execution)
         for store, kind in zip(versions, (SCRIPT, datatype), strict=True):
-            entry = Entry(each, tentative_position(each))
+            entry = RequestEntry(each, tentative_position(each))
             snapshot = store.snapshot(entry.position)
             assert store.install(entry, snapshot, kind.run(each, snapshot))
     assert plain.db == undo.db
     held = (*(store.values() for store in versions), dict(plain.items()))
-    states = [changes(each.items(), Nothing()) for each in held]
+    states = [changes(each.items(), EmptyBase()) for each in held]
     assert states[0] == states[1] == states[2]
-    assert len(datatype.journal) == 2 * len(scripts)
+    assert len(datatype.execution_log) == 2 * len(scripts)
 
 
 # --- between processes --------------------------------------------------------------------------
 
 
 def test_the_order_of_a_set_shows_in_the_journal_and_the_operation_is_named() -> None:
-    ours = [Executed("put('a')", "answered None"), Executed("list()", "answered ('a', 'b')")]
-    theirs = [ours[0], Executed("list()", "answered ('b', 'a')")]
+    ours = [
+        ExecutionRecord("put('a')", "answered None"),
+        ExecutionRecord("list()", "answered ('a', 'b')"),
+    ]
+    theirs = [ours[0], ExecutionRecord("list()", "answered ('b', 'a')")]
     assert first_difference("toy", ours, ours, "elsewhere") is None
     found = first_difference("toy", ours, theirs, "elsewhere")
     assert found is not None
@@ -224,8 +232,8 @@ def test_the_order_of_a_set_shows_in_the_journal_and_the_operation_is_named() ->
 
 
 def test_a_run_that_differs_without_an_operation_that_does_is_not_blamed_on_one() -> None:
-    ours = [Executed("put('a')", "answered None")]
-    for theirs in ([], [Executed("put('b')", "answered None")], [*ours, *ours]):
+    ours = [ExecutionRecord("put('a')", "answered None")]
+    for theirs in ([], [ExecutionRecord("put('b')", "answered None")], [*ours, *ours]):
         found = first_difference("toy", ours, theirs, "elsewhere")
         assert found is not None
         assert "the run itself is not deterministic" in str(found)

@@ -5,7 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creekdb.errors import BadValue
-from creekdb.execution.keys import FIRST_PLACE, LAST_PLACE, check_key, place, prefix_range
+from creekdb.execution.keys import (
+    FIRST_COLLATION_KEY,
+    LAST_COLLATION_KEY,
+    check_key,
+    collation_key,
+    prefix_range,
+)
 from creekdb.protocol.values import Key
 
 COMPONENTS = st.integers(-3, 3) | st.text("ab\ud7ff\U0010ffff", max_size=3)
@@ -15,24 +21,24 @@ KEYS = COMPONENTS | st.lists(COMPONENTS, max_size=3).map(tuple)
 def test_integers_come_before_strings_and_strings_before_tuples() -> None:
     ordered: list[Key] = [-1, 2, 10, "", "10", "a", "ab", "b", (), (1,), (1, 0), (1, "a"), ("a",)]
     backwards = ordered[::-1]
-    assert sorted(backwards, key=place) == ordered
+    assert sorted(backwards, key=collation_key) == ordered
 
 
 @given(KEYS, KEYS)
 def test_two_keys_have_the_same_place_only_if_they_are_equal(left: Key, right: Key) -> None:
-    assert (place(left) == place(right)) == (left == right)
+    assert (collation_key(left) == collation_key(right)) == (left == right)
 
 
 @given(KEYS)
 def test_every_key_stands_between_the_first_place_and_the_last(key: Key) -> None:
-    assert FIRST_PLACE < place(key) < LAST_PLACE
+    assert FIRST_COLLATION_KEY < collation_key(key) < LAST_COLLATION_KEY
 
 
 @given(st.text("ab\ud7ff\U0010ffff", max_size=3), KEYS)
 def test_a_string_prefix_covers_the_strings_that_start_with_it(prefix: str, key: Key) -> None:
     start, stop = prefix_range(prefix)
     expected = isinstance(key, str) and key.startswith(prefix)
-    assert (start <= place(key) < stop) == expected
+    assert (start <= collation_key(key) < stop) == expected
 
 
 @given(st.lists(COMPONENTS, max_size=2).map(tuple), KEYS)
@@ -41,7 +47,7 @@ def test_a_tuple_prefix_covers_the_tuples_that_start_with_it(
 ) -> None:
     start, stop = prefix_range(prefix)
     expected = isinstance(key, tuple) and key[: len(prefix)] == prefix
-    assert (start <= place(key) < stop) == expected
+    assert (start <= collation_key(key) < stop) == expected
 
 
 @pytest.mark.parametrize("key", [True, None, 1.5, b"a", ["a"], ("a", True), (("a",),), {"a": 1}])

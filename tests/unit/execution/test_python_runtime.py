@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import pytest
 
 from creekdb.execution.python_runtime import (
-    OF_A_CALL,
-    THOROUGH,
-    THOROUGH_LOOKS,
-    Samples,
-    seldom_collecting,
+    FULL_SCAN_ROUNDS,
+    FULL_SCAN_THRESHOLDS,
+    OBJECTS_PER_CALL,
+    GcSampler,
+    reduced_gc,
 )
 
 
@@ -36,59 +36,61 @@ def looked() -> Iterator[list[int]]:
 
 
 def test_what_is_made_is_looked_at_when_that_is_asked_for(looked: list[int]) -> None:
-    with Samples.taken() as samples:
+    with GcSampler.install() as samples:
         looked.clear()
-        kept = [[each] for each in range(3 * THOROUGH[0])]
+        kept = [[each] for each in range(3 * FULL_SCAN_THRESHOLDS[0])]
         assert not looked
-        samples.look(0)
+        samples.sample(0)
         assert looked == [0]
         assert gc.get_freeze_count() > len(kept), "and never again"
 
 
 def test_what_was_set_aside_is_not_looked_at(looked: list[int]) -> None:
-    with Samples.taken() as samples:
+    with GcSampler.install() as samples:
         looked.clear()
         Knot()
-        samples.set_aside()
-        samples.look(0)
+        samples.freeze()
+        samples.sample(0)
         assert looked == [0]
         Knot()
-        samples.look(0)
+        samples.sample(0)
         assert looked[1] >= 1
 
 
 def test_once_garbage_is_found_everything_is_looked_at(looked: list[int]) -> None:
-    with Samples.taken() as samples:
+    with GcSampler.install() as samples:
         Knot()
-        samples.look(0)
+        samples.sample(0)
         looked.clear()
-        for _ in range(5 * THOROUGH[0]):
+        for _ in range(5 * FULL_SCAN_THRESHOLDS[0]):
             Knot()
-        assert sum(looked) > 3 * THOROUGH[0], "whoever asks for it or not"
-        samples.set_aside()
+        assert sum(looked) > 3 * FULL_SCAN_THRESHOLDS[0], "whoever asks for it or not"
+        samples.freeze()
         Knot()
         gc.collect(0)
         assert looked[-1] >= 1, "nothing is set aside"
-        for _ in range(THOROUGH_LOOKS + 1):
-            samples.look(0)
+        for _ in range(FULL_SCAN_ROUNDS + 1):
+            samples.sample(0)
         looked.clear()
-        kept = [[each] for each in range(3 * THOROUGH[0])]
+        kept = [[each] for each in range(3 * FULL_SCAN_THRESHOLDS[0])]
         assert not looked, f"there was none for a while: nobody looked at {len(kept)}"
 
 
 def test_what_is_under_way_is_not_looked_at_over_and_over() -> None:
-    with Samples.taken() as samples:
+    with GcSampler.install() as samples:
         Knot()
-        samples.look(0)
-        assert gc.get_threshold() == THOROUGH
-        many = 10 * THOROUGH[0] // OF_A_CALL
-        samples.look(many)
-        assert gc.get_threshold() == (OF_A_CALL * many, *THOROUGH[1:])
-        samples.look(0)
-        assert THOROUGH[0] < gc.get_threshold()[0] < OF_A_CALL * many, "calls come in waves"
+        samples.sample(0)
+        assert gc.get_threshold() == FULL_SCAN_THRESHOLDS
+        many = 10 * FULL_SCAN_THRESHOLDS[0] // OBJECTS_PER_CALL
+        samples.sample(many)
+        assert gc.get_threshold() == (OBJECTS_PER_CALL * many, *FULL_SCAN_THRESHOLDS[1:])
+        samples.sample(0)
+        assert FULL_SCAN_THRESHOLDS[0] < gc.get_threshold()[0] < OBJECTS_PER_CALL * many, (
+            "calls come in waves"
+        )
         for _ in range(100):
-            samples.look(0)
-        assert gc.get_threshold() == THOROUGH
+            samples.sample(0)
+        assert gc.get_threshold() == FULL_SCAN_THRESHOLDS
     gc.unfreeze()
 
 
@@ -96,11 +98,11 @@ def test_afterwards_it_is_as_before() -> None:
     before = gc.get_threshold()
     for enabled in (True, False):
         (gc.enable if enabled else gc.disable)()
-        with seldom_collecting():
+        with reduced_gc():
             assert gc.get_threshold() != before
         callbacks = list(gc.callbacks)
-        with Samples.taken() as samples:
-            samples.look(0)
+        with GcSampler.install() as samples:
+            samples.sample(0)
         assert (gc.isenabled(), gc.get_threshold(), gc.callbacks) == (enabled, before, callbacks)
     gc.enable()
     gc.unfreeze()

@@ -10,12 +10,12 @@ from creekdb.errors import BadValue
 from creekdb.execution.serializable import (
     DEPTH_MAX,
     PATH_LENGTH_MAX,
-    handed_out,
+    copy_out,
+    describe_unserializable,
     is_row,
-    problem,
-    refuse_uncarriable,
+    reject_unserializable,
 )
-from creekdb.protocol.values import frozen
+from creekdb.protocol.values import freeze
 
 SCALARS = (
     st.none()
@@ -36,15 +36,15 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_a_carriable_value_is_the_same_after_its_journey(value: Any) -> None:
-    if problem(value) is None:
-        arrived = frozen(msgspec.msgpack.decode(msgspec.msgpack.encode(value)))
-        assert arrived == frozen(value)
+    if describe_unserializable(value) is None:
+        arrived = freeze(msgspec.msgpack.decode(msgspec.msgpack.encode(value)))
+        assert arrived == freeze(value)
 
 
 @given(VALUES)
 def test_what_is_handed_out_is_equal_to_what_is_kept(value: Any) -> None:
-    if problem(value) is None:
-        assert handed_out(frozen(value)) == frozen(value)
+    if describe_unserializable(value) is None:
+        assert copy_out(freeze(value)) == freeze(value)
 
 
 class Thing(int):
@@ -68,9 +68,9 @@ class Thing(int):
     ],
 )
 def test_what_cannot_be_carried_is_named(value: Any, named: str) -> None:
-    assert problem(value) == named
+    assert describe_unserializable(value) == named
     with pytest.raises(BadValue, match=f"the cargo holds {named}( at .+)?, which cannot be sent"):
-        refuse_uncarriable(value, "the cargo")
+        reject_unserializable(value, "the cargo")
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_what_cannot_be_carried_is_named(value: Any, named: str) -> None:
 )
 def test_what_cannot_be_carried_is_found_however_deep(value: Any, place: str) -> None:
     with pytest.raises(BadValue) as refused:
-        refuse_uncarriable(value, "the cargo")
+        reject_unserializable(value, "the cargo")
     assert str(refused.value) == f"the cargo holds {place}which cannot be sent"
 
 
@@ -93,7 +93,7 @@ def test_the_place_of_what_cannot_be_carried_is_told_at_bounded_length() -> None
     endless: dict[str, Any] = {}
     endless["x" * 50] = endless
     with pytest.raises(BadValue) as refused:
-        refuse_uncarriable(endless, "the cargo")
+        reject_unserializable(endless, "the cargo")
     assert len(str(refused.value)) < PATH_LENGTH_MAX + 100
 
 
@@ -105,31 +105,31 @@ def test_a_row_is_a_scalar_or_a_tuple_or_dict_of_scalars_that_can_be_carried(val
     elif type(value) is dict:
         held = value.values()
     flat = type(value) is not list and not any(type(each) in (tuple, list, dict) for each in held)
-    assert is_row(value) == (flat and problem(value) is None)
+    assert is_row(value) == (flat and describe_unserializable(value) is None)
 
 
 def test_integers_are_carried_up_to_their_limits() -> None:
-    assert problem((2**63 - 1, -(2**63))) is None
+    assert describe_unserializable((2**63 - 1, -(2**63))) is None
 
 
 def test_nesting_has_a_limit_so_that_a_list_inside_itself_is_refused() -> None:
     endless: list[Any] = []
     endless.append(endless)
-    assert problem(endless) == f"more than {DEPTH_MAX} levels of nesting"
+    assert describe_unserializable(endless) == f"more than {DEPTH_MAX} levels of nesting"
 
 
 def test_a_dict_deep_inside_is_copied_when_handed_out() -> None:
     kept = ({"a": ({"b": 1},)},)
-    given_away = handed_out(kept)
+    given_away = copy_out(kept)
     given_away[0]["a"][0]["b"] = 2
     assert kept == ({"a": ({"b": 1},)},)
 
 
 @given(VALUES)
 def test_what_is_handed_out_shares_no_dict_with_what_is_kept(value: Any) -> None:
-    if problem(value) is None:
-        stored = frozen(value)
-        assert not dicts_in(stored) & dicts_in(handed_out(stored))
+    if describe_unserializable(value) is None:
+        stored = freeze(value)
+        assert not dicts_in(stored) & dicts_in(copy_out(stored))
 
 
 def dicts_in(value: Any) -> set[int]:

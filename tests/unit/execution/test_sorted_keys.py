@@ -8,20 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creekdb.datatypes.kv import KV
-from creekdb.execution.base_state import Nothing
+from creekdb.execution.base_state import EmptyBase
 from creekdb.execution.keys import (
-    FIRST_PLACE,
-    GONE_MAX,
+    FIRST_COLLATION_KEY,
     GROUP_MAX,
-    KINDS,
-    LAST_PLACE,
-    Place,
+    KIND_COUNT,
+    LAST_COLLATION_KEY,
+    REMOVED_MAX,
+    CollationKey,
     SortedKeys,
-    place,
+    collation_key,
     prefix_range,
 )
-from creekdb.execution.mvcc.entry import TAIL
-from creekdb.execution.mvcc.state_loader import Arrivals
+from creekdb.execution.mvcc.entry import END_POSITION
+from creekdb.execution.mvcc.state_loader import StateLoader
 from creekdb.execution.mvcc.version_store import VersionStore
 from creekdb.protocol.ids.version_vector import Dots
 from creekdb.protocol.messages import Checkpoint
@@ -29,8 +29,8 @@ from creekdb.protocol.settings import Settings
 from creekdb.protocol.values import Key
 from creekdb.schemes.creek import CreekReplica
 
-EVERYTHING = (FIRST_PLACE, LAST_PLACE)
-ALL = (FIRST_PLACE, (KINDS,))
+EVERYTHING = (FIRST_COLLATION_KEY, LAST_COLLATION_KEY)
+ALL = (FIRST_COLLATION_KEY, (KIND_COUNT,))
 """With the keys of registers that Creek keeps for itself."""
 KEYS: st.SearchStrategy[Key] = st.one_of(
     st.integers(0, 400),
@@ -50,8 +50,10 @@ def test_they_are_those_that_are_there_in_order(
     ours, there = SortedKeys(first), set(first)
     for what, key, other in changes:
         if what == "look":
-            start, stop = place(key), place(other)
-            expected = sorted((key for key in there if start <= place(key) < stop), key=place)
+            start, stop = collation_key(key), collation_key(other)
+            expected = sorted(
+                (key for key in there if start <= collation_key(key) < stop), key=collation_key
+            )
             assert list(ours.between(start, stop, False)) == expected
             assert list(ours.between(start, stop, True)) == expected[::-1]
         elif key in there:
@@ -60,7 +62,7 @@ def test_they_are_those_that_are_there_in_order(
         else:
             ours.add(key)
             there.add(key)
-    assert list(ours) == sorted(there, key=place)
+    assert list(ours) == sorted(there, key=collation_key)
 
 
 def a_number(number: int) -> Key:
@@ -89,18 +91,18 @@ def test_many_come_and_go(of: Callable[[int], Key]) -> None:
     random.shuffle(keys)
     for key in keys:
         ours.add(key)
-    assert list(ours) == sorted(keys, key=place)
-    assert list(ours.between(*ALL, True)) == sorted(keys, key=place, reverse=True)
+    assert list(ours) == sorted(keys, key=collation_key)
+    assert list(ours.between(*ALL, True)) == sorted(keys, key=collation_key, reverse=True)
     random.shuffle(keys)
     kept = keys[:GROUP_MAX]
     for key in keys[GROUP_MAX:]:
         ours.remove(key)
-    assert list(ours) == sorted(kept, key=place)
+    assert list(ours) == sorted(kept, key=collation_key)
     for key in kept:
         ours.remove(key)
     assert list(ours) == []
     groups = [group for kind in ours._kinds for group in kind._groups]
-    assert sum(map(len, groups)) <= GONE_MAX, "few are passed over"
+    assert sum(map(len, groups)) <= REMOVED_MAX, "few are passed over"
     assert all(all(kind._groups[1:]) for kind in ours._kinds), "what is empty is not kept"
 
 
@@ -109,7 +111,7 @@ def test_who_looks_while_another_looks_disturbs_nobody() -> None:
     ours = SortedKeys(keys)
     for key in keys[::7]:
         ours.remove(key)
-    expected = sorted(set(keys) - set(keys[::7]), key=place)
+    expected = sorted(set(keys) - set(keys[::7]), key=collation_key)
     looks = zip(ours.between(*ALL, False), ours.between(*ALL, True), ours, strict=True)
     forwards, backwards, again = map(list, zip(*looks, strict=True))
     assert forwards == again == expected
@@ -122,7 +124,7 @@ def test_who_comes_back_soon_was_passed_over_meanwhile() -> None:
         ours.remove(key)
     assert list(ours) == [0, 1, 2, 6, 7, 8, 9]
     ours.add(4)
-    assert list(ours.between(place(2), place(8), True)) == [7, 6, 4, 2]
+    assert list(ours.between(collation_key(2), collation_key(8), True)) == [7, 6, 4, 2]
     ours.add(3)
     ours.add(5)
     assert list(ours) == list(range(10)), "each once"
@@ -150,7 +152,7 @@ def shuffled(count: int) -> list[Counted]:
     return keys
 
 
-def comparisons_of_a_look(look: Callable[[Place, Place, bool], Iterator[Key]]) -> int:
+def comparisons_of_a_look(look: Callable[[CollationKey, CollationKey, bool], Iterator[Key]]) -> int:
     before = Counted.comparisons
     found = list(look(*prefix_range("00321"), False))
     assert found == [f"00321{each}" for each in range(10)]
@@ -181,7 +183,7 @@ def test_who_looks_at_a_few_of_many_has_a_few_sorted() -> None:
 
 def test_the_first_look_at_a_state_that_has_arrived_sorts_a_few() -> None:
     keys = shuffled(20_000)
-    arrivals = Arrivals(Nothing(), digested=False, ordered=True)
+    arrivals = StateLoader(EmptyBase(), digested=False, ordered=True)
     most = 0
     for at in range(0, len(keys), 100):
         before = Counted.comparisons
@@ -190,7 +192,7 @@ def test_the_first_look_at_a_state_that_has_arrived_sorts_a_few() -> None:
     assert most < 100 * FEW // 10, "nor does a part of it sort many"
     store = VersionStore(images=True)
     store.load(arrivals)
-    assert comparisons_of_a_look(store.snapshot(TAIL).keys) < FEW
+    assert comparisons_of_a_look(store.snapshot(END_POSITION).keys) < FEW
 
 
 @pytest.mark.parametrize("in_turns", [False, True])
@@ -199,17 +201,17 @@ def test_a_replica_whose_turns_are_short_begins_with_its_keys_in_order(in_turns:
     replica = CreekReplica(0, settings, KV)
     state = tuple((key, 1) for key in shuffled(20_000))
     replica.install(Checkpoint(1, 0, Dots(), 1, state, ()))
-    look = replica._store.snapshot(TAIL).keys
+    look = replica._store.snapshot(END_POSITION).keys
     assert (comparisons_of_a_look(look) < FEW) is in_turns
     assert comparisons_of_a_look(look) < FEW
 
 
 def test_what_is_not_wanted_is_given_up_a_few_at_a_time() -> None:
-    arrivals = Arrivals(Nothing(), digested=False, ordered=True)
+    arrivals = StateLoader(EmptyBase(), digested=False, ordered=True)
     arrivals.add([(key, 1) for key in range(1000)], ())
     turns = 1
-    while arrivals.give_up(100):
+    while arrivals.discard(100):
         turns += 1
     assert turns >= 10
-    assert not arrivals.held
-    assert arrivals.in_order is None
+    assert not arrivals.registers
+    assert arrivals.sorted_keys is None

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from creekdb.errors import BadValue
 from creekdb.execution.datatype import DataType
-from creekdb.execution.mvcc.entry import Entry, tentative_position
+from creekdb.execution.mvcc.entry import RequestEntry, tentative_position
 from creekdb.execution.mvcc.version_store import VersionStore
-from creekdb.execution.result import Execution
+from creekdb.execution.result import ExecutionResult
 from creekdb.execution.step_limit import STEPS_MAX, OperationStopped
 from creekdb.execution.transaction import Transaction, View
 from creekdb.execution.undo import StateObject
@@ -31,7 +31,7 @@ def run(
     steps: int = LIMIT,
     lines: bool = False,
     view: View | None = None,
-) -> Execution:
+) -> ExecutionResult:
     datatype = DataType("toy", steps=steps, count_lines=lines)
     datatype.operation(name="go")(function)
     asked = request(Operation("go", arguments))
@@ -87,7 +87,7 @@ def test_an_operation_that_calls_its_transaction_for_ever_is_stopped(
 ) -> None:
     execution = run(function)
     assert execution.outcome.error == STOPPED
-    assert (execution.writes, execution.adds) == ({}, {})
+    assert (execution.writes, execution.blind_adds) == ({}, {})
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 10])
@@ -153,7 +153,9 @@ def test_how_a_store_reads_and_adds_does_not_decide_who_is_stopped(
     script: tuple[Any, ...], steps: int
 ) -> None:
     store = VersionStore()
-    entry = Entry(request(Operation("go", ())), tentative_position(request(Operation("go", ()))))
+    entry = RequestEntry(
+        request(Operation("go", ())), tentative_position(request(Operation("go", ())))
+    )
     snapshot = store.snapshot(entry.position)
     plain = StateObject(DataType("plain"))
     versioned, undone = (run(play, script, steps=steps, view=view) for view in (snapshot, plain))

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from creekdb.errors import BadValue, UsageError
-from creekdb.execution.keys import place
-from creekdb.execution.result import Execution
+from creekdb.execution.keys import collation_key
+from creekdb.execution.result import ExecutionResult
 from creekdb.execution.sequential import Sequential
 from creekdb.execution.transaction import ABSENT, Transaction
 from creekdb.protocol.request import NOOP, Outcome
@@ -43,7 +43,7 @@ def test_pick_answers_the_items_and_none_for_what_is_not_there() -> None:
     assert tx.pick("row", 0) == (5,)
     tx.delete("row")
     assert tx.pick("row", 0) is None
-    assert tx.close(Outcome()).reads == 8
+    assert tx.close(Outcome()).read_count == 8
 
 
 def test_changing_what_was_picked_does_not_change_the_store() -> None:
@@ -81,7 +81,9 @@ def test_writes_stay_in_the_transaction_until_it_is_closed() -> None:
 def test_a_transaction_that_failed_writes_nothing_but_tells_what_it_cost() -> None:
     tx = transaction({"a": 1})
     tx.put("a", tx.get("a") + 1)
-    assert tx.close(Outcome(error="no")) == Execution(Outcome(error="no"), {}, reads=1, scanned=0)
+    assert tx.close(Outcome(error="no")) == ExecutionResult(
+        Outcome(error="no"), {}, read_count=1, scan_count=0
+    )
 
 
 def test_reads_and_scanned_registers_are_counted() -> None:
@@ -90,7 +92,7 @@ def test_reads_and_scanned_registers_are_counted() -> None:
     tx.get("missing")
     list(tx.scan(limit=2))
     execution = tx.close(Outcome())
-    assert (execution.reads, execution.scanned) == (2, 2)
+    assert (execution.read_count, execution.scan_count) == (2, 2)
 
 
 def test_lists_are_frozen_when_they_are_put() -> None:
@@ -225,14 +227,14 @@ def test_a_scan_sees_the_stored_and_its_own_registers_in_order(
                     return False
             elif not (isinstance(key, tuple) and key[: len(prefix)] == prefix):
                 return False
-        after = start is None or place(start) <= place(key)
-        before = stop is None or place(key) < place(stop)
+        after = start is None or collation_key(start) <= collation_key(key)
+        before = stop is None or collation_key(key) < collation_key(stop)
         return after and before
 
     both = {**stored, **written}
     expected = [
         (key, both[key])
-        for key in sorted(HOT_KEYS, key=place, reverse=reverse)
+        for key in sorted(HOT_KEYS, key=collation_key, reverse=reverse)
         if both.get(key, ABSENT) is not ABSENT and inside(key)
     ][:limit]
     scanned = tx.scan(prefix, start=start, stop=stop, reverse=reverse, limit=limit)

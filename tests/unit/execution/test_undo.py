@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creekdb.execution.keys import place
-from creekdb.execution.result import Execution
+from creekdb.execution.keys import collation_key
+from creekdb.execution.result import ExecutionResult
 from creekdb.execution.undo import ABSENT, StateObject
 from creekdb.protocol.request import Outcome
 from creekdb.protocol.values import Key
@@ -34,7 +34,7 @@ def model(db: dict[Key, Any], steps: tuple[Any, ...]) -> dict[Key, Any]:
 
 
 def assert_ordered(state: StateObject) -> None:
-    assert list(state.items()) == sorted(state.db.items(), key=lambda item: place(item[0]))
+    assert list(state.items()) == sorted(state.db.items(), key=lambda item: collation_key(item[0]))
 
 
 @given(STATES, st.lists(STEPS, max_size=8))
@@ -140,7 +140,7 @@ def test_a_request_is_not_executed_twice() -> None:
     (first,) = requests([put("a", 1)])
     state.execute(first)
     with pytest.raises(AssertionError, match=r"0\.1 is executed already"):
-        state.install(first, Execution(Outcome()))
+        state.install(first, ExecutionResult(Outcome()))
 
 
 def test_loading_replaces_everything_and_leaves_the_given_state_alone() -> None:

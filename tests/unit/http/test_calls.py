@@ -3,37 +3,37 @@
 import pytest
 
 from creekdb.http import calls
-from creekdb.http.calls import Call, Calls
+from creekdb.http.calls import CallRegistry, HttpCall
 from creekdb.protocol.ids.version_vector import Dot
-from creekdb.wire.messages import Answer, Issued
+from creekdb.wire.messages import CallIssued, CallResponse
 
 
-def made(event: int, value: str = "") -> Call:
-    call = Call("get", strong=False, has_one_answer=True)
-    call.hear(Issued(0, Dot(0, event)))
-    call.hear(Answer(0, "tentative", value, None, False))
+def made(event: int, value: str = "") -> HttpCall:
+    call = HttpCall("get", strong=False, has_one_answer=True)
+    call.receive(CallIssued(0, Dot(0, event)))
+    call.receive(CallResponse(0, "tentative", value, None, False))
     return call
 
 
 def test_the_oldest_are_forgotten_and_may_be_dropped_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "CALLS_MAX", 2)
-    kept, some = Calls(), [made(event) for event in (1, 2, 3)]
+    kept, some = CallRegistry(), [made(event) for event in (1, 2, 3)]
     for call in some:
-        kept.keep(call)
-    kept.drop(some[0])
+        kept.add(call)
+    kept.remove(some[0])
 
-    assert [kept.find(f"0.{event}") for event in (1, 2, 3)] == [None, *some[1:]]
-    assert kept.size == sum(each.size for each in some[1:])
-    kept.drop(some[1])
-    kept.drop(some[2])
-    assert (len(kept), kept.size) == (0, 0)
+    assert [kept.get(f"0.{event}") for event in (1, 2, 3)] == [None, *some[1:]]
+    assert kept.response_bytes == sum(each.response_bytes for each in some[1:])
+    kept.remove(some[1])
+    kept.remove(some[2])
+    assert (len(kept), kept.response_bytes) == (0, 0)
 
 
 def test_large_answers_push_out_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "BYTES_MAX", 100)
-    kept = Calls()
-    kept.keep(made(1))
-    kept.keep(made(2, "x" * 200))
+    kept = CallRegistry()
+    kept.add(made(1))
+    kept.add(made(2, "x" * 200))
 
-    assert kept.find("0.1") is None
-    assert kept.find("0.2") is not None
+    assert kept.get("0.1") is None
+    assert kept.get("0.2") is not None

@@ -4,7 +4,7 @@ from typing import Any
 
 from creekdb.execution.datatype import DataType
 from creekdb.execution.transaction import Transaction
-from creekdb.http.operations import Operations
+from creekdb.http.operations import OperationCatalog
 
 NOTHING = object()
 
@@ -22,11 +22,11 @@ def found(tx: Transaction, key: str, usual: Any = NOTHING, times: int = 1, *more
     return tx.get(key, usual)
 
 
-def operations() -> Operations:
+def operations() -> OperationCatalog:
     datatype = DataType("things")
     datatype.operation(found)
     datatype.operation(Adding())
-    return Operations(datatype)
+    return OperationCatalog(datatype)
 
 
 def test_what_is_left_out_at_the_end_is_left_to_the_function() -> None:

@@ -7,7 +7,7 @@ from typing import Any, Literal, Optional, TypeVar
 import jsonschema
 import pytest
 
-from creekdb.http.schema import BYTES_SCHEMA, Misfit, fitted, schema_of
+from creekdb.http.schema import BYTES_SCHEMA, SchemaMismatch, coerce, schema_of
 from creekdb.protocol.values import Key
 
 Something = TypeVar("Something")
@@ -72,8 +72,8 @@ def test_what_fits_is_what_the_schema_says(annotation: Any) -> None:
     validator = jsonschema.Draft202012Validator(schema)
     for value in VALUES:
         try:
-            found = fitted(value, schema, "it")
-        except Misfit:
+            found = coerce(value, schema, "it")
+        except SchemaMismatch:
             assert not validator.is_valid(value), value
         else:
             assert validator.is_valid(value), value
@@ -81,8 +81,8 @@ def test_what_fits_is_what_the_schema_says(annotation: Any) -> None:
 
 
 def test_a_number_without_a_fraction_is_an_integer() -> None:
-    assert type(fitted(3.0, schema_of(int), "it")) is int
-    assert type(fitted([3.0], schema_of(list[int]), "it")[0]) is int
+    assert type(coerce(3.0, schema_of(int), "it")) is int
+    assert type(coerce([3.0], schema_of(list[int]), "it")[0]) is int
 
 
 @pytest.mark.parametrize(
@@ -97,6 +97,6 @@ def test_a_number_without_a_fraction_is_an_integer() -> None:
     ],
 )
 def test_what_does_not_fit_is_told_with_its_place(annotation: Any, value: Any, told: str) -> None:
-    with pytest.raises(Misfit) as found:
-        fitted(value, schema_of(annotation), "it")
+    with pytest.raises(SchemaMismatch) as found:
+        coerce(value, schema_of(annotation), "it")
     assert str(found.value) == told

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from creekdb.errors import BadValue
 from creekdb.http.schema import from_json, to_json
-from creekdb.protocol.values import same
+from creekdb.protocol.values import is_same_value
 
 SCALARS = (
     st.none()
@@ -32,7 +32,7 @@ VALUES = st.recursive(
 @given(VALUES)
 def test_a_value_is_the_same_after_the_journey(value: Any) -> None:
     text = msgspec.json.encode(to_json(value))
-    assert same(from_json(msgspec.json.decode(text)), value)
+    assert is_same_value(from_json(msgspec.json.decode(text)), value)
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ from time import perf_counter_ns
 
 import pytest
 
-from creekdb.cli.commands.live_run import REPLICAS, usual
+from creekdb.cli.commands.live_run import REPLICAS, default_faults
 from creekdb.errors import UsageError
-from creekdb.load.fault_schedule import Breaking, schedule
-from creekdb.load.live_run import LOADS, load_for
-from creekdb.load.local_cluster import Cuts, LocalCluster
+from creekdb.load.fault_schedule import LiveFaultInjector, parse_fault_schedule
+from creekdb.load.live_run import LOAD_STEPS_PER_S, sustainable_load
+from creekdb.load.local_cluster import LinkPartitions, LocalCluster
 from creekdb.simulation.faults.fault_types import Fault
-from creekdb.simulation.faults.language import fault_text
+from creekdb.simulation.faults.language import format_fault
 
 DURATION_US = 10_000_000
 
@@ -30,18 +30,18 @@ class Diary:
     def start(self, *replicas: int) -> None:
         self.lines.append(f"start {replicas}")
 
-    def divide(self, groups: Sequence[Sequence[int]]) -> None:
+    def partition(self, groups: Sequence[Sequence[int]]) -> None:
         self.lines.append(f"divide {groups}")
 
-    def mend(self) -> None:
+    def heal(self) -> None:
         self.lines.append("mend")
 
 
 def done(text: str) -> tuple[list[str], list[Fault]]:
     diary = Diary()
-    breaking = Breaking(diary, diary)
-    asyncio.run(breaking.carry_out(schedule(text, 3, DURATION_US), perf_counter_ns()))
-    return diary.lines, breaking.happened
+    breaking = LiveFaultInjector(diary, diary)
+    asyncio.run(breaking.run(parse_fault_schedule(text, 3, DURATION_US), perf_counter_ns()))
+    return diary.lines, breaking.applied_faults
 
 
 def test_faults_are_done_by_time_however_they_are_written() -> None:
@@ -49,7 +49,7 @@ def test_faults_are_done_by_time_however_they_are_written() -> None:
 
     assert lines == ["kill 1", "start (1,)", "divide ((0,), (1, 2))", "mend"]
     planned = ("crash 1", "restart 1", "partition 0|1,2", "heal")
-    assert tuple(fault_text(each).partition(" at ")[0] for each in happened) == planned
+    assert tuple(format_fault(each).partition(" at ")[0] for each in happened) == planned
     for fault, at_us in zip(happened, (1_000, 4_000, 6_000, 9_000), strict=True):
         assert fault.at_us >= at_us, "a fault is noted at the time at which it was"
 
@@ -62,14 +62,19 @@ def test_what_nobody_mends_is_mended_in_the_end() -> None:
 
 
 def test_who_is_divided_reaches_nobody_of_another_group(tmp_path: Path) -> None:
-    cuts = Cuts(LocalCluster(tmp_path, replicas=4))
-    assert [cuts.away(each) for each in range(4)] == [()] * 4
+    cuts = LinkPartitions(LocalCluster(tmp_path, replicas=4))
+    assert [cuts.unreachable_from(each) for each in range(4)] == [()] * 4
 
-    cuts.divide(((0,), (1, 2)))
-    assert [cuts.away(each) for each in range(4)] == [(1, 2, 3), (0, 3), (0, 3), (0, 1, 2)]
+    cuts.partition(((0,), (1, 2)))
+    assert [cuts.unreachable_from(each) for each in range(4)] == [
+        (1, 2, 3),
+        (0, 3),
+        (0, 3),
+        (0, 1, 2),
+    ]
 
-    cuts.mend()
-    assert [cuts.away(each) for each in range(4)] == [()] * 4
+    cuts.heal()
+    assert [cuts.unreachable_from(each) for each in range(4)] == [()] * 4
 
 
 def test_without_faults_nothing_is_done() -> None:
@@ -91,19 +96,19 @@ def test_without_faults_nothing_is_done() -> None:
 )
 def test_what_cannot_be_done_is_refused(text: str, complaint: str) -> None:
     with pytest.raises(UsageError, match=complaint):
-        schedule(text, 3, DURATION_US)
+        parse_fault_schedule(text, 3, DURATION_US)
 
 
 def test_the_usual_faults_are_all_there_are_and_leave_time_to_heal() -> None:
-    faults = usual(DURATION_US)
+    faults = default_faults(DURATION_US)
 
-    text = "; ".join(map(fault_text, faults))
-    assert schedule(text, REPLICAS, DURATION_US) == faults
+    text = "; ".join(map(format_fault, faults))
+    assert parse_fault_schedule(text, REPLICAS, DURATION_US) == faults
     assert len({type(each) for each in faults}) == 4
     assert faults[-1].at_us < DURATION_US * 0.8
 
 
 def test_a_machine_is_asked_for_a_part_of_what_it_can_do() -> None:
-    assert load_for(5_000) == LOADS[0]
-    assert load_for(450) == 100
-    assert load_for(1) == LOADS[-1]
+    assert sustainable_load(5_000) == LOAD_STEPS_PER_S[0]
+    assert sustainable_load(450) == 100
+    assert sustainable_load(1) == LOAD_STEPS_PER_S[-1]

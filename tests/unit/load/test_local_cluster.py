@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from creekdb.load.local_cluster import TAIL_BYTES, LocalCluster
+from creekdb.load.local_cluster import OUTPUT_TAIL_BYTES, LocalCluster
 
 LONG = "error   replica 0: slow(7) has been running for 5.1 s: others wait (operation.long a=1)"
 
@@ -14,12 +14,12 @@ def test_the_last_event_of_a_kind_is_found_among_what_a_replica_printed(tmp_path
     cluster = LocalCluster(tmp_path, replicas=1)
     printed = tmp_path / "0.out"
     printed.write_text("")
-    assert cluster.last_told(0, "operation.long") is None
+    assert cluster.last_event_text(0, "operation.long") is None
     earlier = LONG.replace("5.1", "2.5")
     printed.write_text(
-        f"{'x' * TAIL_BYTES}\n{earlier}\n{LONG}\n  File shop.py, line 3\ninfo (a.b)\n"
+        f"{'x' * OUTPUT_TAIL_BYTES}\n{earlier}\n{LONG}\n  File shop.py, line 3\ninfo (a.b)\n"
     )
-    told = cluster.last_told(0, "operation.long")
+    told = cluster.last_event_text(0, "operation.long")
     assert told == "slow(7) has been running for 5.1 s: others wait"
 
 

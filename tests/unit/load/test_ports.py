@@ -4,11 +4,11 @@ import socket
 import subprocess
 import sys
 
-from creekdb.load.local_cluster import PORTS, free_port, is_free, reserve
+from creekdb.load.local_cluster import PORTS, free_port, is_free, reserve_block
 
 
 def test_no_two_blocks_share_a_port() -> None:
-    first, second = reserve(), reserve()
+    first, second = reserve_block(), reserve_block()
     assert not set(first) & set(second)
     assert {*first, *second} <= set(PORTS)
 
@@ -22,7 +22,7 @@ def test_a_port_is_not_given_again_soon_nor_while_somebody_listens() -> None:
 
 
 def test_another_process_has_other_ports_as_long_as_this_one_lives() -> None:
-    ours = reserve()
+    ours = reserve_block()
     code = "from creekdb.load import ports; print(*[ports.reserve()[0] for _ in range(5)])"
     said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert not set(map(int, said.stdout.split())) & set(ours)

@@ -10,25 +10,25 @@ from creekdb.protocol.messages import (
     Accept,
     Accepted,
     AcceptedValue,
-    Anew,
     Ballot,
     Cast,
     CatchUp,
     Checkpoint,
+    CheckpointRecord,
     Decided,
     Decisions,
     Heartbeat,
-    Image,
-    Known,
     Message,
     Prepare,
     Progress,
     Promise,
     Promised,
     Pull,
-    Pulled,
+    PullResponse,
     Received,
     Record,
+    RecoveryQuery,
+    RecoveryResponse,
     Reject,
     Snapshot,
     Summary,
@@ -100,7 +100,7 @@ MESSAGES: dict[type[Message], st.SearchStrategy[Message]] = {
     Cast: st.builds(Cast, request_tuples),
     Summary: st.builds(Summary, dots),
     Pull: st.builds(Pull, dots),
-    Pulled: st.builds(Pulled, request_tuples),
+    PullResponse: st.builds(PullResponse, request_tuples),
     Heartbeat: st.builds(
         Heartbeat,
         ballots,
@@ -116,13 +116,15 @@ MESSAGES: dict[type[Message], st.SearchStrategy[Message]] = {
     CatchUp: st.builds(CatchUp, counters),
     Decisions: st.builds(Decisions, counters, st.lists(batches, max_size=3).map(tuple)),
     Snapshot: st.builds(Snapshot, checkpoints),
-    Anew: st.builds(Anew, ballots),
-    Known: st.builds(Known, ballots, ballots, st.booleans(), counters, accepted_tuples, dots),
+    RecoveryQuery: st.builds(RecoveryQuery, ballots),
+    RecoveryResponse: st.builds(
+        RecoveryResponse, ballots, ballots, st.booleans(), counters, accepted_tuples, dots
+    ),
 }
 
 RECORDS: dict[type[Record], st.SearchStrategy[Record]] = {
-    Image: st.builds(
-        Image,
+    CheckpointRecord: st.builds(
+        CheckpointRecord,
         checkpoints,
         ballots,
         accepted_tuples,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from creekdb.protocol.durability import Proposals, needed
+from creekdb.protocol.durability import ProposalFilter, required_record_count
 from creekdb.protocol.effects import Send
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import (
@@ -33,7 +33,7 @@ ACCEPTED = Accepted(AcceptedValue(0, BALLOT, (REQUEST.id,)))
 
 
 def test_a_proposal_leaves_at_once_and_nothing_beside_it() -> None:
-    at_once, rest = Proposals().first((PROPOSAL, VOTE), end=5, durable=3)
+    at_once, rest = ProposalFilter().split((PROPOSAL, VOTE), end=5, durable=3)
 
     assert (list(at_once), list(rest)) == ([PROPOSAL], [VOTE])
 
@@ -41,15 +41,15 @@ def test_a_proposal_leaves_at_once_and_nothing_beside_it() -> None:
 def test_a_proposal_waits_for_requests_that_leave_with_it() -> None:
     sends = (CAST, PROPOSAL)
 
-    assert Proposals().first(sends, end=5, durable=3) == ((), sends)
+    assert ProposalFilter().split(sends, end=5, durable=3) == ((), sends)
 
 
 @pytest.mark.parametrize(("durable", "leaves"), [(4, False), (5, True), (6, True)])
 def test_a_proposal_waits_for_its_ballot(durable: int, leaves: bool) -> None:
-    proposals = Proposals()
-    proposals.first((PREPARE,), end=5, durable=3)
+    proposals = ProposalFilter()
+    proposals.split((PREPARE,), end=5, durable=3)
 
-    at_once, rest = proposals.first((PROPOSAL,), end=7, durable=durable)
+    at_once, rest = proposals.split((PROPOSAL,), end=7, durable=durable)
 
     assert (list(at_once), list(rest)) == (([PROPOSAL], []) if leaves else ([], [PROPOSAL]))
 
@@ -58,7 +58,7 @@ def test_a_proposal_waits_for_a_ballot_that_is_made_with_it() -> None:
     """Where one acceptor is a majority."""
     sends = (PREPARE, PROPOSAL)
 
-    assert Proposals().first(sends, end=5, durable=4) == ((), sends)
+    assert ProposalFilter().split(sends, end=5, durable=4) == ((), sends)
 
 
 @pytest.mark.parametrize(
@@ -74,4 +74,4 @@ def test_a_proposal_waits_for_a_ballot_that_is_made_with_it() -> None:
 def test_answers_wait_for_all_but_decisions_at_the_end(
     records: tuple[Record, ...], count: int
 ) -> None:
-    assert needed(records) == count
+    assert required_record_count(records) == count

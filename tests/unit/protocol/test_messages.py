@@ -194,7 +194,7 @@ def test_text_that_is_no_text_is_malformed(text: bytes) -> None:
 
 
 def cast_with_argument(argument: bytes) -> bytes:
-    """A `Cast` of one weak request with one argument, already packed."""
+    """A `RbCast` of one weak request with one argument, already packed."""
     before = b"\x92\x0a\x91\x95" + pack(5) + pack([0, 1]) + b"\x92" + pack("put") + b"\x91"
     return before + argument + pack(False) + pack(None)
 

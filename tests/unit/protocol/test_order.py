@@ -7,10 +7,10 @@ from hypothesis.strategies import DrawFn
 
 from creekdb.errors import BadValue
 from creekdb.protocol.ids.version_vector import Dot, Dots
-from creekdb.protocol.order import Order
+from creekdb.protocol.order import RequestOrder
 from creekdb.protocol.request import Operation, OrderKey, Request
 from creekdb.protocol.settings import REPLICA_MAX, Settings
-from creekdb.protocol.validation import LIMIT
+from creekdb.protocol.validation import COUNTER_LIMIT
 from tests.unit.protocol.strategies import frozen_dots
 
 OPERATION = Operation("touch")
@@ -49,8 +49,8 @@ def strong(timestamp: int, replica: int, event: int, context: Dots) -> Request:
     return Request(timestamp, Dot(replica, event), OPERATION, True, context)
 
 
-def assert_same(order: Order, lists: ListsOfThePaper) -> None:
-    assert order.committed == lists.committed[order.first :]
+def assert_same(order: RequestOrder, lists: ListsOfThePaper) -> None:
+    assert order.committed == lists.committed[order.first_position :]
     assert order.length == len(lists.committed)
     assert list(order.tentative()) == lists.tentative
     assert order.tentative_length == len(lists.tentative)
@@ -71,7 +71,7 @@ def draw_request(draw: DrawFn, event: int, lists: ListsOfThePaper, is_strong: bo
 
 @given(st.data())
 def test_every_step_leaves_the_lists_of_the_paper(data: st.DataObject) -> None:
-    order, lists = Order(), ListsOfThePaper()
+    order, lists = RequestOrder(), ListsOfThePaper()
     steps = data.draw(
         st.lists(
             st.sampled_from(["weak", "weak", "strong", "commit", "commit", "sum up", "install"]),
@@ -90,7 +90,7 @@ def test_every_step_leaves_the_lists_of_the_paper(data: st.DataObject) -> None:
             request = data.draw(st.sampled_from(strongs))
             assert order.commit(request) == lists.commit(request)
         elif step == "sum up":
-            order.sum_up(data.draw(st.integers(order.first, order.length)))
+            order.truncate_prefix(data.draw(st.integers(order.first_position, order.length)))
         elif step == "install":
             known = [each.id for each in lists.tentative]
             covered = data.draw(st.sets(st.sampled_from(known))) if known else set()
@@ -106,7 +106,7 @@ def test_every_step_leaves_the_lists_of_the_paper(data: st.DataObject) -> None:
 
 
 def test_requests_stand_in_the_order_of_timestamps_then_identifiers() -> None:
-    order = Order()
+    order = RequestOrder()
     requests = [weak(5, 1, 1), weak(5, 0, 2), weak(3, 2, 1), weak(5, 0, 1)]
     for each in requests:
         order.insert(each)
@@ -120,15 +120,15 @@ def test_requests_stand_in_the_order_of_timestamps_then_identifiers() -> None:
 
 def test_the_greatest_identifiers_that_there_can_be_stand_in_that_order_too() -> None:
     requests = [
-        weak(0, REPLICA_MAX, LIMIT - 1),
+        weak(0, REPLICA_MAX, COUNTER_LIMIT - 1),
         weak(1, 0, 1),
-        weak(1, 0, LIMIT - 1),
+        weak(1, 0, COUNTER_LIMIT - 1),
         weak(1, 1, 1),
         weak(1, REPLICA_MAX, 1),
-        weak(LIMIT - 1, 0, 2),
-        weak(LIMIT - 1, REPLICA_MAX, 2),
+        weak(COUNTER_LIMIT - 1, 0, 2),
+        weak(COUNTER_LIMIT - 1, REPLICA_MAX, 2),
     ]
-    order = Order()
+    order = RequestOrder()
     for each in reversed(requests):
         order.insert(each)
     assert list(order.tentative()) == requests == sorted(requests, key=lambda each: each.key)
@@ -141,7 +141,7 @@ def test_no_replica_has_a_number_for_which_there_is_no_room(member: int) -> None
 
 
 def test_the_requests_after_a_key_leave_the_key_itself_out() -> None:
-    order = Order()
+    order = RequestOrder()
     first, second, third = weak(1, 0, 1), weak(2, 0, 2), weak(3, 0, 3)
     for each in (third, first, second):
         order.insert(each)
@@ -152,7 +152,7 @@ def test_the_requests_after_a_key_leave_the_key_itself_out() -> None:
 
 
 def test_a_commit_takes_its_context_along_in_tentative_order() -> None:
-    order = Order()
+    order = RequestOrder()
     late, early, other = weak(9, 0, 1), weak(1, 1, 1), weak(2, 2, 1)
     head = strong(5, 1, 2, Dots({0: (1, 2), 1: (1, 2)}))
     for each in (late, early, other, head):
@@ -162,7 +162,7 @@ def test_a_commit_takes_its_context_along_in_tentative_order() -> None:
 
 
 def test_what_a_context_shares_with_committed_is_not_moved_again() -> None:
-    order = Order()
+    order = RequestOrder()
     first = weak(1, 0, 1)
     one, two = strong(2, 0, 2, Dots({0: (1, 2)})), strong(3, 0, 3, Dots({0: (1, 3)}))
     for each in (first, one, two):
@@ -173,13 +173,13 @@ def test_what_a_context_shares_with_committed_is_not_moved_again() -> None:
 
 
 def test_a_summed_up_prefix_keeps_its_length_and_its_identifiers() -> None:
-    order = Order()
+    order = RequestOrder()
     requests = [strong(each, 0, each, Dots()) for each in (1, 2, 3)]
     for each in requests:
         order.insert(each)
         order.commit(each)
-    order.sum_up(2)
-    assert (order.first, order.length) == (2, 3)
+    order.truncate_prefix(2)
+    assert (order.first_position, order.length) == (2, 3)
     assert order.committed == requests[2:]
     assert order.committed_ids.covers(Dots({0: (1, 4)}))
 
@@ -187,14 +187,14 @@ def test_a_summed_up_prefix_keeps_its_length_and_its_identifiers() -> None:
 def test_the_identifiers_of_a_prefix_are_those_of_all_that_is_committed_but_what_came_since() -> (
     None
 ):
-    order = Order()
+    order = RequestOrder()
     first, second = weak(1, 0, 1), weak(2, 1, 1)
     one, two = strong(3, 0, 2, Dots({0: (1, 2)})), strong(4, 1, 2, Dots({1: (1, 2)}))
     for each in (first, second, one, two):
         order.insert(each)
     order.commit(one)
     order.commit(two)
-    order.sum_up(1)
+    order.truncate_prefix(1)
     assert [order.ids_before(length) for length in (1, 2, 4)] == [
         frozen_dots(each.id for each in committed)
         for committed in ([first], [first, one], [first, one, second, two])
@@ -202,7 +202,7 @@ def test_the_identifiers_of_a_prefix_are_those_of_all_that_is_committed_but_what
 
 
 def test_a_request_is_inserted_once() -> None:
-    order = Order()
+    order = RequestOrder()
     request = strong(1, 0, 1, Dots())
     order.insert(request)
     with pytest.raises(AssertionError):
@@ -213,7 +213,7 @@ def test_a_request_is_inserted_once() -> None:
 
 
 def test_a_checkpoint_that_is_behind_is_not_installed() -> None:
-    order = Order()
+    order = RequestOrder()
     request = strong(1, 0, 1, Dots())
     order.insert(request)
     order.commit(request)
@@ -224,11 +224,11 @@ def test_a_checkpoint_that_is_behind_is_not_installed() -> None:
 
 def test_a_checkpoint_that_lacks_what_is_committed_here_is_not_installed() -> None:
     """However long it is."""
-    order = Order()
+    order = RequestOrder()
     request = strong(1, 0, 1, Dots())
     order.insert(request)
     order.commit(request)
     others = frozen_dots([Dot(1, 1), Dot(1, 2)])
-    assert not order.may_install(2, others)
-    assert order.may_install(3, frozen_dots([request.id, Dot(1, 1), Dot(1, 2)]))
-    assert not order.may_install(0, frozen_dots([request.id]))
+    assert not order.can_install(2, others)
+    assert order.can_install(3, frozen_dots([request.id, Dot(1, 1), Dot(1, 2)]))
+    assert not order.can_install(0, frozen_dots([request.id]))

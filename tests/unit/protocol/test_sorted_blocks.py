@@ -3,24 +3,24 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creekdb.protocol.sorted_blocks import PART, Rank, Ranking
+from creekdb.protocol.sorted_blocks import BLOCK_SIZE, SortedBlocks, SortKey
 
 
 class Thing:
     def __init__(self, number: int) -> None:
         self.number = number
-        self.rank: Rank = (number // 7, number % 7)
+        self.rank: SortKey = (number // 7, number % 7)
 
 
-def filled(numbers: list[int]) -> tuple[Ranking[Thing], dict[int, Thing]]:
-    ranking: Ranking[Thing] = Ranking()
+def filled(numbers: list[int]) -> tuple[SortedBlocks[Thing], dict[int, Thing]]:
+    ranking: SortedBlocks[Thing] = SortedBlocks()
     things = {number: Thing(number) for number in numbers}
     for thing in things.values():
         ranking.add(thing.rank, thing)
     return ranking, things
 
 
-def shown(ranking: Ranking[Thing]) -> list[int]:
+def shown(ranking: SortedBlocks[Thing]) -> list[int]:
     return [thing.number for thing in ranking]
 
 
@@ -46,18 +46,20 @@ def test_it_is_in_order_whatever_is_added_and_removed(
 
 
 def test_many_things_are_kept_in_parts_that_stay_small() -> None:
-    count = 5 * PART
+    count = 5 * BLOCK_SIZE
     ranking, things = filled([*range(0, count, 2), *range(1, count, 2)])
 
     assert shown(ranking) == list(range(count))
-    assert max(len(part.things) for part in ranking._parts) <= 2 * PART
-    assert [thing.number for thing in ranking.last(3 * PART)] == list(range(2 * PART, count))
+    assert max(len(part.items) for part in ranking._blocks) <= 2 * BLOCK_SIZE
+    assert [thing.number for thing in ranking.last(3 * BLOCK_SIZE)] == list(
+        range(2 * BLOCK_SIZE, count)
+    )
     later = ranking.after(things[count // 2].rank)
     assert [thing.number for thing in later] == list(range(count // 2 + 1, count))
 
-    for number in (*range(PART, count), *range(PART)):
+    for number in (*range(BLOCK_SIZE, count), *range(BLOCK_SIZE)):
         assert ranking.remove(things[number].rank, things[number])
-    assert (shown(ranking), len(ranking), ranking._parts) == ([], 0, [])
+    assert (shown(ranking), len(ranking), ranking._blocks) == ([], 0, [])
 
 
 def test_another_thing_of_the_same_rank_is_not_removed_by_mistake() -> None:

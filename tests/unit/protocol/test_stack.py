@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from creekdb.protocol.checkpoint.snapshot_sender import WAITS_MAX
-from creekdb.protocol.checkpoint.stream import Draft, Intake, draft_of
+from creekdb.protocol.checkpoint.snapshot_sender import BACKOFF_FACTOR_MAX
+from creekdb.protocol.checkpoint.stream import LazyCheckpoint, RegisterLoader, lazy_checkpoint_of
 from creekdb.protocol.effects import Effects
 from creekdb.protocol.ids.version_vector import Dot, Dots, DotSet
 from creekdb.protocol.messages import (
@@ -17,17 +17,17 @@ from creekdb.protocol.messages import (
     Cast,
     CatchUp,
     Checkpoint,
+    CheckpointRecord,
     Decided,
     Decisions,
     Heartbeat,
-    Image,
     Message,
     Prepare,
     Progress,
     Promise,
     Promised,
     Pull,
-    Pulled,
+    PullResponse,
     Received,
     Record,
     Reject,
@@ -38,8 +38,8 @@ from creekdb.protocol.messages import (
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Batch, Operation, Request
 from creekdb.protocol.settings import Settings
-from creekdb.protocol.stack import Broadcasts
-from creekdb.protocol.validation import ID_REUSED, STRANGER
+from creekdb.protocol.stack import ProtocolStack
+from creekdb.protocol.validation import ID_REUSED, NOT_A_MEMBER
 
 THEIRS = Ballot(1, 1)
 
@@ -66,7 +66,7 @@ class Scheme:
     def rb_deliver(self, request: Request) -> None:
         self.requests[request.id] = request
 
-    def stand_in(self, id: Dot, timestamp: int) -> None:
+    def fill_lost_request(self, id: Dot, timestamp: int) -> None:
         pass
 
     def cab_deliver(self, ids: list[Dot], instance: int) -> None:
@@ -81,28 +81,28 @@ class Scheme:
     def is_weak(self, id: Dot) -> bool:
         return id in self.requests and not self.requests[id].strong
 
-    def may_install(self, checkpoint: Checkpoint) -> bool:
+    def can_install(self, checkpoint: Checkpoint) -> bool:
         return all(id in checkpoint.ids for id in self.committed)
 
     def checkpoint(self) -> Checkpoint:
         return self.settled
 
-    def proposed(self, instance: int, batch: Batch) -> None:
+    def on_proposed(self, instance: int, batch: Batch) -> None:
         self.optimistic.append((instance, batch))
 
-    def draft(self) -> Draft:
-        return draft_of(self.checkpoint())
+    def lazy_checkpoint(self) -> LazyCheckpoint:
+        return lazy_checkpoint_of(self.checkpoint())
 
-    def settled_instance(self) -> int:
+    def stable_instance(self) -> int:
         return self.settled.instance
 
     def live_requests(self) -> Iterator[Request]:
         yield from self.requests.values()
 
-    def reconfigured(self) -> None:
+    def on_reconfigured(self) -> None:
         pass
 
-    def install(self, checkpoint: Checkpoint, intake: Intake | None = None) -> None:
+    def install(self, checkpoint: Checkpoint, intake: RegisterLoader | None = None) -> None:
         self.installed.append(checkpoint)
 
 
@@ -112,11 +112,11 @@ class World:
     def __init__(self, **settings: int) -> None:
         self.settings = Settings(members=(0, 1, 2), **settings)
         self.scheme = Scheme()
-        self.broadcasts = Broadcasts(0, self.settings, self.scheme)
+        self.broadcasts = ProtocolStack(0, self.settings, self.scheme)
 
     def receive(self, message: Message, sender: int = 1, now: int = 10) -> Effects:
         self.broadcasts.receive(message, sender, now)
-        self.broadcasts.settle()
+        self.broadcasts.process_pending()
         return self.broadcasts.outbox.take()
 
     def tick(self, times: int = 1) -> list[Message]:
@@ -133,15 +133,15 @@ def world() -> World:
 def test_every_kind_of_message_finds_its_machine(world: World) -> None:
     broadcasts = world.broadcasts
     world.receive(Cast((request(1, 1, strong=True),)))
-    assert Dot(1, 1) in broadcasts.gossip.delivered
+    assert Dot(1, 1) in broadcasts.reliable_broadcast.delivered
     world.receive(Summary(Dots({1: (1, 3)})))
-    assert broadcasts.gossip._known[1] == Dots({1: (1, 3)})
+    assert broadcasts.reliable_broadcast._summaries[1] == Dots({1: (1, 3)})
     (send,) = world.receive(Pull(Dots({1: (1, 2)}))).send
-    assert send.message == Pulled((request(1, 1, strong=True),))
-    world.receive(Pulled((request(2, 1),)))
-    assert Dot(2, 1) in broadcasts.gossip.delivered
+    assert send.message == PullResponse((request(1, 1, strong=True),))
+    world.receive(PullResponse((request(2, 1),)))
+    assert Dot(2, 1) in broadcasts.reliable_broadcast.delivered
     world.receive(Heartbeat(THEIRS, 1, (0, 1, 2)))
-    assert broadcasts.omega.greatest_ballot == THEIRS
+    assert broadcasts.omega.max_ballot == THEIRS
     (send,) = world.receive(Prepare(THEIRS, 0)).send
     assert send.message == Promise(THEIRS, 0, ())
     (send,) = world.receive(Accept(THEIRS, 0, (Dot(1, 1),))).send
@@ -155,10 +155,10 @@ def test_every_kind_of_message_finds_its_machine(world: World) -> None:
     world.receive(Decisions(1, ((),)))
     assert broadcasts.cab.learner.delivered == 2
     world.receive(Reject(Ballot(7, 2)))
-    assert broadcasts.omega.greatest_ballot == Ballot(7, 2)
+    assert broadcasts.omega.max_ballot == Ballot(7, 2)
     world.receive(Snapshot(checkpoint(5, Dots({1: (1, 2)}))))
     assert [each.instance for each in world.scheme.installed] == [5]
-    assert broadcasts.refused == {}
+    assert broadcasts.rejected == {}
 
 
 def test_what_nothing_follows_from_need_not_be_settled(world: World) -> None:
@@ -169,7 +169,7 @@ def test_what_nothing_follows_from_need_not_be_settled(world: World) -> None:
     assert not broadcasts.receive(Vote(THEIRS, 0), 3, 10)
     assert not broadcasts.receive(Vote(THEIRS, 0), 2, 10)
     assert broadcasts.receive(Accept(THEIRS, 0, (Dot(1, 1),)), 1, 10)
-    broadcasts.settle()
+    broadcasts.process_pending()
     assert world.scheme.committed == [Dot(1, 1)]
     assert not broadcasts.receive(Vote(THEIRS, 0), 1, 10)
 
@@ -177,7 +177,7 @@ def test_what_nothing_follows_from_need_not_be_settled(world: World) -> None:
 @pytest.mark.parametrize("sender", [0, 3])
 def test_a_message_from_oneself_or_a_stranger_is_refused(world: World, sender: int) -> None:
     assert world.receive(Vote(THEIRS, 0), sender) == Effects()
-    assert world.broadcasts.refused == {STRANGER: 1}
+    assert world.broadcasts.rejected == {NOT_A_MEMBER: 1}
 
 
 def test_refusals_are_counted_by_reason(world: World) -> None:
@@ -185,7 +185,7 @@ def test_refusals_are_counted_by_reason(world: World) -> None:
     for _ in range(3):
         world.receive(Cast((request(1, 1, timestamp=11),)))
     world.receive(Vote(THEIRS, 0), 9)
-    assert world.broadcasts.refused == {ID_REUSED: 3, STRANGER: 1}
+    assert world.broadcasts.rejected == {ID_REUSED: 3, NOT_A_MEMBER: 1}
 
 
 def test_identifiers_are_counted_from_what_was_issued_here(world: World) -> None:
@@ -202,7 +202,7 @@ def test_a_clock_far_ahead_is_reported_and_its_request_delivered() -> None:
     world.receive(Cast((request(1, 1, timestamp=10 + 101),)))
     assert world.broadcasts.drift_us == {1: 101}
     assert Dot(1, 1) in world.scheme.requests
-    assert world.broadcasts.refused == {}
+    assert world.broadcasts.rejected == {}
     assert world.broadcasts.clock.last == 111
 
 
@@ -229,7 +229,7 @@ def test_an_image_holds_all_that_must_survive(world: World) -> None:
     world.receive(Decisions(2, ((),)))
     world.broadcasts.compact(checkpoint(0, Dots(), timestamp=0))
     (image,) = world.broadcasts.outbox.take().persist
-    assert image == Image(
+    assert image == CheckpointRecord(
         checkpoint(0, Dots(), timestamp=0),
         THEIRS,
         (AcceptedValue(1, THEIRS, (Dot(1, 1),)),),
@@ -242,12 +242,12 @@ def test_what_the_checkpoint_before_the_last_held_is_forgotten(world: World) -> 
     for event in (1, 2):
         world.receive(Cast((request(1, event, strong=True),)))
         world.receive(Decisions(event - 1, ((Dot(1, event),),)))
-    gossip, learner = world.broadcasts.gossip, world.broadcasts.cab.learner
+    gossip, learner = world.broadcasts.reliable_broadcast, world.broadcasts.cab.learner
     world.broadcasts.compact(checkpoint(1, Dots({1: (1, 2)})))
-    assert set(gossip._kept[1]) == {1, 2}
+    assert set(gossip._retained[1]) == {1, 2}
     assert list(learner.decided) == [0, 1]
     world.broadcasts.compact(checkpoint(2, Dots({1: (1, 3)})))
-    assert set(gossip._kept[1]) == {2}
+    assert set(gossip._retained[1]) == {2}
     assert list(learner.decided) == [1]
 
 
@@ -274,11 +274,11 @@ def test_records_bring_everything_back() -> None:
     world = recovered(RECORDS)
     broadcasts = world.broadcasts
     assert set(world.scheme.requests) == {Dot(1, 1), Dot(0, 1)}
-    assert [each.id for each in broadcasts.gossip.held_back()] == [Dot(2, 2)]
+    assert [each.id for each in broadcasts.reliable_broadcast.held_back()] == [Dot(2, 2)]
     assert world.scheme.committed == [Dot(1, 1)]
     assert broadcasts.cab.acceptor.promised == Ballot(3, 2)
     assert broadcasts.cab.acceptor.accepted == {1: AcceptedValue(1, Ballot(3, 2), (Dot(0, 9),))}
-    assert broadcasts.omega.greatest_ballot == Ballot(3, 2)
+    assert broadcasts.omega.max_ballot == Ballot(3, 2)
     assert broadcasts.next_id() == Dot(0, 2)
     assert broadcasts.outbox.take() == Effects()
 
@@ -297,9 +297,9 @@ def test_an_image_in_the_middle_brings_back_the_same(length: int) -> None:
 def essentials(world: World) -> tuple[object, ...]:
     broadcasts = world.broadcasts
     return (
-        set(broadcasts.gossip.received),
-        set(broadcasts.gossip.delivered),
-        set(broadcasts.gossip._kept),
+        set(broadcasts.reliable_broadcast.received),
+        set(broadcasts.reliable_broadcast.delivered),
+        set(broadcasts.reliable_broadcast._retained),
         broadcasts.cab.acceptor.promised,
         broadcasts.cab.acceptor.accepted,
         broadcasts.cab.learner.decided,
@@ -310,7 +310,7 @@ def essentials(world: World) -> tuple[object, ...]:
 
 
 def test_an_image_with_a_checkpoint_is_installed_before_what_comes_after_it() -> None:
-    image = Image(
+    image = CheckpointRecord(
         checkpoint(4, Dots({1: (1, 3)})),
         Ballot(2, 1),
         (),
@@ -334,11 +334,11 @@ def test_a_snapshot_is_installed_and_on_disk_at_once(world: World) -> None:
     effects = world.receive(Snapshot(snapshot))
     assert world.scheme.installed == [snapshot]
     (image,) = effects.persist
-    assert isinstance(image, Image)
+    assert isinstance(image, CheckpointRecord)
     assert image.checkpoint == snapshot
     assert set(world.scheme.requests) == {Dot(1, 3)}, "what waited for its dots is delivered"
     assert world.broadcasts.clock.last == 50
-    assert world.broadcasts.gossip.received.covers(DotSet([Dot(2, 8), Dot(1, 3)]))
+    assert world.broadcasts.reliable_broadcast.received.covers(DotSet([Dot(2, 8), Dot(1, 3)]))
 
 
 def test_a_snapshot_of_what_is_delivered_here_is_ignored(world: World) -> None:
@@ -367,13 +367,13 @@ def test_a_peer_to_which_snapshots_got_lost_for_long_still_gets_the_next_one_in_
     world.receive(Snapshot(checkpoint(7, Dots({1: (1, 3)}))))
     world.scheme.settled = checkpoint(7, Dots({1: (1, 3)}))
     sent = []
-    for tick in range(4 * WAITS_MAX):
+    for tick in range(4 * BACKOFF_FACTOR_MAX):
         world.tick()
         if world.receive(CatchUp(0), 2).send:
             sent.append(tick)
     waits = [after - before for before, after in pairwise(sent)]
     assert waits[:3] == [1, 2, 4]
-    assert waits[-2:] == [WAITS_MAX, WAITS_MAX]
+    assert waits[-2:] == [BACKOFF_FACTOR_MAX, BACKOFF_FACTOR_MAX]
 
 
 def test_an_idle_replica_speaks_at_every_beat_of_its_settings() -> None:

@@ -21,7 +21,7 @@ from creekdb.protocol.messages import (
     Progress,
     Promise,
     Pull,
-    Pulled,
+    PullResponse,
     Reject,
     Snapshot,
     Summary,
@@ -38,10 +38,10 @@ from creekdb.protocol.validation import (
     BAD_ID,
     BAD_INSTANCE,
     BAD_TIMESTAMP,
-    LIMIT,
-    NO_VOTE,
-    NOT_YOURS,
-    STRANGER,
+    COUNTER_LIMIT,
+    NOT_A_MEMBER,
+    NOT_A_VOTER,
+    SENDER_MISMATCH,
 )
 from tests.unit.protocol.strategies import messages
 
@@ -52,7 +52,7 @@ X = (Dot(0, 1), Dot(2, 5))
 
 
 def problem(message: Message, sender: int = 1) -> str | None:
-    return validation.problem(message, sender, SETTINGS)
+    return validation.rejection_reason(message, sender, SETTINGS)
 
 
 def weak(
@@ -88,7 +88,7 @@ GOOD: dict[str, Message] = {
     "a weak request": Cast((weak(),)),
     "a strong request": Cast((strong(Dots()),)),
     "a strong request with a context": Cast((strong(Dots({0: (1, 9), 1: (1, 4)})),)),
-    "requests of others, pulled": Pulled((weak(0), weak(2))),
+    "requests of others, pulled": PullResponse((weak(0), weak(2))),
     "a summary of nothing": Summary(Dots()),
     "a summary": Summary(Dots({0: (1, 3, 7, 9)})),
     "a pull": Pull(Dots({2: (5, 6)})),
@@ -118,48 +118,48 @@ def test_what_a_correct_replica_sends_is_admitted(message: Message) -> None:
 @pytest.mark.parametrize("sender", [3, -1, 2**62])
 @given(message=messages)
 def test_whatever_a_stranger_sends_is_refused(message: Message, sender: int) -> None:
-    assert problem(message, sender) == STRANGER
+    assert problem(message, sender) == NOT_A_MEMBER
 
 
 BAD: dict[str, tuple[str, Message]] = {
-    "a request of another": (NOT_YOURS, Cast((weak(), weak(2)))),
-    "a request of a stranger": (BAD_ID, Pulled((weak(3),))),
+    "a request of another": (SENDER_MISMATCH, Cast((weak(), weak(2)))),
+    "a request of a stranger": (BAD_ID, PullResponse((weak(3),))),
     "event 0": (BAD_ID, Cast((weak(event=0),))),
-    "a negative event": (BAD_ID, Pulled((weak(event=-4),))),
-    "an event beyond the limit": (BAD_ID, Cast((weak(event=LIMIT),))),
+    "a negative event": (BAD_ID, PullResponse((weak(event=-4),))),
+    "an event beyond the limit": (BAD_ID, Cast((weak(event=COUNTER_LIMIT),))),
     "a negative timestamp": (BAD_TIMESTAMP, Cast((weak(timestamp=-1),))),
-    "a timestamp beyond the limit": (BAD_TIMESTAMP, Cast((weak(timestamp=LIMIT),))),
+    "a timestamp beyond the limit": (BAD_TIMESTAMP, Cast((weak(timestamp=COUNTER_LIMIT),))),
     "a weak request with a context": (BAD_CONTEXT, Cast((weak(context=Dots()),))),
     "a strong request without": (BAD_CONTEXT, Cast((strong(None),))),
     "the second request is bad": (BAD_CONTEXT, Cast((weak(), strong(None)))),
     "a context of strangers": (BAD_CONTEXT, Cast((strong(Dots({9: (1, 2)})),))),
     "a context out of order": (BAD_CONTEXT, Cast((strong(Dots({0: (5, 2)})),))),
-    "a context beyond the limit": (BAD_CONTEXT, Cast((strong(Dots({0: (1, LIMIT)})),))),
+    "a context beyond the limit": (BAD_CONTEXT, Cast((strong(Dots({0: (1, COUNTER_LIMIT)})),))),
     "a request in its own context": (BAD_CONTEXT, Cast((strong(Dots({1: (1, 5)})),))),
     "one's own future in a context": (BAD_CONTEXT, Cast((strong(Dots({1: (6, 7)})),))),
     "a summary with a stranger": (BAD_DOTS, Summary(Dots({3: (1, 2)}))),
     "a summary with an open end": (BAD_DOTS, Summary(Dots({0: (1,)}))),
     "a summary with nothing in it": (BAD_DOTS, Summary(Dots({0: ()}))),
-    "a summary beyond the limit": (BAD_DOTS, Summary(Dots({0: (1, LIMIT)}))),
+    "a summary beyond the limit": (BAD_DOTS, Summary(Dots({0: (1, COUNTER_LIMIT)}))),
     "a pull of event 0": (BAD_DOTS, Pull(Dots({0: (0, 2)}))),
     "a pull of overlapping ranges": (BAD_DOTS, Pull(Dots({0: (1, 4, 3, 6)}))),
-    "a heartbeat that trusts a stranger": (STRANGER, Heartbeat(MINE, 3, (1,))),
-    "a heartbeat that hears a stranger": (STRANGER, Heartbeat(MINE, 1, (1, 3))),
-    "a heartbeat that hears double": (STRANGER, Heartbeat(MINE, 1, (1, 1))),
+    "a heartbeat that trusts a stranger": (NOT_A_MEMBER, Heartbeat(MINE, 3, (1,))),
+    "a heartbeat that hears a stranger": (NOT_A_MEMBER, Heartbeat(MINE, 1, (1, 3))),
+    "a heartbeat that hears double": (NOT_A_MEMBER, Heartbeat(MINE, 1, (1, 1))),
     "a heartbeat with a ballot of nobody": (BAD_BALLOT, Heartbeat(Ballot(1, 3), 1, (1,))),
     "a heartbeat with a round below 0": (BAD_BALLOT, Heartbeat(Ballot(-1, 0), 1, (1,))),
-    "a prepare in the name of another": (NOT_YOURS, Prepare(YOURS, 0)),
+    "a prepare in the name of another": (SENDER_MISMATCH, Prepare(YOURS, 0)),
     "a prepare of no ballot": (BAD_BALLOT, Prepare(NO_BALLOT, 0)),
-    "a prepare beyond the limit": (BAD_BALLOT, Prepare(Ballot(LIMIT, 1), 0)),
+    "a prepare beyond the limit": (BAD_BALLOT, Prepare(Ballot(COUNTER_LIMIT, 1), 0)),
     "a prepare from below 0": (BAD_INSTANCE, Prepare(MINE, -1)),
-    "an accept in the name of another": (NOT_YOURS, Accept(YOURS, 0, X)),
+    "an accept in the name of another": (SENDER_MISMATCH, Accept(YOURS, 0, X)),
     "an accept below 0": (BAD_INSTANCE, Accept(MINE, -1, X)),
     "an accept of one id twice": (BAD_BATCH, Accept(MINE, 0, (*X, X[0]))),
     "an accept of a stranger's id": (BAD_ID, Accept(MINE, 0, (Dot(3, 1),))),
     "an accept of event 0": (BAD_ID, Accept(MINE, 0, (Dot(0, 0),))),
     "a promise of no ballot": (BAD_BALLOT, promise(ballot=NO_BALLOT)),
     "a promise from below 0": (BAD_INSTANCE, promise(decided=-1)),
-    "a promise beyond the limit": (BAD_INSTANCE, promise(decided=LIMIT)),
+    "a promise beyond the limit": (BAD_INSTANCE, promise(decided=COUNTER_LIMIT)),
     "a promise of what is decided": (BAD_INSTANCE, promise(accepted(1))),
     "a promise of an instance twice": (BAD_INSTANCE, promise(accepted(2), accepted(2))),
     "a promise beyond the horizon": (BAD_INSTANCE, promise(accepted(2 + 16))),
@@ -170,10 +170,10 @@ BAD: dict[str, tuple[str, Message]] = {
     "a vote of no ballot": (BAD_BALLOT, Vote(NO_BALLOT, 0)),
     "a vote in a ballot of nobody": (BAD_BALLOT, Vote(Ballot(1, 3), 0)),
     "a vote below 0": (BAD_INSTANCE, Vote(MINE, -1)),
-    "a vote beyond the limit": (BAD_INSTANCE, Vote(MINE, LIMIT)),
+    "a vote beyond the limit": (BAD_INSTANCE, Vote(MINE, COUNTER_LIMIT)),
     "a reject for a ballot of nobody": (BAD_BALLOT, Reject(Ballot(1, 3))),
     "progress below 0": (BAD_INSTANCE, Progress(-1)),
-    "progress beyond the limit": (BAD_INSTANCE, Progress(LIMIT)),
+    "progress beyond the limit": (BAD_INSTANCE, Progress(COUNTER_LIMIT)),
     "a catch-up from below 0": (BAD_INSTANCE, CatchUp(-1)),
     "decisions below 0": (BAD_INSTANCE, Decisions(-1, (X,))),
     "decisions of an id twice": (BAD_BATCH, Decisions(0, (X, (X[1], X[1])))),
@@ -199,8 +199,8 @@ def test_what_no_correct_replica_sends_is_refused(reason: str, message: Message)
 WITHOUT_A_VOTE: dict[str, tuple[str, Message]] = {
     "its own ballot": (BAD_BALLOT, Prepare(MINE, 0)),
     "a proposal": (BAD_BALLOT, Accept(MINE, 7, X)),
-    "a promise": (NO_VOTE, promise(ballot=Ballot(3, 0))),
-    "a vote": (NO_VOTE, Vote(Ballot(3, 0), 7)),
+    "a promise": (NOT_A_VOTER, promise(ballot=Ballot(3, 0))),
+    "a vote": (NOT_A_VOTER, Vote(Ballot(3, 0), 7)),
     "a ballot that it claims to know": (BAD_BALLOT, Heartbeat(MINE, 0, (1,))),
     "a ballot that it claims to have promised": (BAD_BALLOT, Reject(MINE)),
 }
@@ -210,7 +210,7 @@ WITHOUT_A_VOTE: dict[str, tuple[str, Message]] = {
 def test_who_has_no_vote_can_neither_lead_nor_vote(reason: str, message: Message) -> None:
     settings = Settings(members=(0, 1, 2), window=2, acceptors=1)
     assert problem(message) is None
-    assert validation.problem(message, 1, settings) == reason
+    assert validation.rejection_reason(message, 1, settings) == reason
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_who_has_no_vote_can_neither_lead_nor_vote(reason: str, message: Message
     [Prepare(Ballot(3, 0), 0), Vote(Ballot(3, 0), 7), promise(ballot=Ballot(3, 0), decided=2)],
 )
 def test_who_has_a_vote_is_admitted_whoever_else_has_none(message: Message) -> None:
-    assert validation.problem(message, 0, Settings(members=(0, 1, 2), acceptors=1)) is None
+    assert validation.rejection_reason(message, 0, Settings(members=(0, 1, 2), acceptors=1)) is None
 
 
 @given(messages, st.integers(-2, 4))

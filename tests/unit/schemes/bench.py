@@ -8,10 +8,10 @@ from collections import deque
 from typing import Any
 
 from creekdb.datatypes.kv import KV
-from creekdb.protocol.effects import Event, Kind, Response, Task
+from creekdb.protocol.effects import Event, Response, ResponseKind, Task
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import (
-    Image,
+    CheckpointRecord,
     Message,
     Record,
     decode_message,
@@ -106,7 +106,7 @@ class Bench:
         while True:
             effects = replica.take_effects()
             for record in effects.persist:
-                if isinstance(record, Image):
+                if isinstance(record, CheckpointRecord):
                     self.journals[index].clear()
                 self.journals[index].append(encode(record))
             for send in effects.send:
@@ -138,25 +138,26 @@ class Bench:
     def records(self, index: int) -> list[Record]:
         return [decode_record(each) for each in self.journals[index]]
 
-    def answers_to(self, id: Dot) -> list[tuple[Kind, Outcome]]:
+    def answers_to(self, id: Dot) -> list[tuple[ResponseKind, Outcome]]:
         """The answers that the paper speaks of."""
         return [
             (each.kind, each.outcome)
             for each in self.answers
-            if each.id == id and each.kind is not Kind.FINAL
+            if each.id == id and each.kind is not ResponseKind.FINAL
         ]
 
     def final(self, id: Dot) -> Response | None:
         """What the client of a weak request learned in the end."""
         return next(
-            (each for each in self.answers if each.id == id and each.kind is Kind.FINAL), None
+            (each for each in self.answers if each.id == id and each.kind is ResponseKind.FINAL),
+            None,
         )
 
     def at_rest(self) -> bool:
         """Is everything stable everywhere, and everyone of the same mind?"""
         replicas = list(self.replicas.values())
         return (
-            all(each.idle() and not each.tentative_ids() for each in replicas)
+            all(each.is_idle() and not each.tentative_ids() for each in replicas)
             and len({each.committed_length() for each in replicas}) == 1
             and all(each.state() == replicas[0].state() for each in replicas)
         )

@@ -9,9 +9,9 @@ from typing import Any
 
 from creekdb.datatypes.kv import KV
 from creekdb.execution.datatype import DataType
-from creekdb.execution.mvcc.entry import Entry
-from creekdb.execution.result import Execution
-from creekdb.protocol.effects import Committed, Kind, Response, Send, Task
+from creekdb.execution.mvcc.entry import RequestEntry
+from creekdb.execution.result import ExecutionResult
+from creekdb.protocol.effects import Committed, Response, ResponseKind, Send, Task
 from creekdb.protocol.ids.version_vector import Dot, Dots, DotSet
 from creekdb.protocol.messages import Cast, Decisions, Record
 from creekdb.protocol.request import Request
@@ -85,13 +85,13 @@ class Alone:
 
     # --- execution ----------------------------------------------------------------------------
 
-    def begin(self, id: Dot | None = None) -> tuple[Task, Execution]:
+    def begin(self, id: Dot | None = None) -> tuple[Task, ExecutionResult]:
         """Run a task, the first or that of `id`, and do not report it yet."""
         at = 0 if id is None else [task.request.id for task in self.tasks].index(id)
         task = self.tasks.pop(at)
         return task, self.replica.run(task)
 
-    def finish(self, task: Task, execution: Execution) -> None:
+    def finish(self, task: Task, execution: ExecutionResult) -> None:
         self.replica.completed(task, execution, self.now)
         self.take()
 
@@ -119,19 +119,19 @@ class Alone:
 
     # --- looking on ---------------------------------------------------------------------------
 
-    def answers_to(self, id: Dot) -> list[tuple[Kind, Any]]:
+    def answers_to(self, id: Dot) -> list[tuple[ResponseKind, Any]]:
         return [
             (each.kind, each.outcome.value if each.outcome.error is None else each.outcome.error)
             for each in self.answers
             if each.id == id
         ]
 
-    def entry(self, id: Dot) -> Entry:
+    def entry(self, id: Dot) -> RequestEntry:
         return self.replica._entries[id]
 
     def version_count(self) -> int:
-        contents = self.replica._store._contents
-        unsettled = [key for key in contents.held if contents.has_versions(key)]
+        contents = self.replica._store._table
+        unsettled = [key for key in contents.registers if contents.has_versions(key)]
         return sum(len(contents.chain(key).versions) for key in unsettled)
 
     def read_count(self) -> int:

@@ -2,12 +2,12 @@
 
 import pytest
 
-from creekdb.protocol.effects import Committed, Kind, RbDelivered
+from creekdb.protocol.effects import Committed, RbDelivered, ResponseKind
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Cast, Decided, Received, Vote
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import NOOP, Operation, Outcome
-from creekdb.schemes.core.ordering import NOOP_PATIENCE
+from creekdb.schemes.core.ordering import NOOP_FOLLOWER_FACTOR
 from tests.unit.schemes.bench import Bench, leading_bench
 from tests.unit.schemes.busy import busy_bench
 
@@ -22,17 +22,17 @@ def test_a_weak_request_is_answered_at_once_also_when_cut_off() -> None:
     bench = leading_bench()
     bench.isolate(0)
     id = bench.invoke(0, "put", "a", 1)
-    assert bench.answers_to(id) == [(Kind.TENTATIVE, Outcome(None))]
+    assert bench.answers_to(id) == [(ResponseKind.TENTATIVE, Outcome(None))]
 
 
 def test_a_strong_request_is_answered_tentatively_at_once_and_stably_later() -> None:
     bench = leading_bench()
     id = bench.invoke(0, "put", "a", 1, strong=True)
-    assert bench.answers_to(id) == [(Kind.TENTATIVE, Outcome(None))]
+    assert bench.answers_to(id) == [(ResponseKind.TENTATIVE, Outcome(None))]
     bench.deliver()
     assert bench.answers_to(id) == [
-        (Kind.TENTATIVE, Outcome(None)),
-        (Kind.STABLE, Outcome(None)),
+        (ResponseKind.TENTATIVE, Outcome(None)),
+        (ResponseKind.STABLE, Outcome(None)),
     ]
 
 
@@ -63,13 +63,13 @@ def test_a_vote_leaves_only_with_the_request_on_disk() -> None:
 
 def test_a_replica_is_idle_once_everything_is_executed() -> None:
     bench = leading_bench()
-    assert bench[0].idle()
+    assert bench[0].is_idle()
     bench.holding[0] = []
     bench.invoke(0, "put", "a", 1)
-    assert not bench[0].idle()
+    assert not bench[0].is_idle()
     assert bench[0].state() == {}
     bench.run_held(0)
-    assert bench[0].idle()
+    assert bench[0].is_idle()
     assert bench[0].state() == {"a": 1}
 
 
@@ -81,7 +81,7 @@ def test_a_replica_with_something_to_roll_back_is_not_idle() -> None:
     bench.invoke(1, "put", "a", 2)
     bench.deliver()
     assert bench[0]._to_be_rolled_back
-    assert not bench[0].idle()
+    assert not bench[0].is_idle()
     bench.run_held(0)
     assert bench[0].state() == {"a": 1}
 
@@ -92,7 +92,7 @@ def test_a_replica_alone_commits_at_once() -> None:
     weak = bench.invoke(0, "put", "a", 1)
     strong = bench.invoke(0, "put", "a", 2, strong=True)
     assert bench[0].committed_ids() == (weak, strong)
-    assert bench.answers_to(strong) == [(Kind.STABLE, Outcome(1))]
+    assert bench.answers_to(strong) == [(ResponseKind.STABLE, Outcome(1))]
     assert bench.sent == []
 
 
@@ -102,7 +102,7 @@ def test_what_is_asked_before_there_is_a_leader_waits_for_one() -> None:
     assert {bench[index].leader() for index in range(3)} == {None}
     bench.settle()
     for id in ids:
-        assert Kind.STABLE in [kind for kind, _ in bench.answers_to(id)]
+        assert ResponseKind.STABLE in [kind for kind, _ in bench.answers_to(id)]
 
 
 def test_observers_see_each_delivery_and_each_place_once() -> None:
@@ -195,7 +195,7 @@ def test_a_follower_issues_a_noop_when_no_leader_does() -> None:
     bench = leading_bench(noop_ticks=10)
     bench.isolate(0)
     bench.invoke(0, "put", "a", 1)
-    bench.tick(10 * NOOP_PATIENCE + 1)
+    bench.tick(10 * NOOP_FOLLOWER_FACTOR + 1)
     assert [sender for sender, _ in noops(bench)] == [0]
     bench.cut.clear()
     bench.settle()
@@ -215,11 +215,11 @@ def test_a_clock_a_day_ahead_is_reported_and_not_refused() -> None:
     for index in (0, 1):
         drift_us = bench[index].drift_us[2]
         assert DAY_US * 0.99 < drift_us < DAY_US * 1.01
-        assert bench[index].refused.keys() <= {"a ballot from the past"}
+        assert bench[index].rejected.keys() <= {"a ballot from the past"}
         assert bench[index].probes.counts[Probe.CLOCK_AHEAD] >= 1
     assert bench[2].drift_us == {}
-    assert bench.answers_to(weak) == [(Kind.TENTATIVE, Outcome(None))]
-    assert bench.answers_to(strong)[-1] == (Kind.STABLE, Outcome(1))
+    assert bench.answers_to(weak) == [(ResponseKind.TENTATIVE, Outcome(None))]
+    assert bench.answers_to(strong)[-1] == (ResponseKind.STABLE, Outcome(1))
 
 
 @pytest.mark.parametrize("ahead", range(3))
@@ -232,13 +232,13 @@ def test_nobody_loses_liveness_to_a_clock_a_day_ahead(ahead: int) -> None:
     weak = [bench.invoke(index, "put", "b", index) for index in range(3)]
     bench.settle()
     for id in ids:
-        assert Kind.STABLE in [kind for kind, _ in bench.answers_to(id)]
+        assert ResponseKind.STABLE in [kind for kind, _ in bench.answers_to(id)]
     for id in weak:
         assert len(bench.answers_to(id)) == 1
-    ticks = bench[0]._broadcasts._ticks
+    ticks = bench[0]._stack._ticks
     bench.invoke((ahead + 1) % 3, "put", "c", 1, strong=True)
     bench.settle()
-    assert bench[0]._broadcasts._ticks - ticks < 5, "as fast as ever"
+    assert bench[0]._stack._ticks - ticks < 5, "as fast as ever"
 
 
 def test_a_clock_that_falls_back_a_day_keeps_session_order() -> None:

@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 
 from creekdb.execution.datatype import DataType
 from creekdb.execution.transaction import Transaction
-from creekdb.protocol.effects import CabDelivered, Cast, Effects, Kind, RbDelivered, Task, Work
+from creekdb.protocol.effects import (
+    CabDelivered,
+    Effects,
+    RbCast,
+    RbDelivered,
+    ResponseKind,
+    Task,
+    TaskKind,
+)
 from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import Cast as CastMessage
 from creekdb.protocol.messages import Decisions
@@ -45,7 +53,7 @@ class AlgorithmOne:
         self.to_be_executed: list[Request] = []
         self.to_be_rolled_back: list[Request] = []
         self.reqs_awaiting_resp: dict[Dot, Outcome | None] = {}
-        self.answers: list[tuple[Dot, Kind, Outcome]] = []
+        self.answers: list[tuple[Dot, ResponseKind, Outcome]] = []
 
     def check_dep(self, id: Dot) -> bool:
         found = [x for x in self.committed + self.tentative if x.id == id]
@@ -95,30 +103,30 @@ class AlgorithmOne:
         if r.id in self.reqs_awaiting_resp and r in self.executed:
             answer = self.reqs_awaiting_resp.pop(r.id)
             assert answer is not None
-            self.answers.append((r.id, Kind.STABLE, answer))
+            self.answers.append((r.id, ResponseKind.STABLE, answer))
 
-    def step(self) -> Work | None:
+    def step(self) -> TaskKind | None:
         if self.to_be_rolled_back:
             self.to_be_rolled_back = self.to_be_rolled_back[1:]
             self.db = self.undo_log.pop()
-            return Work.ROLLBACK
+            return TaskKind.ROLLBACK
         if not self.to_be_executed:
             return None
         head, *tail = self.to_be_executed
         response = self.execute(head)
         if head.id in self.reqs_awaiting_resp:
             if not head.strong:
-                self.answers.append((head.id, Kind.TENTATIVE, response))
+                self.answers.append((head.id, ResponseKind.TENTATIVE, response))
                 del self.reqs_awaiting_resp[head.id]
             elif head in self.tentative:
                 self.reqs_awaiting_resp[head.id] = response
-                self.answers.append((head.id, Kind.TENTATIVE, response))
+                self.answers.append((head.id, ResponseKind.TENTATIVE, response))
             else:
-                self.answers.append((head.id, Kind.STABLE, response))
+                self.answers.append((head.id, ResponseKind.STABLE, response))
                 del self.reqs_awaiting_resp[head.id]
         self.executed = [*self.executed, head]
         self.to_be_executed = tail
-        return Work.EXECUTE
+        return TaskKind.EXECUTE
 
     def execute(self, r: Request) -> Outcome:
         self.undo_log.append(dict(self.db))
@@ -133,7 +141,7 @@ class Both:
     def __init__(self) -> None:
         self.replica = BasicReplica(0, Settings(members=(0, 1, 2)), JOURNAL)
         self.model = AlgorithmOne()
-        self.answers: list[tuple[Dot, Kind, Outcome]] = []
+        self.answers: list[tuple[Dot, ResponseKind, Outcome]] = []
         self.task: Task | None = None
         self.issued: dict[int, int] = {1: 0, 2: 0}
         self.requests: dict[Dot, Request] = {}
@@ -176,9 +184,9 @@ class Both:
         self.replica.completed(task, self.replica.run(task), 0)
         self._note(self.replica.take_effects())
         if self.replica.probes.counts.get(Probe.EXECUTION_OVERTAKEN, 0) > overtaken:
-            assert task.work is Work.EXECUTE
+            assert task.kind is TaskKind.EXECUTE
         else:
-            assert self.model.step() is task.work
+            assert self.model.step() is task.kind
 
     def _operation(self, key: str) -> Operation:
         self.values += 1
@@ -187,7 +195,7 @@ class Both:
     def _note(self, effects: Effects) -> None:
         for event in effects.events:
             match event:
-                case Cast(request=request):
+                case RbCast(request=request):
                     self.requests[request.id] = request
                     if request.strong:
                         assert request.context is not None
@@ -204,7 +212,7 @@ class Both:
         self.answers += [  # the paper's
             (each.id, each.kind, each.outcome)
             for each in effects.respond
-            if each.kind is not Kind.FINAL
+            if each.kind is not ResponseKind.FINAL
         ]
         for task in effects.tasks:
             assert self.task is None, "a sequential replica does one thing at a time"
@@ -219,7 +227,7 @@ class Both:
 
     def compare(self) -> None:
         replica, model = self.replica, self.model
-        first = replica._order.first
+        first = replica._order.first_position
         assert replica.committed_length() == len(model.committed)
         assert list(replica.committed_ids()) == [x.id for x in model.committed[first:]]
         assert list(replica.tentative_ids()) == [x.id for x in model.tentative]
@@ -227,7 +235,7 @@ class Both:
         assert list(replica._to_be_rolled_back) == model.to_be_rolled_back
         assert replica._next_to_execute() == next(iter(model.to_be_executed), None)
         assert set(replica._causal_context) == model.causal_ctx
-        assert set(replica._answers.awaiting) == set(model.reqs_awaiting_resp)
+        assert set(replica._responses.awaiting) == set(model.reqs_awaiting_resp)
         assert self.answers == model.answers
         assert replica.state() == model.db
         for x in [*model.committed, *model.tentative]:
@@ -292,7 +300,7 @@ def test_every_step_leaves_the_lists_and_answers_of_the_paper(data: st.DataObjec
     while both.task is not None:
         both.step()
     both.compare()
-    assert both.replica.idle()
+    assert both.replica.is_idle()
 
 
 def test_a_long_run_agrees_also_after_its_beginning_was_summed_up() -> None:
@@ -305,7 +313,7 @@ def test_a_long_run_agrees_also_after_its_beginning_was_summed_up() -> None:
         while both.task is not None:
             both.step()
     both.compare()
-    assert both.replica._order.first > 64
+    assert both.replica._order.first_position > 64
 
 
 def test_a_strong_request_in_its_final_place_is_answered_from_commit() -> None:
@@ -314,7 +322,7 @@ def test_a_strong_request_in_its_final_place_is_answered_from_commit() -> None:
     both.step()
     both.decide(Dot(0, 1))
     both.compare()
-    assert [kind for _, kind, _ in both.answers] == [Kind.TENTATIVE, Kind.STABLE]
+    assert [kind for _, kind, _ in both.answers] == [ResponseKind.TENTATIVE, ResponseKind.STABLE]
     assert both.replica.probes.counts[Probe.STABLE_FROM_COMMIT] == 1
 
 
@@ -324,7 +332,7 @@ def test_a_strong_request_that_is_committed_before_it_ran_is_answered_from_its_e
     both.decide(Dot(0, 1))
     both.step()
     both.compare()
-    assert [kind for _, kind, _ in both.answers] == [Kind.STABLE]
+    assert [kind for _, kind, _ in both.answers] == [ResponseKind.STABLE]
     assert both.replica.probes.counts[Probe.STABLE_FROM_EXECUTION] == 1
 
 
@@ -337,8 +345,8 @@ def test_a_strong_request_that_runs_again_gets_another_tentative_answer() -> Non
         both.step()
     both.compare()
     assert [(kind, outcome.value) for _, kind, outcome in both.answers] == [
-        (Kind.TENTATIVE, (1,)),
-        (Kind.TENTATIVE, (2, 1)),
+        (ResponseKind.TENTATIVE, (1,)),
+        (ResponseKind.TENTATIVE, (2, 1)),
     ]
     assert both.replica.probes.counts[Probe.TENTATIVE_AGAIN] == 1
 
@@ -353,7 +361,7 @@ def test_an_execution_that_was_overtaken_leaves_no_trace() -> None:
     both.step()
     both.step()
     both.compare()
-    assert both.answers == [(Dot(0, 1), Kind.TENTATIVE, Outcome((2, 1)))]
+    assert both.answers == [(Dot(0, 1), ResponseKind.TENTATIVE, Outcome((2, 1)))]
 
 
 @pytest.mark.parametrize("context", [Dots(), Dots({1: (1, 2)})])

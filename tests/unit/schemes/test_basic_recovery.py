@@ -3,9 +3,9 @@
 import pytest
 
 from creekdb.datatypes.kv import KV
-from creekdb.protocol.effects import Installed, Kind
+from creekdb.protocol.effects import CheckpointInstalled, ResponseKind
 from creekdb.protocol.ids.version_vector import Dot, Dots
-from creekdb.protocol.messages import Cast, Decisions, Image, Received, Snapshot
+from creekdb.protocol.messages import Cast, CheckpointRecord, Decisions, Received, Snapshot
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Operation, Outcome, Request
 from creekdb.schemes.basic import BasicReplica
@@ -19,7 +19,7 @@ DAY_US = 24 * 3600 * 1_000_000
 def execute_everything(bench: Bench, index: int) -> None:
     if index in bench.holding:
         bench.run_held(index)
-    assert bench[index].idle()
+    assert bench[index].is_idle()
 
 
 # --- recovery -------------------------------------------------------------------------------------
@@ -27,15 +27,15 @@ def execute_everything(bench: Bench, index: int) -> None:
 
 def durable_view(replica: BasicReplica) -> dict[str, object]:
     """What a restart must not lose."""
-    broadcasts = replica._broadcasts
+    broadcasts = replica._stack
     return {
         "committed": replica.committed_length(),
         "committed ids": replica._order.committed_ids.freeze(),
         "tentative": replica.tentative_ids(),
         "state": replica.state(),
         "context": replica._causal_context.freeze(),
-        "received": broadcasts.gossip.received.freeze(),
-        "held back": {each.id for each in broadcasts.gossip.held_back()},
+        "received": broadcasts.reliable_broadcast.received.freeze(),
+        "held back": {each.id for each in broadcasts.reliable_broadcast.held_back()},
         "next id": broadcasts.next_id(),
         "promised": broadcasts.cab.acceptor.promised,
         "accepted": broadcasts.cab.acceptor.accepted,
@@ -49,7 +49,7 @@ def test_a_restart_loses_nothing_that_was_on_disk(seed: int) -> None:
     bench = busy_bench(seed)
     for index in range(3):
         execute_everything(bench, index)
-        before, stamp = durable_view(bench[index]), bench[index]._broadcasts.clock.last
+        before, stamp = durable_view(bench[index]), bench[index]._stack.clock.last
         order = bench[index].committed_ids()
         bench.crash(index)
         bench.restart(index)
@@ -57,7 +57,7 @@ def test_a_restart_loses_nothing_that_was_on_disk(seed: int) -> None:
         again = bench[index].committed_ids()
         shared = min(len(order), len(again))
         assert order[len(order) - shared :] == again[len(again) - shared :]
-        assert bench[index]._broadcasts.clock.last <= stamp
+        assert bench[index]._stack.clock.last <= stamp
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -71,7 +71,7 @@ def test_a_cluster_of_which_every_replica_restarted_goes_on(seed: int) -> None:
     bench.settle(600)
     id = bench.invoke(0, "put", "after", 1, strong=True)
     bench.settle(600)
-    assert Kind.STABLE in [kind for kind, _ in bench.answers_to(id)]
+    assert ResponseKind.STABLE in [kind for kind, _ in bench.answers_to(id)]
 
 
 def test_a_restart_asks_to_write_and_send_nothing_again() -> None:
@@ -121,7 +121,7 @@ def test_timestamps_go_on_after_a_checkpoint_with_a_slower_clock() -> None:
     bench.crash(0)
     bench.skew_us[0] = 0
     bench.restart(0)
-    (image,) = [each for each in bench.records(0) if isinstance(each, Image)]
+    (image,) = [each for each in bench.records(0) if isinstance(each, CheckpointRecord)]
     assert image.requests == ()
     bench.invoke(0, "put", "a", 2)
     (after,) = [each.request for each in bench.records(0) if isinstance(each, Received)]
@@ -199,10 +199,10 @@ def test_the_journal_is_compacted_every_so_many_committed_requests() -> None:
     bench.settle()
     for index in range(3):
         head, *rest = bench.records(index)
-        assert isinstance(head, Image)
+        assert isinstance(head, CheckpointRecord)
         assert head.checkpoint.length in (30, 31, 32, 33, 34, 35)
         assert len(head.checkpoint.ids) == head.checkpoint.length
-        assert not any(isinstance(each, Image) for each in rest)
+        assert not any(isinstance(each, CheckpointRecord) for each in rest)
         assert bench[index].probes.counts[Probe.IMAGE_WRITTEN] == 3
 
 
@@ -223,13 +223,13 @@ def test_what_a_checkpoint_holds_is_forgotten_but_its_identifiers_are_not() -> N
     bench.tick(20)
     replica = bench[1]
     assert replica.committed_length() == 200
-    assert replica._order.first >= 64
+    assert replica._order.first_position >= 64
     assert len(replica.committed_ids()) < 200
     assert len(replica._executed) == len(replica.committed_ids())
-    assert len(replica._broadcasts.gossip._kept) < 60
-    assert len(replica._broadcasts.cab.learner.decided) < 60
+    assert len(replica._stack.reliable_broadcast._retained) < 60
+    assert len(replica._stack.cab.learner.decided) < 60
     assert replica._outcomes == {}
-    assert replica._order.committed_ids.contiguous(0) == 200
+    assert replica._order.committed_ids.last_contiguous(0) == 200
 
 
 def test_a_restart_from_a_compacted_journal_has_the_same_state() -> None:
@@ -267,7 +267,7 @@ def test_a_replica_far_behind_gets_a_snapshot_while_its_own_requests_are_pending
         bench.tick()
         if bench[2].probes.counts.get(Probe.SNAPSHOT_INSTALLED):
             break
-    assert any(isinstance(event, Installed) for event in bench.events[2])
+    assert any(isinstance(event, CheckpointInstalled) for event in bench.events[2])
     (stale, *_) = bench.holding[2]
     answers = len(bench.answers)
     bench[2].completed(stale, bench[2].run(stale), bench.now)
@@ -275,8 +275,8 @@ def test_a_replica_far_behind_gets_a_snapshot_while_its_own_requests_are_pending
     bench.holding[2].pop(0)
     bench.run_held(2)
     bench.settle()
-    assert bench.answers_to(weak) == [(Kind.TENTATIVE, Outcome(None))]
-    assert bench.answers_to(strong)[-1] == (Kind.STABLE, Outcome(1))
+    assert bench.answers_to(weak) == [(ResponseKind.TENTATIVE, Outcome(None))]
+    assert bench.answers_to(strong)[-1] == (ResponseKind.STABLE, Outcome(1))
     assert bench[0].state()["mine"] == 2
 
 
@@ -285,7 +285,7 @@ def test_a_snapshot_is_on_disk_before_anything_is_built_on_it() -> None:
     bench.cut.clear()
     while not bench[2].probes.counts.get(Probe.SNAPSHOT_INSTALLED):
         bench.tick()
-    assert isinstance(bench.records(2)[0], Image)
+    assert isinstance(bench.records(2)[0], CheckpointRecord)
     bench.crash(2)
     bench.restart(2)
     assert bench[2].committed_length() >= 80
@@ -318,14 +318,14 @@ def answered_by_snapshot(strong: bool) -> Bench:
 
 def test_a_weak_request_that_a_snapshot_holds_is_answered_from_it() -> None:
     bench = answered_by_snapshot(strong=False)
-    assert bench.answers_to(Dot(2, 1)) == [(Kind.TENTATIVE, Outcome(None))]
+    assert bench.answers_to(Dot(2, 1)) == [(ResponseKind.TENTATIVE, Outcome(None))]
     assert bench[2].probes.counts[Probe.ANSWERED_FROM_SNAPSHOT] == 1
 
 
 def test_a_strong_request_that_a_snapshot_holds_is_answered_from_it_as_stable() -> None:
     bench = answered_by_snapshot(strong=True)
-    assert bench.answers_to(Dot(2, 1)) == [(Kind.TENTATIVE, Outcome(None))]
-    assert bench.answers_to(Dot(2, 2)) == [(Kind.STABLE, Outcome(1))]
+    assert bench.answers_to(Dot(2, 1)) == [(ResponseKind.TENTATIVE, Outcome(None))]
+    assert bench.answers_to(Dot(2, 2)) == [(ResponseKind.STABLE, Outcome(1))]
     bench.run_held(2)
     bench.settle()
     assert len(bench.answers_to(Dot(2, 2))) == 1, "and only once"
@@ -346,4 +346,4 @@ def test_answers_kept_for_a_peer_are_dropped_once_it_delivered_them_itself() -> 
     bench = leading_bench()
     commit_some(bench, 10, 0, 2)
     bench.tick(5)
-    assert all(bench[index]._answers.untold.outcomes() == () for index in range(3))
+    assert all(bench[index]._responses.retained.outcomes() == () for index in range(3))

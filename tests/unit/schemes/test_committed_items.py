@@ -5,9 +5,15 @@ from typing import Any
 
 import pytest
 
-from creekdb.execution.base_state import Nothing
+from creekdb.execution.base_state import EmptyBase
 from creekdb.execution.datatype import DataType
-from creekdb.execution.keys import FIRST_PLACE, LAST_PLACE, Place, place, prefix_range
+from creekdb.execution.keys import (
+    FIRST_COLLATION_KEY,
+    LAST_COLLATION_KEY,
+    CollationKey,
+    collation_key,
+    prefix_range,
+)
 from creekdb.execution.transaction import ABSENT, Transaction
 from creekdb.protocol.effects import Task
 from creekdb.protocol.settings import Settings
@@ -17,12 +23,12 @@ from creekdb.schemes.core.replica import Replica
 from tests.unit.schemes.single_replica import Alone, dots
 
 
-class TwoAtFirst(Nothing):
+class TwoAtFirst(EmptyBase):
     def read(self, key: Key) -> Any:
         return {"a": 1, "c": 3}.get(str(key), ABSENT)
 
-    def keys(self, start: Place, stop: Place, reverse: bool) -> Iterator[Key]:
-        return (key for key in ("a", "c") if start <= place(key) < stop)
+    def keys(self, start: CollationKey, stop: CollationKey, reverse: bool) -> Iterator[Key]:
+        return (key for key in ("a", "c") if start <= collation_key(key) < stop)
 
 
 SHELF = DataType("shelf", base=TwoAtFirst())
@@ -39,7 +45,9 @@ def delete(tx: Transaction, key: Key) -> None:
 
 
 def items(replica: Replica, length: int, prefix: str | None = None) -> dict[Key, object]:
-    start, stop = (FIRST_PLACE, LAST_PLACE) if prefix is None else prefix_range(prefix)
+    start, stop = (
+        (FIRST_COLLATION_KEY, LAST_COLLATION_KEY) if prefix is None else prefix_range(prefix)
+    )
     return dict(replica.committed_items(length, start, stop))
 
 
@@ -55,7 +63,7 @@ def work(replica: Replica) -> None:
 
 @pytest.mark.parametrize("scheme", sorted(registry.SCHEMES))
 def test_every_scheme_tells_what_is_settled_and_nothing_tentative(scheme: str) -> None:
-    replica = registry.named(scheme)(0, Settings(members=(0,)), SHELF)
+    replica = registry.get_scheme(scheme)(0, Settings(members=(0,)), SHELF)
     for tick in range(20):
         replica.tick(tick)
         work(replica)
@@ -69,7 +77,7 @@ def test_every_scheme_tells_what_is_settled_and_nothing_tentative(scheme: str) -
     if replica.committed_length() == committed:  # where weak requests are tentative at first
         assert items(replica, committed) == {"b": 2, "c": 3}
         assert items(replica, committed, "b") == {"b": 2}
-    assert replica.progress().keys() == {0}
+    assert replica.stable_instances().keys() == {0}
 
 
 def test_a_state_between_two_commits_can_be_read_until_it_is_settled() -> None:

@@ -6,11 +6,11 @@ import pytest
 
 from creekdb.datatypes.kv import KV
 from creekdb.execution.datatype import DataType
-from creekdb.execution.mvcc.entry import Entry, Phase
-from creekdb.execution.mvcc.scheduler import LOSSES_MAX
-from creekdb.execution.result import Execution
+from creekdb.execution.mvcc.entry import ExecutionPhase, RequestEntry
+from creekdb.execution.mvcc.scheduler import FAILED_ATTEMPTS_MAX
+from creekdb.execution.result import ExecutionResult
 from creekdb.execution.transaction import Transaction
-from creekdb.protocol.effects import Kind, Task
+from creekdb.protocol.effects import ResponseKind, Task
 from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import Checkpoint, Received, Snapshot, decode_record, encode
 from creekdb.protocol.probes import Probe
@@ -18,7 +18,7 @@ from creekdb.schemes.creek import CreekReplica
 from tests.paper.harness import NEVER, Cluster
 from tests.unit.schemes.single_replica import Alone, dots
 
-TENTATIVE, STABLE, FINAL = Kind.TENTATIVE, Kind.STABLE, Kind.FINAL
+TENTATIVE, STABLE, FINAL = ResponseKind.TENTATIVE, ResponseKind.STABLE, ResponseKind.FINAL
 
 CELLS = DataType("cells")
 
@@ -61,8 +61,8 @@ def test_a_weak_read_sends_nothing_writes_nothing_and_takes_no_place() -> None:
     assert alone.answers_to(read) == [(TENTATIVE, 1)]
     assert (alone.sent, alone.journal, alone.replica.tentative_ids()) == (sent, kept, order)
     assert read not in alone.replica._entries
-    assert not alone.replica._local
-    assert alone.replica.idle()
+    assert not alone.replica._local_reads
+    assert alone.replica.is_idle()
 
 
 def test_a_weak_read_sees_what_its_session_did_before() -> None:
@@ -148,7 +148,7 @@ def test_a_weak_read_leaves_nothing_in_the_store() -> None:
         alone.work()
 
     assert not alone.version_count()
-    assert not alone.replica._store._readership.ranges._filed
+    assert not alone.replica._store._read_index.scanned_ranges._by_prefix
 
 
 def test_a_weak_read_answers_with_what_it_saw_when_it_ran() -> None:
@@ -259,13 +259,13 @@ def test_an_answer_is_held_while_what_it_read_may_come_back_otherwise() -> None:
     alone.work()
     late = alone.hear(1, "write", "x", 7)
     alone.step(late)
-    assert alone.entry(first).phase is Phase.RUNNING, "withdrawn, and handed out again"
-    assert alone.entry(second).phase is Phase.EXECUTED, "kept for now"
+    assert alone.entry(first).phase is ExecutionPhase.RUNNING, "withdrawn, and handed out again"
+    assert alone.entry(second).phase is ExecutionPhase.EXECUTED, "kept for now"
 
     third = alone.invoke("copy", "b", "c", session=3)
     alone.step(third)
     assert alone.answers_to(third) == [], "it relies on what the second made of the first"
-    assert not alone.replica.idle()
+    assert not alone.replica.is_idle()
     alone.work()
 
     assert alone.answers_to(third) == [(TENTATIVE, 7)]
@@ -306,7 +306,7 @@ def test_an_answer_waits_for_what_its_session_did_before_to_be_executed_again() 
     first = alone.invoke("copy", "x", "a", session=1)
     alone.work()
     alone.step(alone.hear(1, "write", "x", 7))
-    assert alone.entry(first).phase is Phase.RUNNING, "withdrawn, and handed out again"
+    assert alone.entry(first).phase is ExecutionPhase.RUNNING, "withdrawn, and handed out again"
 
     second = alone.invoke("copy", "y", "z", session=1)
     other = alone.invoke("copy", "y", "w", session=2)
@@ -319,7 +319,7 @@ def test_an_answer_waits_for_what_its_session_did_before_to_be_executed_again() 
     assert answered.index(other) < answered.index(second)
 
 
-def behind_one_that_runs_again() -> tuple[Alone, Dot, tuple[Task, Execution]]:
+def behind_one_that_runs_again() -> tuple[Alone, Dot, tuple[Task, ExecutionResult]]:
     """A session's strong request has to be executed again, and its weak one, behind, is under way
     since before."""
     alone = Alone(CELLS, parallelism=4)
@@ -328,7 +328,7 @@ def behind_one_that_runs_again() -> tuple[Alone, Dot, tuple[Task, Execution]]:
     second = alone.invoke("write", "z", 1, session=1)
     running = alone.begin(second)
     alone.step(alone.hear(1, "write", "x", 7))
-    assert alone.entry(first).phase is Phase.RUNNING, "withdrawn, and handed out again"
+    assert alone.entry(first).phase is ExecutionPhase.RUNNING, "withdrawn, and handed out again"
     return alone, second, running
 
 
@@ -393,12 +393,12 @@ def test_a_snapshot_does_not_raise_the_parallelism() -> None:
 def test_whoever_lost_too_often_waits_until_nobody_before_it_is_under_way() -> None:
     alone = Alone(parallelism=4)
     unlucky = alone.invoke("increment", "a", 1)
-    for number in range(LOSSES_MAX):
+    for number in range(FAILED_ATTEMPTS_MAX):
         mine = alone.begin(unlucky)
         alone.step(alone.hear(1 + number, "increment", "a", 1))
         before = alone.hear(500 + number, "put", "unrelated", number)
         alone.finish(*mine)
-        if number < LOSSES_MAX - 1:
+        if number < FAILED_ATTEMPTS_MAX - 1:
             assert unlucky in [task.request.id for task in alone.tasks]
             alone.step(before)
     behind = alone.invoke("put", "b", 1, session=2)
@@ -408,7 +408,7 @@ def test_whoever_lost_too_often_waits_until_nobody_before_it_is_under_way() -> N
     assert [task.request.id for task in alone.tasks] == [behind, unlucky]
     alone.work()
 
-    assert alone.answers_to(unlucky) == [(TENTATIVE, LOSSES_MAX + 1)]
+    assert alone.answers_to(unlucky) == [(TENTATIVE, FAILED_ATTEMPTS_MAX + 1)]
 
 
 @pytest.mark.parametrize("readers", [0, 1, 5])
@@ -543,7 +543,7 @@ def test_what_is_remembered_of_old_requests_does_not_grow_with_their_number() ->
     assert stretches >= (1_000 - 64) // 32
     assert alone.version_count() <= 64 + 2 * (stretches + 1)
     assert alone.read_count() <= 64
-    assert alone.replica._merged == 32 * stretches
+    assert alone.replica._merged_count == 32 * stretches
 
 
 def test_a_stretch_that_was_taken_apart_does_not_keep_later_ones_from_being_merged() -> None:
@@ -556,14 +556,14 @@ def test_a_stretch_that_was_taken_apart_does_not_keep_later_ones_from_being_merg
 
     one_by_one(alone, "put", [("a", number) for number in range(200)])
 
-    assert len(alone.replica._entries) - alone.replica._merged <= 32
+    assert len(alone.replica._entries) - alone.replica._merged_count <= 32
 
 
 def test_a_stretch_may_be_committed_with_one_inside_that_is_not_executed() -> None:
     """It has to be taken apart for it, although some of its members count as done already."""
     alone = Alone(kept_apart=8)
     members = one_by_one(alone, "increment", [("a", 1)] * 12)
-    assert alone.entry(members[0]).phase is alone.entry(members[1]).phase is Phase.MERGED
+    assert alone.entry(members[0]).phase is alone.entry(members[1]).phase is ExecutionPhase.MERGED
     inside = alone.entry(members[0]).request.timestamp + 5
     late = alone.hear(inside, "put", "a", 100)
     final = alone.hear(alone.now + 10, "increment", "a", 0, origin=2, knows=dots(*members, late))
@@ -572,8 +572,8 @@ def test_a_stretch_may_be_committed_with_one_inside_that_is_not_executed() -> No
     alone.work()
 
     assert alone.replica.state() == {"a": 111}
-    assert alone.replica.idle()
-    assert alone.replica._settled.length == 14
+    assert alone.replica.is_idle()
+    assert alone.replica._stable_prefix.length == 14
     ends = [outcome for id in members for kind, outcome in alone.answers_to(id) if kind is FINAL]
     assert ends == [1, *range(101, 112)]
 
@@ -591,10 +591,10 @@ def test_a_stable_answer_inside_a_committed_stretch_waits_for_what_comes_before_
     assert {task.request.id for task in alone.tasks} >= {members[0], late}
 
     alone.step(late)
-    assert alone.replica._done == 0
+    assert alone.replica._executed_count == 0
     alone.work()
 
-    assert alone.replica._done == 14
+    assert alone.replica._executed_count == 14
     assert alone.replica.state() == {"a": 112}
 
 
@@ -607,8 +607,8 @@ def test_a_stretch_that_is_committed_whole_is_not_executed_again() -> None:
     assert [task.request.operation.name for task in alone.tasks] == ["noop"]
     alone.work()
     assert executions(alone, members) == [1] * 12
-    assert alone.replica._merged == 0
-    assert alone.replica._settled.length == 13
+    assert alone.replica._merged_count == 0
+    assert alone.replica._stable_prefix.length == 13
 
 
 def test_a_stretch_that_is_committed_in_part_is_executed_again() -> None:
@@ -620,7 +620,7 @@ def test_a_stretch_that_is_committed_in_part_is_executed_again() -> None:
 
     assert alone.replica.committed_ids()[0] == members[0]
     assert alone.replica.state() == {"a": 12}
-    assert alone.replica.idle()
+    assert alone.replica.is_idle()
 
 
 # --- delivered together -------------------------------------------------------------------------
@@ -632,14 +632,14 @@ def test_a_stretch_is_committed_whole_by_what_is_decided_together() -> None:
     for number in range(12):
         members.append(alone.invoke("increment", "a", 1, strong=number % 3 == 2))
         alone.work()
-    assert alone.replica._merged > 3
+    assert alone.replica._merged_count > 3
 
     alone.decide(*members[2::3])
 
     assert not alone.tasks
     assert executions(alone, members) == [1] * 12
     assert alone.replica.committed_ids() == tuple(members)
-    assert alone.replica._settled.length == 12
+    assert alone.replica._stable_prefix.length == 12
     assert [alone.answers_to(id)[-1] for id in members[2::3]] == [
         (STABLE, value) for value in (3, 6, 9, 12)
     ]
@@ -702,8 +702,8 @@ def test_together_or_one_by_one_comes_to_the_same(seed: int, kept_apart: int) ->
     assert together.committed == one_by_one.committed
     assert together.replica.state() == one_by_one.replica.state()
     for alone in (together, one_by_one):
-        assert alone.replica.idle()
-        assert alone.replica._settled.length == alone.replica.committed_length() > 300
+        assert alone.replica.is_idle()
+        assert alone.replica._stable_prefix.length == alone.replica.committed_length() > 300
     ends = [
         {each.id: each.outcome for each in alone.answers if each.kind is not TENTATIVE}
         for alone in (together, one_by_one)
@@ -767,7 +767,7 @@ def test_a_held_answer_is_given_anew_after_a_checkpoint() -> None:
     alone.work()
 
     assert alone.answers_to(third) == [(TENTATIVE, 7)]
-    assert alone.replica.idle()
+    assert alone.replica.is_idle()
 
 
 def test_stretches_are_forgotten_with_a_checkpoint_and_made_again() -> None:
@@ -780,7 +780,7 @@ def test_stretches_are_forgotten_with_a_checkpoint_and_made_again() -> None:
     one_by_one(alone, "increment", [("a", 1)] * 40)
 
     assert alone.replica.state() == {"a": 160}
-    assert alone.replica._merged > 20
+    assert alone.replica._merged_count > 20
 
 
 def test_a_restart_brings_back_what_was_issued_and_nothing_that_was_only_read() -> None:
@@ -804,7 +804,7 @@ def test_a_restart_brings_back_what_was_issued_and_nothing_that_was_only_read() 
     assert after.state() == before.state() == {"a": 2, "b": 1}
     assert after.committed_ids() == before.committed_ids()
     assert after.tentative_ids() == before.tentative_ids()
-    assert after._broadcasts.next_id() not in writes
+    assert after._stack.next_id() not in writes
 
 
 def test_a_cluster_of_creek_replicas_survives_restarts_and_snapshots() -> None:
@@ -831,20 +831,20 @@ def test_a_cluster_of_creek_replicas_survives_restarts_and_snapshots() -> None:
 def test_it_tells_how_long_clients_wait_while_others_are_served() -> None:
     alone = Alone(parallelism=1)
     first, second = alone.invoke("put", "a", 1), alone.invoke("put", "b", 2, session=1)
-    assert alone.replica.kept_waiting() == 0
+    assert alone.replica.queue_delay_ticks() == 0
     for _ in range(5):
         alone.tick()
-    assert alone.replica.kept_waiting() == 0, "one that takes long is nothing that piles up"
+    assert alone.replica.queue_delay_ticks() == 0, "one that takes long is nothing that piles up"
     late = alone.hear(1, "put", "c", 3)
     assert alone.step() == first
     alone.tick()
-    assert alone.replica.kept_waiting() == 1
+    assert alone.replica.queue_delay_ticks() == 1
     assert alone.step() == late
     alone.tick()
     alone.tick()
-    assert alone.replica.kept_waiting() == 2
+    assert alone.replica.queue_delay_ticks() == 2
     assert alone.step() == second
-    assert alone.replica.kept_waiting() == 0
+    assert alone.replica.queue_delay_ticks() == 0
 
 
 def test_what_a_snapshot_replaces_is_gone_without_being_looked_for() -> None:
@@ -855,10 +855,10 @@ def test_what_a_snapshot_replaces_is_gone_without_being_looked_for() -> None:
     gc.collect()
     gc.disable()
     try:
-        before = sum(isinstance(each, Entry) for each in gc.get_objects())
+        before = sum(isinstance(each, RequestEntry) for each in gc.get_objects())
         checkpoint = Checkpoint(1, 20, Dots({0: (1, 21)}), 9_000, state=(("hits", 7),), outcomes=())
         alone.replica.receive(Snapshot(checkpoint), sender=1, now=10_000)
-        after = sum(isinstance(each, Entry) for each in gc.get_objects())
+        after = sum(isinstance(each, RequestEntry) for each in gc.get_objects())
     finally:
         gc.enable()
     assert after == before - 20

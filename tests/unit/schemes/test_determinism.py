@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from creekdb.datatypes import SAMPLES, named
+from creekdb.datatypes import SAMPLERS, get_datatype
 from creekdb.schemes.basic import BasicReplica
 from creekdb.simulation import Simulation, scenario_from_seed
 from tests.unit.schemes.busy import busy_bench
@@ -29,9 +29,9 @@ def traces() -> list[str]:
         make = partial(
             BasicReplica,
             settings=scenario.protocol_settings(),
-            datatype=named(scenario.datatype),
+            datatype=get_datatype(scenario.datatype),
         )
-        found.append(Simulation(scenario, make, SAMPLES[scenario.datatype]).run().trace_hash)
+        found.append(Simulation(scenario, make, SAMPLERS[scenario.datatype]).run().trace_hash)
         bench = busy_bench(seed)
         found += [str(sorted(fingerprint(bench[index]).items())) for index in range(3)]
     return found

@@ -8,13 +8,13 @@ from creekdb.execution.datatype import DataType
 from creekdb.execution.transaction import Transaction
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Checkpoint, Snapshot
-from creekdb.schemes.differential import BothReplica, Disagreement
+from creekdb.schemes.differential import DifferentialReplica, SchemeDivergence
 from tests.unit.schemes.single_replica import Alone, dots
 
 
 def with_both(datatype: DataType, **settings: int) -> Alone:
     alone = Alone(datatype, **settings)
-    alone.replica = BothReplica(0, alone.settings, datatype)
+    alone.replica = DifferentialReplica(0, alone.settings, datatype)
     return alone
 
 
@@ -44,7 +44,7 @@ def test_another_answer_is_a_disagreement(answers: tuple[Any, ...], strong: bool
     if not strong:
         alone.work()
 
-    with pytest.raises(Disagreement, match=f"the answer to {id} at replica 0: creek"):
+    with pytest.raises(SchemeDivergence, match=f"the answer to {id} at replica 0: creek"):
         alone.decide(last)
 
 
@@ -53,7 +53,7 @@ def test_another_state_is_a_disagreement(values: tuple[Any, ...]) -> None:
     alone = with_both(moody(*values))
     alone.invoke("keep")
 
-    with pytest.raises(Disagreement, match="the state at replica 0"):
+    with pytest.raises(SchemeDivergence, match="the state at replica 0"):
         alone.work()
 
 
@@ -61,11 +61,11 @@ def test_a_store_that_lost_something_is_found_out_when_there_is_nothing_left_to_
     alone = with_both(KV)
     alone.invoke("put", "a", 1)
     alone.work()
-    alone.replica._store._contents.chain("a").versions[-1].value = 2
+    alone.replica._store._table.chain("a").versions[-1].value = 2
     alone.invoke("put", "b", 1)
     assert alone.tasks, "not before it is done"
 
-    with pytest.raises(Disagreement, match="the state"):
+    with pytest.raises(SchemeDivergence, match="the state"):
         alone.work()
 
 
@@ -101,8 +101,8 @@ def test_two_that_are_right_agree(seed: int) -> None:
     alone.commit(*known)
     alone.work()
 
-    assert alone.replica.idle()
-    assert alone.replica._order.first > 0
+    assert alone.replica.is_idle()
+    assert alone.replica._order.first_position > 0
 
 
 def test_two_that_are_right_agree_after_a_checkpoint() -> None:

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from creekdb import datatypes
-from creekdb.datatypes import SAMPLES
+from creekdb.datatypes import SAMPLERS
 from creekdb.execution.mvcc.state_loader import StateDigest
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.effects import Digest, Effects
@@ -39,7 +39,7 @@ class WatchedArchie(ArchieReplica):
 
 def recomputed(replica: VersionedReplica) -> int:
     digest = StateDigest()
-    for key, value in replica.settled_state():
+    for key, value in replica.stable_items():
         digest.replace(key, replica._datatype.base.read(key), value)
     return digest.value
 
@@ -64,12 +64,12 @@ def test_replicas_have_the_same_digest_at_every_length_they_share(
     made: dict[int, Watched | WatchedArchie] = {}
 
     def make(index: int) -> Watched | WatchedArchie:
-        replica = scheme(index, settings, datatypes.named(datatype))
+        replica = scheme(index, settings, datatypes.get_datatype(datatype))
         replica.told = told
         made[index] = replica
         return replica
 
-    Simulation(scenario, make, SAMPLES[datatype]).run()
+    Simulation(scenario, make, SAMPLERS[datatype]).run()
     by_length: dict[int, set[int]] = {}
     for digests in told.values():
         for digest in digests:
@@ -79,15 +79,15 @@ def test_replicas_have_the_same_digest_at_every_length_they_share(
     assert len({value for values in by_length.values() for value in values}) > 5
     for index, replica in made.items():
         assert recomputed(replica) == told[index][-1].value
-        assert replica._settled.length == told[index][-1].length
+        assert replica._stable_prefix.length == told[index][-1].length
 
 
 def test_requests_are_told_with_the_digest_that_they_led_to() -> None:
-    replica = CreekReplica(0, Settings(members=(0,), digest_every=2), datatypes.named("kv"))
+    replica = CreekReplica(0, Settings(members=(0,), digest_every=2), datatypes.get_datatype("kv"))
     replica.tick(0)
     digests: list[Digest] = []
     for number in range(5):
-        replica.invoke(datatypes.named("kv").call("put", "a", number), True, 0, number)
+        replica.invoke(datatypes.get_datatype("kv").call("put", "a", number), True, 0, number)
         while (effects := replica.take_effects()) != Effects():
             digests += effects.digests
             for task in effects.tasks:

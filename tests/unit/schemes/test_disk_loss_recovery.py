@@ -6,21 +6,21 @@ import pytest
 from creekdb.datatypes.kv import KV
 from creekdb.protocol.consensus.omega import NO_BALLOT
 from creekdb.protocol.ids.version_vector import Dot
-from creekdb.protocol.membership.disk_loss_recovery import ENTERED
+from creekdb.protocol.membership.disk_loss_recovery import JOINED_BALLOT
 from creekdb.protocol.messages import (
     Accept,
-    Anew,
     Cast,
-    Image,
+    CheckpointRecord,
     Promised,
-    Pulled,
+    PullResponse,
     Received,
     Record,
+    RecoveryQuery,
     Snapshot,
     Vote,
     encode,
 )
-from creekdb.protocol.validation import WITHOUT_US
+from creekdb.protocol.validation import UNAPPROVED_MEMBERS
 from creekdb.schemes.basic import BasicReplica
 from tests.unit.schemes.bench import Bench
 
@@ -34,7 +34,7 @@ def new_bench(size: int = 3, **settings: int) -> Bench:
 def running_bench(size: int = 3, **settings: int) -> Bench:
     bench = new_bench(size, **settings)
     bench.tick(60)
-    assert all(replica.waits_for() is None for replica in bench.replicas.values())
+    assert all(replica.awaited_members() is None for replica in bench.replicas.values())
     return bench
 
 
@@ -85,18 +85,18 @@ def test_a_new_cluster_begins_when_all_are_there() -> None:
     bench = new_bench()
     bench.crash(2)
     bench.tick(PATIENCE_TICKS)
-    assert bench[0].waits_for() == bench[1].waits_for() == (2,)
+    assert bench[0].awaited_members() == bench[1].awaited_members() == (2,)
     assert bench[0].leader() is None
     bench.restart(2)
     bench.tick(60)
-    assert all(replica.waits_for() is None for replica in bench.replicas.values())
+    assert all(replica.awaited_members() is None for replica in bench.replicas.values())
     id = bench.invoke(leader_of(bench), "put", "a", 1, strong=True)
     bench.tick(20)
     assert all(replica.is_committed(id) for replica in bench.replicas.values())
 
 
 def test_alone_nobody_is_waited_for() -> None:
-    assert new_bench(1)[0].waits_for() is None
+    assert new_bench(1)[0].awaited_members() is None
 
 
 def test_who_takes_part_does_so_again_after_a_restart() -> None:
@@ -104,7 +104,7 @@ def test_who_takes_part_does_so_again_after_a_restart() -> None:
     bench.crash(2)
     bench.crash(1)
     bench.restart(1)
-    assert bench[1].waits_for() is None
+    assert bench[1].awaited_members() is None
 
 
 def test_who_waits_neither_votes_nor_leads_nor_is_heard() -> None:
@@ -114,10 +114,10 @@ def test_who_waits_neither_votes_nor_leads_nor_is_heard() -> None:
     bench.sent.clear()
     bench.invoke(0, "put", "a", 1, strong=True)
     bench.tick(PATIENCE_TICKS)
-    assert bench[2].waits_for() == (1,)
+    assert bench[2].awaited_members() == (1,)
     said = {type(message) for sender, _, message in bench.sent if sender == 2}
     assert {each.__name__ for each in said} <= {"Anew", "Summary", "Progress", "Pull", "CatchUp"}
-    assert bench[2].has(Dot(0, 1)), "but it listens"
+    assert bench[2].has_request(Dot(0, 1)), "but it listens"
     with pytest.raises(AssertionError, match="which are taken"):
         bench.invoke(2, "put", "b", 1)
 
@@ -133,12 +133,12 @@ def test_what_it_voted_for_before_it_lost_its_disk_stays_decided() -> None:
     bench.isolate(leader)
     other = bench.invoke(unaware, "put", "a", "second", strong=True)
     bench.tick(PATIENCE_TICKS)
-    assert bench[voter].waits_for() == (leader,)
+    assert bench[voter].awaited_members() == (leader,)
     assert not bench[unaware].is_committed(other)
     bench.cut.clear()
     bench.tick(PATIENCE_TICKS)
     for replica in bench.replicas.values():
-        assert replica.waits_for() is None
+        assert replica.awaited_members() is None
         assert replica.is_committed(id)
         assert replica.is_committed(other)
         assert replica.state() == {"a": "second"}, "which came second"
@@ -165,7 +165,7 @@ def test_what_it_voted_for_and_nobody_heard_of_is_decided_in_time() -> None:
     lose_disk(bench, voter)
     bench.isolate(leader)
     bench.tick(PATIENCE_TICKS)
-    assert bench[voter].waits_for() == (leader,)
+    assert bench[voter].awaited_members() == (leader,)
     bench.cut.clear()
     bench.tick(PATIENCE_TICKS)
     orders = [replica.committed_ids() for replica in bench.replicas.values()]
@@ -187,18 +187,18 @@ def test_what_others_have_accepted_is_accepted_and_kept() -> None:
         bench.network.clear()
         for sender, receiver, message in waiting:
             bench.receive(receiver, sender, message)
-    assert bench[lost].waits_for() == ()
-    (request,) = bench[leader]._broadcasts.gossip._kept[leader].values()
+    assert bench[lost].awaited_members() == ()
+    (request,) = bench[leader]._stack.reliable_broadcast._retained[leader].values()
     bench.receive(lost, leader, Cast((request,)))
-    acceptor = bench[lost]._broadcasts.cab.acceptor
-    assert bench[lost].waits_for() is None
+    acceptor = bench[lost]._stack.cab.acceptor
+    assert bench[lost].awaited_members() is None
     assert [value.batch for value in acceptor.accepted.values()] == [(Dot(leader, 1),)]
     promised, accepted = acceptor.promised, dict(acceptor.accepted)
     bench.crash(lost)
     bench.restart(lost)
-    assert bench[lost].waits_for() is None
-    assert bench[lost]._broadcasts.cab.acceptor.promised == promised
-    assert bench[lost]._broadcasts.cab.acceptor.accepted == accepted
+    assert bench[lost].awaited_members() is None
+    assert bench[lost]._stack.cab.acceptor.promised == promised
+    assert bench[lost]._stack.cab.acceptor.accepted == accepted
 
 
 # --- what was issued ------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ def test_numbers_of_requests_are_not_used_twice() -> None:
     bench.cut.clear()
     lose_disk(bench, 1)
     bench.tick(PATIENCE_TICKS)
-    assert bench[1].waits_for() is None
+    assert bench[1].awaited_members() is None
     new = bench.invoke(1, "put", "new", 6)
     assert new.event > last.event
     bench.tick(PATIENCE_TICKS)
@@ -238,15 +238,15 @@ def numbered_puts(bench: Bench, index: int, lost: set[int], last: int) -> None:
 def test_what_it_issued_after_what_is_lost_counts_and_so_does_what_comes_then() -> None:
     bench = running_bench()
     numbered_puts(bench, 2, lost={2, 3, 5}, last=7)
-    assert not bench[0].has(Dot(2, 4)), "it comes after one that is not there"
+    assert not bench[0].has_request(Dot(2, 4)), "it comes after one that is not there"
     lose_disk(bench, 2)
     bench.tick(PATIENCE_TICKS)
-    assert bench[2].waits_for() is None
+    assert bench[2].awaited_members() is None
     news = [bench.invoke(2, "put", f"new {strong}", 8, strong=strong) for strong in (False, True)]
     bench.tick(PATIENCE_TICKS)
     for replica in bench.replicas.values():
         assert all(replica.is_committed(id) for id in news)
-        assert not replica._broadcasts.gossip.held_back()
+        assert not replica._stack.reliable_broadcast.held_back()
         old = {f"key {number}": number for number in (1, 4, 6, 7)}
         assert replica.state() == {**old, "new False": 8, "new True": 8}
     orders = [replica.committed_ids() for replica in bench.replicas.values()]
@@ -274,14 +274,14 @@ def test_it_gets_back_what_everybody_had_and_had_forgotten(checkpoint_every: int
     for number in range(5):  # stays tentative
         bench.invoke(number % 3, "put", "weak", number)
     bench.tick(PATIENCE_TICKS)
-    assert not any(bench[0]._broadcasts.gossip._kept.values())
+    assert not any(bench[0]._stack.reliable_broadcast._retained.values())
     expected = bench[0].state(), bench[0].tentative_ids(), bench[0].committed_length()
     assert expected[1]
     lose_disk(bench, 2)
     bench.tick(PATIENCE_TICKS)
     found = bench[2].state(), bench[2].tentative_ids(), bench[2].committed_length()
     assert found == expected
-    assert bench[2].waits_for() is None
+    assert bench[2].awaited_members() is None
 
 
 def test_who_is_killed_before_it_takes_part_begins_anew() -> None:
@@ -292,15 +292,15 @@ def test_who_is_killed_before_it_takes_part_begins_anew() -> None:
     bench.isolate(1)
     lose_disk(bench, 2)
     bench.tick(40)
-    assert bench[2].waits_for() == (1,)
+    assert bench[2].awaited_members() == (1,)
     assert bench[2].state() == {"a": 11}, "it has caught up"
     assert bench.journals[2]
     bench.crash(2)
     bench.restart(2)
-    assert bench[2].waits_for() == (0, 1)
+    assert bench[2].awaited_members() == (0, 1)
     bench.cut.clear()
     bench.tick(PATIENCE_TICKS)
-    assert bench[2].waits_for() is None
+    assert bench[2].awaited_members() is None
 
 
 def test_what_a_snapshot_told_is_on_disk_before_it_takes_part() -> None:
@@ -313,10 +313,10 @@ def test_what_a_snapshot_told_is_on_disk_before_it_takes_part() -> None:
     bench.tick(PATIENCE_TICKS)
     lose_disk(bench, 2, drafts=1)  # of which none is ever finished
     bench.tick(PATIENCE_TICKS)
-    assert bench[2].waits_for() is None
+    assert bench[2].awaited_members() is None
     bench.crash(2)
     bench.restart(2)
-    assert bench[2].waits_for() is None
+    assert bench[2].awaited_members() is None
     assert bench[2].state() == {"a": 11}
     new = bench.invoke(2, "put", "a", 12)
     assert new.event > last.event
@@ -332,13 +332,13 @@ def test_who_has_a_checkpoint_is_not_sent_the_same_again() -> None:
     bench.tick(PATIENCE_TICKS)
     kept = bench[1].checkpoint()
     lose_disk(bench, 2)
-    bench.journals[2].append(encode(Image(kept, NO_BALLOT, (), (), ())))
+    bench.journals[2].append(encode(CheckpointRecord(kept, NO_BALLOT, (), (), ())))
     bench.restart(2)
     bench.sent.clear()
     bench.tick(PATIENCE_TICKS)
-    assert bench[2].waits_for() is None
+    assert bench[2].awaited_members() is None
     assert bench[2].state() == {"a": 11}
-    asked = [message for _, _, message in bench.sent if isinstance(message, Anew)]
+    asked = [message for _, _, message in bench.sent if isinstance(message, RecoveryQuery)]
     assert {each.delivered for each in asked} == {kept.instance}
     assert not any(isinstance(message, Snapshot) for _, _, message in bench.sent)
 
@@ -347,12 +347,12 @@ def test_a_question_that_is_asked_twice_is_answered_alike() -> None:
     bench = running_bench()
     bench.invoke(0, "put", "a", 1, strong=True)
     bench.tick(20)
-    ballot = bench[0]._broadcasts.omega.greatest_ballot
+    ballot = bench[0]._stack.omega.max_ballot
     for _ in range(2):
-        bench.receive(0, 2, Anew(ballot._replace(round=ballot.round + 1, replica=2)))
+        bench.receive(0, 2, RecoveryQuery(ballot._replace(round=ballot.round + 1, replica=2)))
     known = [message for sender, _, message in bench.sent if type(message).__name__ == "Known"]
     assert known[-1] == known[-2]
-    assert not any(isinstance(message, Pulled) for _, _, message in bench.network)
+    assert not any(isinstance(message, PullResponse) for _, _, message in bench.network)
 
 
 # --- one that was added ---------------------------------------------------------------------------
@@ -367,17 +367,17 @@ def joiner(bench: Bench, *records: Record) -> None:
 
 
 def let_in(bench: Bench) -> None:
-    operation = bench[0].configuration().adding(3, "d")
+    operation = bench[0].configuration().add_operation(3, "d")
     bench.invoke(0, operation.name, *operation.arguments, strong=True)
     bench.tick(60)
-    assert 3 in bench[3].configuration().numbers
+    assert 3 in bench[3].configuration().replica_ids
 
 
 def test_who_is_added_takes_part_when_it_is_let_in() -> None:
     bench = running_bench()
-    joiner(bench, Promised(ENTERED))
+    joiner(bench, Promised(JOINED_BALLOT))
     let_in(bench)
-    assert bench[3].waits_for() is None
+    assert bench[3].awaited_members() is None
     bench.crash(2)
     id = bench.invoke(3, "put", "a", 1, strong=True)
     bench.tick(PATIENCE_TICKS)
@@ -387,20 +387,22 @@ def test_who_is_added_takes_part_when_it_is_let_in() -> None:
 @pytest.mark.parametrize("again", [False, True])
 def test_who_was_added_and_lost_its_disk_never_takes_part_again(again: bool) -> None:
     bench = running_bench(checkpoint_every=1)
-    joiner(bench, Promised(ENTERED))
+    joiner(bench, Promised(JOINED_BALLOT))
     let_in(bench)
     bench.sent.clear()
     joiner(bench)
     bench.tick(PATIENCE_TICKS)
-    assert any(isinstance(record, Image) for record in bench.records(3)), "it got a snapshot"
+    assert any(isinstance(record, CheckpointRecord) for record in bench.records(3)), (
+        "it got a snapshot"
+    )
     if again:
         bench.crash(3)
         bench.restart(3)
     bench.crash(2)
     id = bench.invoke(0, "put", "a", 1, strong=True)
     bench.tick(PATIENCE_TICKS)
-    assert bench[3].has(id), "it listens"
-    assert bench[3].waits_for() is not None
+    assert bench[3].has_request(id), "it listens"
+    assert bench[3].awaited_members() is not None
     assert not bench[0].is_committed(id), "three of four are needed, and it has no vote"
     said = {type(message).__name__ for sender, _, message in bench.sent if sender == 3}
     assert not said & {"Vote", "Promise", "Prepare", "Heartbeat"}
@@ -411,10 +413,10 @@ def test_who_let_all_others_in_and_lost_its_disk_is_not_one_of_them_any_more(cal
     """However much it was asked for meanwhile, as one that is alone."""
     bench = running_bench(1, checkpoint_every=1)
     for new in (1, 2):
-        bench.journals[new] = [encode(Promised(ENTERED))]
+        bench.journals[new] = [encode(Promised(JOINED_BALLOT))]
         bench.events[new] = []
         bench.restart(new)
-        operation = bench[0].configuration().adding(new, "e")
+        operation = bench[0].configuration().add_operation(new, "e")
         bench.invoke(0, operation.name, *operation.arguments, strong=True)
         bench.tick(60)
         bench.invoke(new, "put", "a", new, strong=True)
@@ -423,8 +425,8 @@ def test_who_let_all_others_in_and_lost_its_disk_is_not_one_of_them_any_more(cal
     for call in range(calls):
         bench.invoke(0, "put", "a", call, strong=call % 2 == 0)
     bench.tick(PATIENCE_TICKS)
-    assert bench[0].refused[WITHOUT_US]
-    assert bench[0].configuration().numbers == (0,)
+    assert bench[0].rejected[UNAPPROVED_MEMBERS]
+    assert bench[0].configuration().replica_ids == (0,)
     for each in (1, 2):
-        assert bench[each].configuration().numbers == (0, 1, 2)
+        assert bench[each].configuration().replica_ids == (0, 1, 2)
         assert bench[each].leader() in (1, 2)

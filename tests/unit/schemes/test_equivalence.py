@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creekdb.datatypes import DATATYPES, SAMPLES
+from creekdb.datatypes import DATATYPES, SAMPLERS
 from creekdb.execution.datatype import DataType
-from creekdb.execution.mvcc.entry import Phase
-from creekdb.protocol.effects import Committed, Kind, Response, Task
+from creekdb.execution.mvcc.entry import ExecutionPhase
+from creekdb.protocol.effects import Committed, Response, ResponseKind, Task
 from creekdb.protocol.ids.version_vector import Dot, Dots, DotSet
 from creekdb.protocol.messages import Cast, Decisions
 from creekdb.protocol.request import Operation, Outcome, Request
@@ -48,9 +48,9 @@ class Side:
         self.committed += [each.id for each in effects.events if isinstance(each, Committed)]
         for response in effects.respond:
             assert response.id not in self.stable, "nothing comes after a stable answer"
-            if response.kind is Kind.STABLE:
+            if response.kind is ResponseKind.STABLE:
                 self.stable[response.id] = response.outcome
-            elif response.kind is Kind.FINAL:
+            elif response.kind is ResponseKind.FINAL:
                 self.final[response.id] = response
             else:
                 self.observed.append(response)
@@ -93,7 +93,7 @@ class Twins:
         replica = self.creek.replica
         assert isinstance(replica, CreekReplica)
         id = replica.invoke(operation, False, session, self.now)
-        self.requests[id] = replica._local[id].request
+        self.requests[id] = replica._local_reads[id].request
         self.creek.take()
 
     def deliver(self, origin: int, operation: Operation, strong: bool, random: Random) -> None:
@@ -120,7 +120,7 @@ class Twins:
         for side in (self.basic, self.creek):
             for _ in range(10_000):
                 side.run(0)
-            assert side.replica.idle()
+            assert side.replica.is_idle()
 
     def assert_alike(self) -> None:
         assert self.basic.committed == self.creek.committed
@@ -162,11 +162,13 @@ class Twins:
         replica = self.creek.replica
         assert isinstance(replica, CreekReplica)
         for entry in replica._entries.values():
-            if entry.phase is Phase.EXECUTED and replica._store.is_sure(entry.position):
+            if entry.phase is ExecutionPhase.EXECUTED and replica._store.is_valid_up_to(
+                entry.position
+            ):
                 snapshot = replica._store.snapshot(entry.position)
                 again = self.datatype.run(entry.request, snapshot)
                 assert again.outcome == entry.outcome
-                assert set(again.writes) | set(again.adds) == set(entry.versions)
+                assert set(again.writes) | set(again.blind_adds) == set(entry.versions)
 
     def _request(self, id: Dot) -> Request:
         return self.requests[id]
@@ -211,7 +213,7 @@ def test_creek_and_basic_agree_whatever_comes_when(
     twins = Twins(DATATYPES[name], settings)
     strong_share = random.choice((0.1, 0.5))
     for _ in range(length):
-        operation = twins.datatype.call(*_flat(SAMPLES[name](random)))
+        operation = twins.datatype.call(*_flat(SAMPLERS[name](random)))
         strong = random.random() < strong_share
         if random.random() < 0.4:
             twins.invoke(operation, strong)

@@ -1,15 +1,15 @@
 """One that was removed while it issued something: nothing that it answered is lost."""
 
-from creekdb.protocol.effects import Kind
+from creekdb.protocol.effects import ResponseKind
 from creekdb.protocol.ids.version_vector import Dot
-from creekdb.protocol.messages import Pulled
+from creekdb.protocol.messages import PullResponse
 from tests.unit.schemes.bench import Bench
 
 LEAVES = 2
 
 
 def remove(bench: Bench, replica: int, at: int = 0) -> None:
-    removal = bench[at].configuration().removing(replica)
+    removal = bench[at].configuration().remove_operation(replica)
     bench.invoke(at, removal.name, *removal.arguments, strong=True)
     bench.tick(40)
     assert replica in bench[at].configuration().former
@@ -18,7 +18,7 @@ def remove(bench: Bench, replica: int, at: int = 0) -> None:
 def answered(bench: Bench, replica: int, key: str) -> Dot:
     """A weak call."""
     issued = bench.invoke(replica, "put", key, 1)
-    assert [each.kind for each in bench.answers if each.id == issued] == [Kind.TENTATIVE]
+    assert [each.kind for each in bench.answers if each.id == issued] == [ResponseKind.TENTATIVE]
     return issued
 
 
@@ -28,7 +28,7 @@ def removed_while_it_issues() -> tuple[Bench, Dot]:
     bench.tick(40)
     bench.isolate(LEAVES)
     remove(bench, LEAVES)
-    assert bench[0].configuration().numbers == bench[1].configuration().numbers == (0, 1)
+    assert bench[0].configuration().replica_ids == bench[1].configuration().replica_ids == (0, 1)
     return bench, answered(bench, LEAVES, "a")
 
 
@@ -36,9 +36,9 @@ def until_dismissed(bench: Bench, replica: int) -> None:
     """And then it is gone."""
     for _ in range(400):
         bench.tick()
-        if bench[replica].is_dismissed():
+        if bench[replica].can_shut_down():
             break
-    assert bench[replica].is_dismissed()
+    assert bench[replica].can_shut_down()
     bench.crash(replica)
 
 
@@ -59,24 +59,24 @@ def test_it_is_not_dismissed_while_nobody_gets_it() -> None:
         bench.beat()
         for _ in range(len(bench.network)):
             sender, receiver, message = bench.network.popleft()
-            if not (sender == LEAVES and isinstance(message, Pulled)):
+            if not (sender == LEAVES and isinstance(message, PullResponse)):
                 bench.network.append((sender, receiver, message))
         bench.deliver()
     assert LEAVES in bench[LEAVES].configuration().former
-    assert not bench[LEAVES].is_dismissed()
-    assert not bench[0].has(issued)
+    assert not bench[LEAVES].can_shut_down()
+    assert not bench[0].has_request(issued)
     bench.tick(20)
-    assert bench[LEAVES].is_dismissed()
-    assert bench[0].has(issued)
+    assert bench[LEAVES].can_shut_down()
+    assert bench[0].has_request(issued)
 
 
 def test_it_is_not_dismissed_while_only_one_of_two_has_it() -> None:
     bench, issued = removed_while_it_issues()
     bench.cut = {(LEAVES, 1), (0, 1), (1, 0)}
     bench.tick(100)
-    assert bench[0].has(issued)
-    assert not bench[1].has(issued)
-    assert not bench[LEAVES].is_dismissed()
+    assert bench[0].has_request(issued)
+    assert not bench[1].has_request(issued)
+    assert not bench[LEAVES].can_shut_down()
     bench.cut.clear()
     until_dismissed(bench, LEAVES)
 
@@ -89,7 +89,7 @@ def test_it_is_not_dismissed_while_it_knows_of_one_alone_who_knows() -> None:
     remove(bench, 3)
     bench.tick(100)
     assert 3 in bench[3].configuration().former
-    assert not bench[3].is_dismissed()
+    assert not bench[3].can_shut_down()
     bench.cut.clear()
     until_dismissed(bench, 3)
 

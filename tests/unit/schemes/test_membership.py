@@ -1,6 +1,6 @@
 """The members change under a replica that is busy."""
 
-from creekdb.protocol.membership.configuration import configuration_in
+from creekdb.protocol.membership.configuration import find_configuration
 from creekdb.protocol.messages import CatchUp, Snapshot
 from tests.unit.schemes.bench import Bench
 
@@ -12,10 +12,10 @@ def test_a_snapshot_does_not_tell_of_members_that_are_no_more() -> None:
     bench.invoke(1, "put", "a", 1, strong=True)
     bench.tick(5)
     bench.holding[0] = []
-    removal = bench[1].configuration().removing(2)
+    removal = bench[1].configuration().remove_operation(2)
     bench.invoke(1, removal.name, *removal.arguments, strong=True)
     bench.tick(40)
-    assert bench[0].configuration().numbers == (0, 1)
+    assert bench[0].configuration().replica_ids == (0, 1)
 
     def snapshots() -> list[Snapshot]:
         bench.sent.clear()
@@ -25,6 +25,6 @@ def test_a_snapshot_does_not_tell_of_members_that_are_no_more() -> None:
     assert snapshots() == []
     bench.run_held(0)
     (told,) = snapshots()
-    known = configuration_in(told.checkpoint.state)
+    known = find_configuration(told.checkpoint.state)
     assert known is not None
-    assert known.numbers == (0, 1)
+    assert known.replica_ids == (0, 1)

@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 from creekdb.datatypes import DATATYPES
-from creekdb.execution.mvcc.entry import Phase
-from creekdb.execution.mvcc.version_chain import settled_part
-from creekdb.protocol.effects import Kind, Task
+from creekdb.execution.mvcc.entry import ExecutionPhase
+from creekdb.execution.mvcc.version_chain import stable_part
+from creekdb.protocol.effects import ResponseKind, Task
 from creekdb.protocol.ids.version_vector import Dot, DotSet
 from creekdb.protocol.messages import Cast, Decisions, Message
 from creekdb.protocol.request import Operation, Request
@@ -24,7 +24,7 @@ class Walk:
         self.replica = CreekReplica(0, Settings(members=(0, 1, 2)), BANK)
         self.names: dict[Dot, str] = {}
         self.executed: list[str] = []
-        self.answers: list[tuple[str, Kind, object]] = []
+        self.answers: list[tuple[str, ResponseKind, object]] = []
 
     def receive(self, message: Message, sender: int) -> None:
         self.replica.receive(message, sender, 0)
@@ -54,12 +54,12 @@ class Walk:
         """The chains, as ARCHITECTURE.md draws them."""
         lines = []
         for account in ("ann", "bob"):
-            contents, key = self.replica._store._contents, ("account", account)
-            line = f"{account}   {settled_part(contents.held[key])}"
+            contents, key = self.replica._store._table, ("account", account)
+            line = f"{account}   {stable_part(contents.registers[key])}"
             tentative = False
             for version in contents.chain(key).versions if contents.has_versions(key) else ():
                 assert version.writer is not None
-                assert version.writer.phase is Phase.EXECUTED
+                assert version.writer.phase is ExecutionPhase.EXECUTED
                 id = version.writer.request.id
                 begins = not tentative and not self.replica.is_committed(id)
                 tentative = tentative or begins
@@ -108,11 +108,11 @@ def test_the_chains_are_those_that_the_architecture_draws() -> None:
     assert walk.drawing() == drawn(3)
 
     assert walk.answers == [
-        ("W", Kind.TENTATIVE, 130),
-        ("V", Kind.TENTATIVE, 45),
-        ("S", Kind.TENTATIVE, 120),
-        ("S", Kind.TENTATIVE, 40),
-        ("S", Kind.STABLE, 120),
-        ("W", Kind.FINAL, 130),
-        ("V", Kind.FINAL, 45),
+        ("W", ResponseKind.TENTATIVE, 130),
+        ("V", ResponseKind.TENTATIVE, 45),
+        ("S", ResponseKind.TENTATIVE, 120),
+        ("S", ResponseKind.TENTATIVE, 40),
+        ("S", ResponseKind.STABLE, 120),
+        ("W", ResponseKind.FINAL, 130),
+        ("V", ResponseKind.FINAL, 45),
     ]

@@ -3,7 +3,7 @@
 from typing import Any
 
 import creekdb
-from creekdb.protocol.effects import Kind
+from creekdb.protocol.effects import ResponseKind
 from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import Checkpoint, Snapshot
 from tests.unit.schemes.single_replica import Alone
@@ -36,31 +36,31 @@ def test_where_several_are_executed_at_once_it_is_seen_when_all_before_it_are_ex
     alone = Alone(parallelism=2)
     replica = alone.replica
     first, second = alone.hear(5, "increment", "a", 1), alone.hear(6, "increment", "a", 1)
-    assert replica.has(first)
-    assert not replica.is_seen(first)
+    assert replica.has_request(first)
+    assert not replica.is_visible(first)
     alone.step(second)
-    assert not replica.is_seen(second), "it will be executed again"
+    assert not replica.is_visible(second), "it will be executed again"
     alone.step(first)
-    assert replica.is_seen(first)
+    assert replica.is_visible(first)
     alone.work()
-    assert replica.is_seen(second)
+    assert replica.is_visible(second)
     late = alone.hear(4, "increment", "a", 1)
-    assert not replica.is_seen(second)
+    assert not replica.is_visible(second)
     alone.work()
     alone.commit(late, first, second)
     alone.work()
-    assert replica.is_seen(second), "it is settled"
-    assert not replica.is_seen(Dot(1, 9))
+    assert replica.is_visible(second), "it is settled"
+    assert not replica.is_visible(Dot(1, 9))
 
 
 def test_where_they_are_executed_one_by_one_it_is_seen_at_once() -> None:
     alone = Alone(parallelism=1)
     alone.hear(5, "increment", "a", 1)
     last = alone.hear(6, "increment", "a", 1)
-    assert alone.replica.is_seen(last)
+    assert alone.replica.is_visible(last)
     mine = alone.invoke("increment", "a", 1)
     alone.work()
-    assert alone.answers_to(mine) == [(Kind.TENTATIVE, 3)]
+    assert alone.answers_to(mine) == [(ResponseKind.TENTATIVE, 3)]
 
 
 def test_the_last_that_was_issued_is_known_in_the_next_life() -> None:
@@ -92,7 +92,7 @@ def test_what_comes_after_a_request_is_answered_when_that_is_executed_again() ->
     alone.step(writing)
     assert alone.answers_to(reading) == alone.answers_to(writing) == []
     alone.work()
-    copied = [(Kind.TENTATIVE, ("copied", None))]
+    copied = [(ResponseKind.TENTATIVE, ("copied", None))]
     assert alone.answers_to(reading) == alone.answers_to(writing) == copied
 
 
@@ -107,7 +107,7 @@ def test_what_comes_after_a_request_does_so_also_when_all_is_executed_anew() -> 
     alone.step(writing)
     assert alone.answers_to(reading) == alone.answers_to(writing) == []
     alone.work()
-    copied = [(Kind.TENTATIVE, ("copied", 8))]
+    copied = [(ResponseKind.TENTATIVE, ("copied", 8))]
     assert alone.answers_to(reading) == alone.answers_to(writing) == copied
 
 
@@ -124,7 +124,7 @@ def test_what_comes_after_a_request_also_comes_after_what_its_client_did_before_
     assert alone.answers_to(reading) == alone.answers_to(writing) == []
     alone.step(earlier)
     alone.work()
-    assert alone.answers_to(reading) == alone.answers_to(writing) == [(Kind.TENTATIVE, 1)]
+    assert alone.answers_to(reading) == alone.answers_to(writing) == [(ResponseKind.TENTATIVE, 1)]
 
 
 def test_what_is_executed_later_and_stands_behind_a_request_is_not_waited_for() -> None:
@@ -134,7 +134,7 @@ def test_what_is_executed_later_and_stands_behind_a_request_is_not_waited_for() 
     reading = alone.invoke("get", "x", after=(last,))
     alone.step(last)
     alone.step(reading)
-    assert alone.answers_to(reading) == [(Kind.TENTATIVE, 1)]
+    assert alone.answers_to(reading) == [(ResponseKind.TENTATIVE, 1)]
     alone.step(other)
     alone.work()
 
@@ -146,4 +146,4 @@ def test_what_was_settled_before_is_not_waited_for() -> None:
     alone.work()
     reading = alone.invoke("get", "x", after=(known,))
     alone.work()
-    assert alone.answers_to(reading) == [(Kind.TENTATIVE, 1)]
+    assert alone.answers_to(reading) == [(ResponseKind.TENTATIVE, 1)]

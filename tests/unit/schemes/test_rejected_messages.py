@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from creekdb.errors import MalformedMessage
 from creekdb.protocol import effects as told
 from creekdb.protocol import validation
-from creekdb.protocol.consensus.acceptor import BALLOT_FROM_THE_PAST
-from creekdb.protocol.consensus.leader import Phase
-from creekdb.protocol.effects import Effects, Kind, Send
+from creekdb.protocol.consensus.acceptor import STALE_BALLOT
+from creekdb.protocol.consensus.leader import LeaderPhase
+from creekdb.protocol.effects import Effects, ResponseKind, Send
 from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import (
     Accept,
@@ -39,7 +39,7 @@ from creekdb.protocol.messages import (
     Promise,
     Promised,
     Pull,
-    Pulled,
+    PullResponse,
     Reject,
     Snapshot,
     Summary,
@@ -55,9 +55,9 @@ from tests.unit.schemes.busy import busy_bench
 from tests.unit.schemes.fingerprint import fingerprint
 from tests.unit.schemes.wrong_messages import request, wrong_from
 
-SAID = (told.Promised, told.Voted)
+SAID = (told.BallotPromised, told.Voted)
 HUGE = 2**61
-LAST = validation.LIMIT - 1
+LAST = validation.COUNTER_LIMIT - 1
 SEEDS = (*range(12), 13)
 NOTHING = Effects()
 
@@ -72,13 +72,13 @@ def test_the_replicas_really_are_in_the_middle_of_work() -> None:
     replicas = [busy(seed)[index] for seed in SEEDS for index in range(3)]
     assert any(each._to_be_rolled_back for each in replicas)
     assert any(each._running is not None for each in replicas)
-    assert any(each._answers.awaiting for each in replicas)
-    assert any(each._order.first for each in replicas)
-    broadcasts = [each._broadcasts for each in replicas]
-    assert any(each.gossip.held_back() for each in broadcasts)
+    assert any(each._responses.awaiting for each in replicas)
+    assert any(each._order.first_position for each in replicas)
+    broadcasts = [each._stack for each in replicas]
+    assert any(each.reliable_broadcast.held_back() for each in broadcasts)
     assert any(each.cab._blocked for each in broadcasts)
     assert any(each.cab.acceptor.accepted for each in broadcasts)
-    assert {each.cab.leader.phase for each in broadcasts} == set(Phase)
+    assert {each.cab.leader.phase for each in broadcasts} == set(LeaderPhase)
 
 
 # --- wrong messages, drawn --------------------------------------------------------------------
@@ -87,9 +87,9 @@ def test_the_replicas_really_are_in_the_middle_of_work() -> None:
 def assert_refused(
     replica: BasicReplica, sender: int, message: Message, effects: Effects = NOTHING
 ) -> None:
-    refused = sum(replica.refused.values())
-    replica.receive(message, sender, replica._broadcasts._now)
-    assert sum(replica.refused.values()) == refused + 1, message
+    refused = sum(replica.rejected.values())
+    replica.receive(message, sender, replica._stack._now)
+    assert sum(replica.rejected.values()) == refused + 1, message
     assert replica.take_effects() == effects, message
 
 
@@ -115,7 +115,7 @@ def test_a_stranger_changes_nothing_whatever_it_sends(
     knows, and that is all."""
     replica = busy(seed)[index]
     before = fingerprint(replica)
-    delivered = replica._broadcasts.cab.learner.delivered
+    delivered = replica._stack.cab.learner.delivered
     for sender in (3, -1, index):
         for message in wrong:
             knows_more = isinstance(message, Progress) and message.delivered > delivered
@@ -129,7 +129,7 @@ def test_a_stranger_changes_nothing_whatever_it_sends(
 def test_an_identifier_is_not_reused(seed: int) -> None:
     for index, replica in busy(seed).replicas.items():
         before = fingerprint(replica)
-        kept = replica._broadcasts.gossip._kept
+        kept = replica._stack.reliable_broadcast._retained
         for known in [each for who in kept if who != index for each in kept[who].values()]:
             others = [
                 Request(
@@ -142,9 +142,9 @@ def test_an_identifier_is_not_reused(seed: int) -> None:
             ]
             for other in others:
                 assert_refused(replica, known.id.replica, Cast((other,)))
-                assert_refused(replica, (index + 1) % 3, Pulled((other,)))
+                assert_refused(replica, (index + 1) % 3, PullResponse((other,)))
         assert fingerprint(replica) == before
-        assert replica.refused[validation.ID_REUSED] > 0
+        assert replica.rejected[validation.ID_REUSED] > 0
 
 
 # --- messages that are only late ----------------------------------------------------------------
@@ -175,7 +175,7 @@ def test_a_message_that_comes_too_late_is_at_most_answered(seed: int) -> None:
         before = lasting(fingerprint(replica))
         for sender, receiver, message in bench.sent:
             if receiver == replica.index:
-                replica.receive(message, sender, replica._broadcasts._now)
+                replica.receive(message, sender, replica._stack._now)
                 effects = replica.take_effects()
                 said = [each for each in effects.events if isinstance(each, SAID)]
                 assert effects == Effects(send=effects.send, events=tuple(said)), message
@@ -185,16 +185,16 @@ def test_a_message_that_comes_too_late_is_at_most_answered(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_ballot_from_the_past_is_counted_and_told_what_is_promised(seed: int) -> None:
     for index, replica in busy(seed).replicas.items():
-        acceptor, learner = replica._broadcasts.cab.acceptor, replica._broadcasts.cab.learner
+        acceptor, learner = replica._stack.cab.acceptor, replica._stack.cab.learner
         sender = (index + 1) % 3
         past = Ballot(acceptor.promised.round - 1, sender)
         if past.round < 1:
             continue
         before = fingerprint(replica)
         for message in (Prepare(past, 0), Accept(past, learner.first_undecided, (Dot(0, 1),))):
-            refused = replica.refused.get(BALLOT_FROM_THE_PAST, 0)
-            replica.receive(message, sender, replica._broadcasts._now)
-            assert replica.refused[BALLOT_FROM_THE_PAST] == refused + 1
+            refused = replica.rejected.get(STALE_BALLOT, 0)
+            replica.receive(message, sender, replica._stack._now)
+            assert replica.rejected[STALE_BALLOT] == refused + 1
             (send,) = replica.take_effects().send
             assert (send.to, send.message) == ((sender,), Reject(acceptor.promised))
         after = fingerprint(replica)
@@ -206,14 +206,14 @@ def test_a_ballot_from_the_past_is_counted_and_told_what_is_promised(seed: int) 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_pull_of_what_was_never_cast_changes_nothing(seed: int) -> None:
     for index, replica in busy(seed).replicas.items():
-        refused = sum(replica.refused.values())
+        refused = sum(replica.rejected.values())
         before = lasting(fingerprint(replica))
         everything = Dots(dict.fromkeys(range(3), (1, HUGE)))
-        replica.receive(Pull(everything), (index + 1) % 3, replica._broadcasts._now)
+        replica.receive(Pull(everything), (index + 1) % 3, replica._stack._now)
         effects = replica.take_effects()
         assert effects == Effects(send=effects.send)
         assert lasting(fingerprint(replica)) == before
-        assert sum(replica.refused.values()) == refused + 1
+        assert sum(replica.rejected.values()) == refused + 1
 
 
 # --- real messages with wrong bytes -------------------------------------------------------------
@@ -250,10 +250,10 @@ def test_real_messages_with_wrong_bytes_break_nothing(seed: int) -> None:
             continue
         replica = bench[receiver]
         settings = bench.settings
-        if validation.problem(wrong, sender, settings) is None:
+        if validation.rejection_reason(wrong, sender, settings) is None:
             replica = copy.deepcopy(replica)
             with at_most(5):
-                replica.receive(wrong, sender, replica._broadcasts._now)
+                replica.receive(wrong, sender, replica._stack._now)
             counts["admitted"] += 1
         else:
             assert_refused(replica, sender, wrong)
@@ -309,7 +309,7 @@ NEVER_CAST = Dot(2, 99)
 def in_term(message: Message, bench: Bench) -> Message:
     """The message, with the ballot in which the bench is led."""
     if isinstance(message, Accept | Vote):
-        promised = bench[2]._broadcasts.cab.acceptor.promised
+        promised = bench[2]._stack.cab.acceptor.promised
         return msgspec.structs.replace(message, ballot=promised)
     return message
 
@@ -329,8 +329,8 @@ CLOSER: dict[str, object] = {
     "a snapshot with an operation of ours that we never cast": checkpoint(
         7, Dots({0: (1, 3), 1: (1, 3), 2: (1, 3, 99, 100)})
     ),
-    "a request of ours that we never cast": Pulled((request(Dot(2, 4)),)),
-    "a request of ours from the far future": Pulled((request(Dot(2, LAST)),)),
+    "a request of ours that we never cast": PullResponse((request(Dot(2, 4)),)),
+    "a request of ours from the far future": PullResponse((request(Dot(2, LAST)),)),
     "a context with a request of ours that we never cast": Cast(
         (request(Dot(1, 4), 9, True, Dots({2: (1, 100)})),)
     ),
@@ -383,7 +383,7 @@ def test_nothing_is_kept_of_an_instance_too_far_ahead(message: Message) -> None:
     bench = working_bench()
     replica = bench[2]
     before = fingerprint(replica)
-    replica.receive(in_term(message, bench), 1, replica._broadcasts._now)
+    replica.receive(in_term(message, bench), 1, replica._stack._now)
     assert replica.take_effects() == NOTHING
     assert fingerprint(replica) == before
 
@@ -416,4 +416,4 @@ def test_no_lie_about_numbers_costs_anybody_liveness(message: Message) -> None:
         ids = [bench.invoke(each, "put", "d", 1, strong=True) for each in sorted(bench.replicas)]
         bench.tick(200)
     for id in ids:
-        assert Kind.STABLE in [kind for kind, _ in bench.answers_to(id)]
+        assert ResponseKind.STABLE in [kind for kind, _ in bench.answers_to(id)]

@@ -20,18 +20,18 @@ from creekdb.protocol.messages import (
     Progress,
     Promise,
     Pull,
-    Pulled,
+    PullResponse,
     Reject,
     Snapshot,
     Summary,
     Vote,
 )
 from creekdb.protocol.request import Operation, Outcome, Request
-from creekdb.protocol.validation import LIMIT
+from creekdb.protocol.validation import COUNTER_LIMIT
 
 outside = st.sampled_from((3, 4, 99, -1, 2**62))
 """Not a member."""
-too_large = st.integers(LIMIT, 2**64 - 1)
+too_large = st.integers(COUNTER_LIMIT, 2**64 - 1)
 negative = st.integers(-(2**63), -1)
 out_of_range = too_large | negative
 counters = st.integers(0, 30)
@@ -143,7 +143,7 @@ def wrong_from(sender: int) -> st.SearchStrategy[Message]:
     wrong: list[st.SearchStrategy[Message]] = [
         st.builds(lambda each: Cast((each,)), wrong_requests),
         st.builds(lambda replica: Cast((request(Dot(replica, 1)),)), other),
-        st.builds(lambda each: Pulled((each,)), wrong_requests),
+        st.builds(lambda each: PullResponse((each,)), wrong_requests),
         st.builds(Summary, wrong_dots),
         st.builds(Pull, wrong_dots),
         st.builds(Heartbeat, wrong_ballots, members, st.just((0, 1, 2))),

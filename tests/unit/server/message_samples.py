@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from creekdb.protocol.ids.version_vector import Dot, Dots
-from creekdb.protocol.messages import Ballot, Checkpoint, Image, Received, Record
+from creekdb.protocol.messages import Ballot, Checkpoint, CheckpointRecord, Received, Record
 from creekdb.protocol.request import Operation, Request
 from creekdb.server.storage.journal import Journal
 
@@ -13,7 +13,7 @@ def record(event: int, size: int = 0) -> Record:
 
 
 def image(event: int) -> Record:
-    return Image(Checkpoint(event, 0, Dots(), 0, (), ()), Ballot(0, 0), (), (), ())
+    return CheckpointRecord(Checkpoint(event, 0, Dots(), 0, (), ()), Ballot(0, 0), (), (), ())
 
 
 def records(first: int, count: int, size: int = 0) -> list[Record]:

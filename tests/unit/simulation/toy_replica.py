@@ -8,30 +8,38 @@ from collections.abc import Iterable, Iterator
 from random import Random
 from typing import Any
 
-from creekdb.execution.keys import Place
-from creekdb.execution.result import Execution
-from creekdb.protocol.checkpoint.stream import Draft, Given, Intake
-from creekdb.protocol.effects import Committed, Effects, Kind, Response, Send, Task, Work
-from creekdb.protocol.guarantees import Terms
+from creekdb.execution.keys import CollationKey
+from creekdb.execution.result import ExecutionResult
+from creekdb.protocol.checkpoint.stream import IncomingMessage, LazyCheckpoint, RegisterLoader
+from creekdb.protocol.effects import (
+    Committed,
+    Effects,
+    Response,
+    ResponseKind,
+    Send,
+    Task,
+    TaskKind,
+)
+from creekdb.protocol.guarantees import SchemeGuarantees
 from creekdb.protocol.ids.version_vector import Dot, DotSet
 from creekdb.protocol.membership.configuration import Configuration
-from creekdb.protocol.messages import Cast, Pulled, Received, Record, Summary
+from creekdb.protocol.messages import Cast, PullResponse, Received, Record, Summary
 from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.probes import Probes
 from creekdb.protocol.request import Operation, Outcome, Request
 from creekdb.protocol.values import Key
-from creekdb.simulation.kernel.cluster import Run, Simulation
+from creekdb.simulation.kernel.cluster import Simulation, SimulationRun
 from creekdb.simulation.kernel.scenario import Scenario
 
 
 class ToyReplica:
     def __init__(self, index: int, replicas: int) -> None:
         self.index = index
-        self.terms = Terms()
+        self.guarantees = SchemeGuarantees()
         self.probes = Probes()
-        self.refused: dict[str, int] = {}
+        self.rejected: dict[str, int] = {}
         self.drift_us: dict[int, int] = {}
-        self.heard: list[tuple[Given, int]] = []
+        self.heard: list[tuple[IncomingMessage, int]] = []
         self.ticks = 0
         self.recovered: list[Record] = []
         self._peers = tuple(each for each in range(replicas) if each != index)
@@ -66,15 +74,15 @@ class ToyReplica:
         self._take_in(request)
         return request.id
 
-    def intake(self) -> Intake:
+    def new_state_loader(self) -> RegisterLoader:
         raise NotImplementedError("nothing is brought to it")
 
-    def receive(self, message: Given, sender: int, now: int) -> None:
+    def receive(self, message: IncomingMessage, sender: int, now: int) -> None:
         if sender not in self._peers:
-            self.refused["stranger"] = self.refused.get("stranger", 0) + 1
+            self.rejected["stranger"] = self.rejected.get("stranger", 0) + 1
             return
         self.heard.append((message, sender))
-        if isinstance(message, Cast | Pulled):
+        if isinstance(message, Cast | PullResponse):
             for request in message.requests:
                 if request.id not in self._received:
                     self._outbox.records.append(Received(request))
@@ -83,28 +91,34 @@ class ToyReplica:
             lacking = DotSet(message.received).missing(self._received)
             if len(lacking):
                 requests = tuple(self._requests[id] for id in lacking)
-                self._outbox.sends.append(Send((sender,), Pulled(requests)))
+                self._outbox.sends.append(Send((sender,), PullResponse(requests)))
 
     def tick(self, now: int) -> None:
         self.ticks += 1
         self._outbox.sends.append(Send(self._peers, Summary(self._received.freeze())))
 
-    def run(self, task: Task) -> Execution:
-        return Execution(outcome=Outcome(self._executed + 1), writes={"count": 1}, reads=1)
+    def run(self, task: Task) -> ExecutionResult:
+        return ExecutionResult(
+            outcome=Outcome(self._executed + 1), writes={"count": 1}, read_count=1
+        )
 
-    def completed(self, task: Task, execution: Execution, now: int) -> None:
+    def completed(self, task: Task, execution: ExecutionResult, now: int) -> None:
         self._tasks_done += 1
         self._executed += 1
         request = task.request
         if request.id in self._sessions:
             session = self._sessions[request.id]
-            kinds = (Kind.TENTATIVE, Kind.STABLE) if request.strong else (Kind.TENTATIVE,)
+            kinds = (
+                (ResponseKind.TENTATIVE, ResponseKind.STABLE)
+                if request.strong
+                else (ResponseKind.TENTATIVE,)
+            )
             for kind in kinds:
                 self._outbox.responses.append(
                     Response(request.id, session, kind, Outcome(self._executed))
                 )
 
-    def kept_waiting(self) -> int:
+    def queue_delay_ticks(self) -> int:
         return 0
 
     def take_tasks(self) -> tuple[Task, ...]:
@@ -113,25 +127,25 @@ class ToyReplica:
     def take_effects(self) -> Effects:
         return self._outbox.take()
 
-    def has(self, id: Dot) -> bool:
+    def has_request(self, id: Dot) -> bool:
         return id in self.committed_ids()
 
-    def is_seen(self, id: Dot) -> bool:
-        return self.has(id)
+    def is_visible(self, id: Dot) -> bool:
+        return self.has_request(id)
 
     def last_issued(self) -> Dot:
         return Dot(self.index, 0)
 
-    def awaits(self, id: Dot) -> bool:
+    def has_pending_response(self, id: Dot) -> bool:
         return False
 
     def committed_length(self) -> int:
         return len(self._received)
 
-    def answers_alone(self, operation: Operation, strong: bool) -> bool:
+    def can_respond_locally(self, operation: Operation, strong: bool) -> bool:
         return False
 
-    def waits_for(self) -> tuple[int, ...] | None:
+    def awaited_members(self) -> tuple[int, ...] | None:
         return None
 
     def leader(self) -> int | None:
@@ -143,7 +157,7 @@ class ToyReplica:
     def configuration(self) -> Configuration:
         return Configuration(0, tuple((each, "") for each in sorted((self.index, *self._peers))))
 
-    def is_dismissed(self) -> bool:
+    def can_shut_down(self) -> bool:
         return False
 
     def tentative_ids(self) -> tuple[Dot, ...]:
@@ -162,20 +176,20 @@ class ToyReplica:
         return range(len(self._received), len(self._received) + 1)
 
     def committed_items(
-        self, length: int, start: Place, stop: Place
+        self, length: int, start: CollationKey, stop: CollationKey
     ) -> Iterator[tuple[Key, object]]:
         return iter(self.state().items())
 
-    def draft(self) -> Draft:
+    def lazy_checkpoint(self) -> LazyCheckpoint:
         raise NotImplementedError("it never forgets")
 
-    def progress(self) -> dict[int, int]:
+    def stable_instances(self) -> dict[int, int]:
         return {}
 
     def state(self) -> dict[Key, object]:
         return {"count": self._executed}
 
-    def idle(self) -> bool:
+    def is_idle(self) -> bool:
         return self._tasks == self._tasks_done
 
     def _take_in(self, request: Request) -> None:
@@ -183,7 +197,7 @@ class ToyReplica:
         self._requests[request.id] = request
         self._outbox.events.append(Committed(request.id, len(self._received) - 1))
         self._tasks += 1
-        self._outbox.tasks.append(Task(self._tasks, Work.EXECUTE, request))
+        self._outbox.tasks.append(Task(self._tasks, TaskKind.EXECUTE, request))
 
 
 def sample(random: Random) -> tuple[str, tuple[Any, ...]]:
@@ -194,7 +208,7 @@ def simulation_of(scenario: Scenario) -> Simulation:
     return Simulation(scenario, lambda index: ToyReplica(index, scenario.replicas), sample)
 
 
-def run(scenario: Scenario) -> Run:
+def run(scenario: Scenario) -> SimulationRun:
     return simulation_of(scenario).run()
 
 

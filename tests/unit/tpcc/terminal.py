@@ -8,7 +8,7 @@ from creekdb.execution.sequential import OperationRaised
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Outcome, Request
-from creekdb.tpcc import Inputs, Overlay, Population, PopulationBase, datatype
+from creekdb.tpcc import OverlayState, Population, PopulationBase, TransactionInputs, tpcc_datatype
 from creekdb.tpcc.schema import TABLES
 
 SEED = 20
@@ -29,8 +29,8 @@ class Terminal:
         self.layout = layout
         self.base = base(layout, warehouses, seed)
         self.population = self.base.population
-        self.datatype = datatype(layout)
-        self.state = Overlay(self.base)
+        self.datatype = tpcc_datatype(layout)
+        self.state = OverlayState(self.base)
         self.now = 1_000
         """The date of the last transaction; each comes a microsecond after the one before."""
 
@@ -53,7 +53,7 @@ class Terminal:
             return None
         if self.layout == "fine":
             assert len(values) == len(schema.fixed)
-            hot = schema.changing + schema.sums
+            hot = schema.mutable + schema.sums
             values = (*values, *(self._register(column, *key) for column in hot))
         return dict(zip(schema.columns, values, strict=True))
 
@@ -77,7 +77,7 @@ class Terminal:
         self.state.write((table, *key), self._register(table, *like))
         if self.layout == "fine":
             schema = TABLES[table]
-            for column in schema.changing + schema.sums:
+            for column in schema.mutable + schema.sums:
                 value = self._register(column, *like)
                 if value is not None:
                     self.state.write((column, *key), value)
@@ -86,7 +86,7 @@ class Terminal:
         self.state.write((table, *key), ABSENT)
         if self.layout == "fine":
             schema = TABLES[table]
-            for column in schema.changing + schema.sums:
+            for column in schema.mutable + schema.sums:
                 self.state.write((column, *key), ABSENT)
 
     def _register(self, *key: Any) -> Any:
@@ -97,7 +97,8 @@ class Terminal:
 def mixed(terminal: Terminal, seed: int, count: int, clients: int = 20) -> Iterator[Any]:
     """What `clients` ask for, taking turns: kinds and operations, `count` in all."""
     streams = [
-        Inputs(terminal.datatype, terminal.population, seed, client) for client in range(clients)
+        TransactionInputs(terminal.datatype, terminal.population, seed, client)
+        for client in range(clients)
     ]
     for number in range(count):
         yield next(streams[number % clients])

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from creekdb.execution.mvcc.entry import Entry, tentative_position
+from creekdb.execution.mvcc.entry import RequestEntry, tentative_position
 from creekdb.execution.mvcc.version_store import VersionStore
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Request
 from creekdb.protocol.values import Key
-from creekdb.tpcc import datatype
+from creekdb.tpcc import tpcc_datatype
 from tests.unit.tpcc.terminal import base
 
 NEW_ORDER = ("new_order", 1, 4, 77, ((11, 1, 3), (22, 1, 5)))
@@ -28,13 +28,13 @@ STOCK_LEVEL_ELSEWHERE = ("stock_level", 1, 5, 15)
 
 def run(layout: str, call: tuple[Any, ...]) -> tuple[set[Key], set[Key]]:
     """What it reads, and what it writes or adds to, on the initial data."""
-    request = Request(5, Dot(0, 1), datatype(layout).call(*call), strong=False)
-    entry = Entry(request, tentative_position(request))
+    request = Request(5, Dot(0, 1), tpcc_datatype(layout).call(*call), strong=False)
+    entry = RequestEntry(request, tentative_position(request))
     snapshot = VersionStore(base(layout)).snapshot(entry.position)
-    execution = datatype(layout).run(request, snapshot)
+    execution = tpcc_datatype(layout).run(request, snapshot)
     assert execution.outcome.error is None
-    assert snapshot.ranges == []  # nothing scans
-    return {*snapshot.initial, *snapshot.reads}, {*execution.writes, *execution.adds}
+    assert snapshot.scanned_ranges == []  # nothing scans
+    return {*snapshot.base_reads, *snapshot.reads}, {*execution.writes, *execution.blind_adds}
 
 
 def conflict(layout: str, earlier: tuple[Any, ...], later: tuple[Any, ...]) -> bool:

@@ -7,7 +7,7 @@ import pytest
 
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.values import Key
-from creekdb.tpcc import CONDITIONS, Problem, problems
+from creekdb.tpcc import CONDITIONS, ConsistencyViolation, find_violations
 from tests.unit.tpcc.terminal import Terminal, mixed
 
 
@@ -32,9 +32,9 @@ def terminal(request: pytest.FixtureRequest) -> Terminal:
     return opened(request.param)
 
 
-def found(terminal: Terminal, only_touched: bool = True) -> list[Problem]:
+def found(terminal: Terminal, only_touched: bool = True) -> list[ConsistencyViolation]:
     overrides = terminal.state.overrides
-    return problems(terminal.base, overrides, only_touched=only_touched, limit=1000)
+    return find_violations(terminal.base, overrides, only_touched=only_touched, limit=1000)
 
 
 def violated(terminal: Terminal, only_touched: bool = True) -> set[str]:
@@ -58,10 +58,10 @@ def test_looking_at_everything_finds_the_same() -> None:
     terminal.set("c_balance", 7, "customer", 1, 2, 9)
     terminal.set("h_amount", 7, "history", 1, 3, 9, 1)
 
-    touched = [(problem.condition, problem.where) for problem in found(terminal)]
+    touched = [(problem.condition, problem.row_key) for problem in found(terminal)]
     assert len(touched) == 7
     everything = found(terminal, only_touched=False)
-    assert [(problem.condition, problem.where) for problem in everything] == touched
+    assert [(problem.condition, problem.row_key) for problem in everything] == touched
 
 
 Fault = Callable[[Terminal], None]
@@ -217,7 +217,7 @@ def test_the_number_of_problems_is_bounded(terminal: Terminal) -> None:
     for c in range(1, 200):
         terminal.set("c_balance", 5, "customer", 1, 4, c)
 
-    assert len(problems(terminal.base, terminal.state.overrides, only_touched=True)) == 20
+    assert len(find_violations(terminal.base, terminal.state.overrides, only_touched=True)) == 20
 
 
 def test_a_deleted_register_is_absent_and_not_as_in_the_beginning() -> None:
@@ -226,8 +226,8 @@ def test_a_deleted_register_is_absent_and_not_as_in_the_beginning() -> None:
     overrides = dict(terminal.state.overrides)
 
     assert overrides["new_order", 1, 1, 2101] is ABSENT
-    assert problems(terminal.base, overrides, only_touched=True) == []
+    assert find_violations(terminal.base, overrides, only_touched=True) == []
     del overrides["new_order", 1, 1, 2101]
-    assert {each.condition for each in problems(terminal.base, overrides, only_touched=True)} == {
-        *("3.3.2.5", "3.3.2.11", "index")
-    }
+    assert {
+        each.condition for each in find_violations(terminal.base, overrides, only_touched=True)
+    } == {*("3.3.2.5", "3.3.2.11", "index")}

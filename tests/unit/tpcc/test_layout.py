@@ -7,7 +7,7 @@ import pytest
 from creekdb.execution.datatype import DataType
 from creekdb.execution.sequential import OperationRaised, Sequential
 from creekdb.execution.transaction import Transaction
-from creekdb.tpcc.layout import Row, Tables
+from creekdb.tpcc.layout import TableRow, TpccTables
 from creekdb.tpcc.schema import ORDERS, S_QUANTITY, S_YTD, STOCK
 
 ROW = ("texts", "data", 50, 7, 2, 1)
@@ -16,7 +16,7 @@ ROW = ("texts", "data", 50, 7, 2, 1)
 def used(layout: str) -> Sequential:
     """A machine with operations that use the tables directly."""
     declared = DataType("tables")
-    tables = Tables(layout)
+    tables = TpccTables(layout)
 
     @declared.operation
     def insert(tx: Transaction, *values: Any) -> None:
@@ -32,7 +32,7 @@ def used(layout: str) -> Sequential:
 
     @declared.operation
     def change(tx: Transaction) -> tuple[Any, ...]:
-        row: Row = tables.stock.row(tx, 1, 2)
+        row: TableRow = tables.stock.row(tx, 1, 2)
         row.set(S_QUANTITY, row.get(S_QUANTITY) + 1)
         row.add(S_YTD, 10)
         row.add(S_YTD, 100)
@@ -103,5 +103,5 @@ def test_fine_has_no_register_for_a_column_that_is_none() -> None:
     machine.call("order", 9)
     assert machine.state == {
         ("orders", 1, 2, 3): (4, 5, 6, 1),
-        (*ORDERS.changing, 1, 2, 3): 9,
+        (*ORDERS.mutable, 1, 2, 3): 9,
     }

@@ -5,10 +5,15 @@ from random import Random
 
 import pytest
 
-from creekdb.execution.keys import FIRST_PLACE, LAST_PLACE, Place, place
+from creekdb.execution.keys import (
+    FIRST_COLLATION_KEY,
+    LAST_COLLATION_KEY,
+    CollationKey,
+    collation_key,
+)
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.values import Key
-from creekdb.tpcc import Overlay
+from creekdb.tpcc import OverlayState
 
 KEYS: list[Key] = [("a", x, y) for x in range(4) for y in range(4)]
 
@@ -20,9 +25,9 @@ class Initial:
     def read(self, key: Key) -> object:
         return self.values.get(key, ABSENT)
 
-    def keys(self, start: Place, stop: Place, reverse: bool) -> Iterator[Key]:
-        inside = (key for key in self.values if start <= place(key) < stop)
-        return iter(sorted(inside, key=place, reverse=reverse))
+    def keys(self, start: CollationKey, stop: CollationKey, reverse: bool) -> Iterator[Key]:
+        inside = (key for key in self.values if start <= collation_key(key) < stop)
+        return iter(sorted(inside, key=collation_key, reverse=reverse))
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -32,15 +37,15 @@ def test_it_is_like_a_dict_with_the_overrides_in_it(seed: int) -> None:
     overrides: dict[Key, object] = {
         key: random.choice([ABSENT, random.randrange(9)]) for key in KEYS if random.random() < 0.3
     }
-    state = Overlay(Initial(initial), overrides)
+    state = OverlayState(Initial(initial), overrides)
     wanted: dict[Key, object] = {**initial, **overrides}
     for _ in range(5):
-        there = sorted((key for key in wanted if wanted[key] is not ABSENT), key=place)
+        there = sorted((key for key in wanted if wanted[key] is not ABSENT), key=collation_key)
         for key in KEYS:
             assert state.read(key) == wanted.get(key, ABSENT)
-        assert list(state.keys(FIRST_PLACE, LAST_PLACE, False)) == there
-        start, stop = place(random.choice(KEYS)), place(random.choice(KEYS))
-        inside = [key for key in there if start <= place(key) < stop]
+        assert list(state.keys(FIRST_COLLATION_KEY, LAST_COLLATION_KEY, False)) == there
+        start, stop = collation_key(random.choice(KEYS)), collation_key(random.choice(KEYS))
+        inside = [key for key in there if start <= collation_key(key) < stop]
         assert list(state.keys(start, stop, False)) == inside
         assert list(state.keys(start, stop, True)) == inside[::-1]
         key, value = random.choice(KEYS), random.choice([ABSENT, 7])

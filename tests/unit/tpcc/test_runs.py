@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from creekdb.execution.mvcc.entry import Entry, tentative_position
+from creekdb.execution.mvcc.entry import RequestEntry, tentative_position
 from creekdb.execution.mvcc.version_store import VersionStore
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Request
-from creekdb.tpcc import SHARES, datatype, problems
+from creekdb.tpcc import TRANSACTION_SHARES, find_violations, tpcc_datatype
 from tests.unit.tpcc.terminal import Terminal, base, mixed
 
 ROOT = Path(__file__).parents[3]
@@ -31,11 +31,11 @@ def test_both_layouts_answer_the_same_and_keep_the_conditions(warehouses: int) -
         if answer.error is not None:
             errors[answer.error] += 1
 
-    assert set(kinds) == set(SHARES)
+    assert set(kinds) == set(TRANSACTION_SHARES)
     assert set(errors) == {"UnusedItem: Item number is not valid"}
     assert 0.002 < errors.total() / kinds["new_order"] < 0.03
     for terminal in (rows, fine):
-        assert problems(terminal.base, terminal.state.overrides, only_touched=True) == []
+        assert find_violations(terminal.base, terminal.state.overrides, only_touched=True) == []
 
 
 def test_when_more_is_delivered_than_ordered_districts_run_empty_and_conditions_hold() -> None:
@@ -46,7 +46,7 @@ def test_when_more_is_delivered_than_ordered_districts_run_empty_and_conditions_
         for each in mixed(terminal, seed=9, count=80):
             terminal.apply(each.operation)
             terminal.call("delivery", 1, 2)
-        assert problems(terminal.base, terminal.state.overrides, only_touched=True) == []
+        assert find_violations(terminal.base, terminal.state.overrides, only_touched=True) == []
 
 
 @pytest.mark.parametrize("layout", ["rows", "fine"])
@@ -54,11 +54,11 @@ def test_the_version_store_gives_the_same_answers(layout: str) -> None:
     """The base below a version store, and additions that are put off."""
     terminal = Terminal(layout)
     store = VersionStore(base(layout))
-    declared = datatype(layout)
+    declared = tpcc_datatype(layout)
     for number, each in enumerate(mixed(terminal, seed=10, count=300), 1):
         wanted = terminal.apply(each.operation)
         request = Request(terminal.now, Dot(0, number), each.operation, strong=False)
-        entry = Entry(request, tentative_position(request))
+        entry = RequestEntry(request, tentative_position(request))
         snapshot = store.snapshot(entry.position)
         execution = declared.run(request, snapshot)
         assert store.install(entry, snapshot, execution)

@@ -5,8 +5,8 @@ from random import Random
 import pytest
 
 from creekdb.errors import BadValue, UnknownName
-from creekdb.tpcc import Terminals, populated, populated_name
-from creekdb.tpcc.workload import clients_of
+from creekdb.tpcc import Terminals, populated_datatype, populated_datatype_name
+from creekdb.tpcc.workload import client_numbers
 
 
 @pytest.mark.parametrize("replicas", [1, 2, 3, 5, 7, 10, 12, 30])
@@ -14,7 +14,7 @@ from creekdb.tpcc.workload import clients_of
 def test_terminals_are_spread_and_every_warehouse_is_in_use_everywhere(
     replicas: int, warehouses: int
 ) -> None:
-    clients = [clients_of(each, replicas, warehouses) for each in range(replicas)]
+    clients = [client_numbers(each, replicas, warehouses) for each in range(replicas)]
 
     every = [client for each in clients for client in each]
     assert len(set(every)) == len(every) == warehouses * max(10, replicas)
@@ -25,7 +25,7 @@ def test_terminals_are_spread_and_every_warehouse_is_in_use_everywhere(
 
 
 def test_what_is_asked_for_comes_from_all_terminals_of_a_replica_and_is_repeatable() -> None:
-    datatype = populated(populated_name("rows", 2, 0))
+    datatype = populated_datatype(populated_datatype_name("rows", 2, 0))
 
     def asked() -> list[object]:
         terminals = Terminals(datatype, datatype.base.population, 3, 5)  # type: ignore[attr-defined]
@@ -38,23 +38,23 @@ def test_what_is_asked_for_comes_from_all_terminals_of_a_replica_and_is_repeatab
 
 
 def test_a_data_type_is_built_again_from_its_name() -> None:
-    name = populated_name("fine", 3, 7)
-    datatype = populated(name)
+    name = populated_datatype_name("fine", 3, 7)
+    datatype = populated_datatype(name)
 
     assert datatype.name == name == "tpcc-fine-3-7"
     population = datatype.base.population  # type: ignore[attr-defined]
     assert (population.warehouses, population.seed) == (3, 7)
-    assert populated(name) is datatype
+    assert populated_datatype(name) is datatype
 
 
 @pytest.mark.parametrize("name", ["tpcc", "tpcc-rows", "tpcc-rows-x-1", "tpcc-rows-1", "bank"])
 def test_a_name_that_says_too_little_is_refused(name: str) -> None:
     with pytest.raises(UnknownName):
-        populated(name)
+        populated_datatype(name)
 
 
 def test_a_population_that_cannot_be_is_refused() -> None:
     with pytest.raises(UnknownName, match="layout"):
-        populated_name("columns", 1, 0)
+        populated_datatype_name("columns", 1, 0)
     with pytest.raises(BadValue, match="warehouses"):
-        populated(populated_name("rows", 0, 0))
+        populated_datatype(populated_datatype_name("rows", 0, 0))

@@ -8,20 +8,26 @@ from typing import Any
 import pytest
 
 from creekdb.errors import BadValue
-from creekdb.tpcc import SHARES, Input, Inputs, Population, datatype
+from creekdb.tpcc import (
+    TRANSACTION_SHARES,
+    Population,
+    TransactionInput,
+    TransactionInputs,
+    tpcc_datatype,
+)
 from creekdb.tpcc.population.random_values import LAST_NAME_NUMBERS, run_constants
-from creekdb.tpcc.workload import UNUSED_ITEM, constants
+from creekdb.tpcc.workload import UNUSED_ITEM, draw_constants
 from tests.unit.tpcc.terminal import is_uniform, population
 
 COUNT = 40_000
 
 
-def stream(client: int, warehouses: int = 5, seed: int = 1) -> Inputs:
-    return Inputs(datatype("rows"), population(warehouses), seed, client)
+def stream(client: int, warehouses: int = 5, seed: int = 1) -> TransactionInputs:
+    return TransactionInputs(tpcc_datatype("rows"), population(warehouses), seed, client)
 
 
 @lru_cache(1)
-def drawn() -> list[Input]:
+def drawn() -> list[TransactionInput]:
     """Of client 7 of five warehouses: its home is warehouse 3, its terminal in district 2."""
     return list(islice(stream(7), COUNT))
 
@@ -38,15 +44,19 @@ def is_share(count: int, total: int, share: float) -> bool:
 def test_the_mix_is_that_of_the_paper() -> None:
     kinds = Counter(each.kind for each in drawn())
 
-    assert list(SHARES.items())[:2] == [("new_order", 45), ("payment", 43)]
-    assert list(SHARES.items())[2:] == [("delivery", 4), ("order_status", 4), ("stock_level", 4)]
-    for kind, share in SHARES.items():
+    assert list(TRANSACTION_SHARES.items())[:2] == [("new_order", 45), ("payment", 43)]
+    assert list(TRANSACTION_SHARES.items())[2:] == [
+        ("delivery", 4),
+        ("order_status", 4),
+        ("stock_level", 4),
+    ]
+    for kind, share in TRANSACTION_SHARES.items():
         assert is_share(kinds[kind], COUNT, share / 100)
 
 
 def test_payment_is_strong_and_the_others_are_weak() -> None:
-    assert {(each.kind, each.strong) for each in drawn()} == {
-        (kind, kind == "payment") for kind in SHARES
+    assert {(each.kind, each.is_strong) for each in drawn()} == {
+        (kind, kind == "payment") for kind in TRANSACTION_SHARES
     }
     assert all(each.kind == each.operation.name for each in drawn())
 
@@ -109,7 +119,7 @@ def test_the_other_inputs_of_clauses_2_6_1_to_2_8_1() -> None:
 
 def test_customers_and_items_come_as_often_as_nurand_says() -> None:
     """Compare with the exact distribution, coarsened to a hundred groups."""
-    run = constants(1, population(5))
+    run = draw_constants(1, population(5))
     customers = Counter(
         ((coarse | fine) + run.customer) % 3000 + 1
         for coarse in range(1024)
@@ -129,11 +139,11 @@ def test_customers_and_items_come_as_often_as_nurand_says() -> None:
 def test_all_clients_of_a_run_share_constants_that_fit_the_population() -> None:
     for seed in range(15):
         of_population = Population(seed, 1)
-        run = constants(seed, of_population)
+        run = draw_constants(seed, of_population)
         assert run.last_name in run_constants(of_population.last_name_constant)
         assert 0 <= run.customer <= 1023
         assert 0 <= run.item <= 8191
-    assert len({constants(seed, population(5)) for seed in range(50)}) == 50
+    assert len({draw_constants(seed, population(5)) for seed in range(50)}) == 50
 
 
 def test_with_one_warehouse_nothing_is_remote() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from creekdb.errors import BadValue
-from creekdb.wire.addresses import address_of, address_text
+from creekdb.wire.addresses import format_address, parse_address
 
 
 @pytest.mark.parametrize(
@@ -16,12 +16,12 @@ from creekdb.wire.addresses import address_of, address_text
     ],
 )
 def test_what_is_read_is_written_again(text: str, host: str, port: int) -> None:
-    assert address_of(text) == (host, port)
-    assert address_text(host, port) == text
+    assert parse_address(text) == (host, port)
+    assert format_address(host, port) == text
 
 
 def test_without_a_host_it_is_this_machine() -> None:
-    assert address_of(":7100") == ("127.0.0.1", 7100)
+    assert parse_address(":7100") == ("127.0.0.1", 7100)
 
 
 @pytest.mark.parametrize(
@@ -38,4 +38,4 @@ def test_without_a_host_it_is_this_machine() -> None:
 )
 def test_what_is_no_address_is_refused(text: str, write: str) -> None:
     with pytest.raises(BadValue, match=f"is not an address: write {write}$"):
-        address_of(text)
+        parse_address(text)

@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 
 from creekdb import DataType
-from creekdb.execution.keys import CLIENTS
+from creekdb.execution.keys import CALLS_PREFIX
 from creekdb.execution.transaction import ABSENT, Transaction
 from creekdb.execution.undo import StateObject
 from creekdb.protocol.ids.version_vector import Dot
-from creekdb.protocol.membership.configuration import MEMBERS
+from creekdb.protocol.membership.configuration import MEMBERSHIP_OPERATION
 from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.values import Key
-from creekdb.server.calls.capabilities import Once
-from creekdb.wire.deduplication import call_once, forget_calls
+from creekdb.server.calls.capabilities import DeduplicatingDataType
+from creekdb.wire.deduplication import expire_calls, wrap_call
 
 ANYTHING = DataType("anything")
 
@@ -40,7 +40,7 @@ def everything(tx: Transaction, prefix: Any = None) -> Any:
 
 class Machine:
     def __init__(self) -> None:
-        self.state = StateObject(Once(ANYTHING))
+        self.state = StateObject(DeduplicatingDataType(ANYTHING))
         self._calls = 0
 
     def call(self, operation: Operation) -> Any:
@@ -52,23 +52,26 @@ class Machine:
 
 
 @pytest.mark.parametrize("by", ["ann", ""])
-@pytest.mark.parametrize("key", [(CLIENTS, "ann", 1), (CLIENTS,), (MEMBERS,), (MEMBERS, 7)])
+@pytest.mark.parametrize(
+    "key",
+    [(CALLS_PREFIX, "ann", 1), (CALLS_PREFIX,), (MEMBERSHIP_OPERATION,), (MEMBERSHIP_OPERATION, 7)],
+)
 @pytest.mark.parametrize(("name", "rest"), [("put", (5,)), ("add", ()), ("delete", ())])
 def test_registers_of_creek_are_written_by_no_operation(
     name: str, rest: tuple[int, ...], key: Key, by: str
 ) -> None:
     machine = Machine()
     operation = Operation(name, (key, *rest))
-    answer = machine.call(call_once(by, 7, operation) if by else operation)
+    answer = machine.call(wrap_call(by, 7, operation) if by else operation)
 
     assert "belongs to Creek: choose another name" in answer
     assert machine.state.read(key) is ABSENT
-    assert machine.call(forget_calls(10)) == (1 if by else 0,), "nothing else is there"
+    assert machine.call(expire_calls(10)) == (1 if by else 0,), "nothing else is there"
 
 
 def test_other_registers_are_written_by_any_name() -> None:
     machine = Machine()
-    for key in ("creekdb.client", (), ("creek",), ("ann", CLIENTS), 3):
+    for key in ("creekdb.client", (), ("creek",), ("ann", CALLS_PREFIX), 3):
         machine.call(Operation("put", (key, 5)))
         assert machine.state.read(key) == 5
 
@@ -76,9 +79,9 @@ def test_other_registers_are_written_by_any_name() -> None:
 def test_a_scan_of_everything_shows_nothing_of_creek() -> None:
     machine = Machine()
     for number, key in enumerate([3, "a", ("creek",), ("zebra", 1)]):
-        machine.call(call_once("ann", number, Operation("put", (key, number))))
+        machine.call(wrap_call("ann", number, Operation("put", (key, number))))
 
     assert machine.call(Operation("everything")) == (3, "a", ("creek",), ("zebra", 1))
     assert machine.call(Operation("everything", ((),))) == (("creek",), ("zebra", 1))
-    assert machine.call(Operation("everything", ((CLIENTS,),))) == ()
+    assert machine.call(Operation("everything", ((CALLS_PREFIX,),))) == ()
     assert len([key for key, _ in machine.state.items()]) == 8

@@ -3,13 +3,13 @@
 from typing import Any
 
 from creekdb.execution.datatype import DataType
-from creekdb.execution.keys import CLIENTS
+from creekdb.execution.keys import CALLS_PREFIX
 from creekdb.execution.transaction import Transaction
 from creekdb.execution.undo import StateObject
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Outcome, Request
-from creekdb.server.calls.capabilities import Once
-from creekdb.wire.deduplication import ANSWER_KEPT_MAX, CALLS_KEPT, call_once
+from creekdb.server.calls.capabilities import DeduplicatingDataType
+from creekdb.wire.deduplication import CALLS_PER_CLIENT_MAX, KEPT_RESPONSE_BYTES_MAX, wrap_call
 
 COUNTING = DataType("counting")
 
@@ -23,7 +23,7 @@ def count(tx: Transaction, text: str) -> tuple[int, str]:
 
 class Machine:
     def __init__(self) -> None:
-        self.state = StateObject(Once(COUNTING))
+        self.state = StateObject(DeduplicatingDataType(COUNTING))
         self._requests = 0
 
     def carry_out(self, operation: Operation) -> Outcome:
@@ -35,11 +35,11 @@ class Machine:
 
     def kept(self) -> list[Any]:
         registers = self.state.items()
-        return [key for key, _ in registers if isinstance(key, tuple) and key[0] == CLIENTS]
+        return [key for key, _ in registers if isinstance(key, tuple) and key[0] == CALLS_PREFIX]
 
 
 def counted(client: str, number: int, text: str = "") -> Operation:
-    return call_once(client, number, COUNTING.call("count", text))
+    return wrap_call(client, number, COUNTING.call("count", text))
 
 
 def test_a_call_that_is_asked_again_answers_what_it_answered() -> None:
@@ -59,22 +59,22 @@ def test_another_operation_under_the_same_number_is_a_mistake() -> None:
 
 def test_of_each_client_so_many_calls_are_kept_and_no_more() -> None:
     machine = Machine()
-    for number in range(1, CALLS_KEPT + 11):
+    for number in range(1, CALLS_PER_CLIENT_MAX + 11):
         machine.carry_out(counted("ann", number))
-    assert len(machine.kept()) == CALLS_KEPT
+    assert len(machine.kept()) == CALLS_PER_CLIENT_MAX
     assert machine.carry_out(counted("ann", 11)).value == (11, ""), "the oldest that is kept"
 
 
 def test_a_call_that_many_later_ones_overtook_is_executed_and_keeps_none_of_them_out() -> None:
     machine = Machine()
-    last = machine.carry_out(counted("ann", 1 + CALLS_KEPT))
+    last = machine.carry_out(counted("ann", 1 + CALLS_PER_CLIENT_MAX))
     assert machine.carry_out(counted("ann", 1)).value == (2, "")
-    assert machine.carry_out(counted("ann", 1 + CALLS_KEPT)) == last
+    assert machine.carry_out(counted("ann", 1 + CALLS_PER_CLIENT_MAX)) == last
 
 
 def test_an_answer_that_is_too_long_is_given_once() -> None:
     machine = Machine()
-    long = "x" * (ANSWER_KEPT_MAX + 1)
+    long = "x" * (KEPT_RESPONSE_BYTES_MAX + 1)
     again = counted("ann", 1, long)
     assert machine.carry_out(again).value == (1, long)
     assert str(machine.carry_out(again).error).startswith("Forgotten")

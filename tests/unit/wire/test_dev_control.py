@@ -6,24 +6,26 @@ from collections.abc import Iterator
 import pytest
 
 from creekdb.errors import MalformedMessage
-from creekdb.wire.dev_control import Parent, Trial, line_of
+from creekdb.wire.dev_control import DevControl, ParentPipe, encode_dev_control
 
-TRIAL = Trial(control="http://127.0.0.1:1", secret="s", pages={0: "http://127.0.0.1:2"}, cut=(1,))
+TRIAL = DevControl(
+    control="http://127.0.0.1:1", secret="s", pages={0: "http://127.0.0.1:2"}, cut=(1,)
+)
 
 
 class Heard:
     def __init__(self) -> None:
         self.read, self.write = os.pipe()
-        self.told: list[Trial] = []
+        self.told: list[DevControl] = []
         self.ended = 0
-        self.parent = Parent(self.read, self.told.append, self._end)
+        self.parent = ParentPipe(self.read, self.told.append, self._end)
 
     def _end(self) -> None:
         self.ended += 1
 
     def say(self, data: bytes) -> None:
         os.write(self.write, data)
-        self.parent.hear()
+        self.parent.read()
 
 
 @pytest.fixture
@@ -34,13 +36,13 @@ def heard() -> Iterator[Heard]:
 
 
 def test_a_line_is_heard_when_it_is_whole(heard: Heard) -> None:
-    line = line_of(TRIAL)
+    line = encode_dev_control(TRIAL)
     heard.say(line[:10])
     assert heard.told == []
     heard.say(line[10:] + line + line[:3])
     assert heard.told == [TRIAL, TRIAL]
     os.close(heard.write)
-    heard.parent.hear()
+    heard.parent.read()
     assert (heard.ended, len(heard.told)) == (1, 2)
 
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from creekdb.wire.event_loop import new_loop, run
+from creekdb.wire.event_loop import new_loop, run_in_new_loop
 
 
 def test_a_server_runs_on_uvloop_where_there_is_one() -> None:
@@ -15,7 +15,7 @@ def test_a_server_runs_on_uvloop_where_there_is_one() -> None:
     async def look() -> None:
         found.append(type(asyncio.get_running_loop()).__module__)
 
-    run(look())
+    run_in_new_loop(look())
     expected = "uvloop" if importlib.util.find_spec("uvloop") else "asyncio"
     assert found[0].startswith(expected)
 

@@ -14,22 +14,27 @@ from creekdb.protocol.request import Outcome
 from creekdb.wire import messages
 
 MOST = 1000
-DECODERS = (messages.peer_hello, messages.from_peer, messages.from_client, messages.to_client)
+DECODERS = (
+    messages.decode_peer_hello,
+    messages.decode_peer_message,
+    messages.decode_client_message,
+    messages.decode_server_message,
+)
 
 SAID = (
     messages.PeerHello(1, "creek", 0, (0, 1, 2), "kv"),
-    messages.Hello(1, "me", "secret", "kv"),
-    messages.Call(
+    messages.ClientHello(1, "me", "secret", "kv"),
+    messages.CallRequest(
         7, "put", ("a", {"b": (1, 2.5, None, b"x")}), True, 3, (Dot(0, 1), Dot(2, 9)), 50
     ),
-    messages.Enough(7),
+    messages.CancelResponses(7),
     messages.StatusRequest(8),
     messages.Welcome(1, "creek", 2, "kv", (("get", True), ("put", False))),
-    messages.Issued(7, Dot(2, 10)),
-    messages.Answer(7, "final", ("a", 1), None, True),
-    messages.Refused(7, "busy", "later", False),
-    messages.Status(8, {"committed": 3, "refused": {"busy": 1}}),
-    messages.Denied("token", "none that is known"),
+    messages.CallIssued(7, Dot(2, 10)),
+    messages.CallResponse(7, "final", ("a", 1), None, True),
+    messages.Rejected(7, "busy", "later", False),
+    messages.StatusResponse(8, {"committed": 3, "refused": {"busy": 1}}),
+    messages.ConnectionRejected("token", "none that is known"),
 )
 
 
@@ -39,7 +44,7 @@ def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
 
 
 def fed(data: bytes, cuts: list[int]) -> list[bytes]:
-    frames = messages.Frames(MOST)
+    frames = messages.FrameDecoder(MOST)
     return [payload for piece in pieces(data, cuts) for payload in frames.feed(piece)]
 
 
@@ -47,7 +52,7 @@ def fed(data: bytes, cuts: list[int]) -> list[bytes]:
 def test_payloads_come_out_as_they_went_in_wherever_they_were_cut(
     payloads: list[bytes], cuts: list[int]
 ) -> None:
-    assert fed(b"".join(map(messages.framed, payloads)), cuts) == payloads
+    assert fed(b"".join(map(messages.frame_payload, payloads)), cuts) == payloads
 
 
 @given(st.binary(max_size=200), st.lists(st.integers(0, 1000), max_size=5))
@@ -72,11 +77,11 @@ def test_an_arbitrary_payload_is_a_message_or_malformed(payload: bytes) -> None:
     st.integers(0, 3),
 )
 def test_a_message_that_was_damaged_is_another_one_or_malformed(
-    message: messages.PeerHello | messages.FromClient | messages.ToClient,
+    message: messages.PeerHello | messages.ClientMessage | messages.ServerMessage,
     damage: list[tuple[int, int]],
     cut: int,
 ) -> None:
-    data = bytearray(messages.frame_of(message)[4:])
+    data = bytearray(messages.encode_frame(message)[4:])
     for place, value in damage:
         data[place % len(data)] = value
     for decode in DECODERS:
@@ -86,37 +91,41 @@ def test_a_message_that_was_damaged_is_another_one_or_malformed(
 
 @pytest.mark.parametrize("message", SAID, ids=lambda each: type(each).__name__)
 def test_every_message_is_the_same_after_a_journey(
-    message: messages.PeerHello | messages.FromClient | messages.ToClient,
+    message: messages.PeerHello | messages.ClientMessage | messages.ServerMessage,
 ) -> None:
     read = []
     for decode in DECODERS:
         with suppress(MalformedMessage):
-            read.append(decode(messages.frame_of(message)[4:]))
+            read.append(decode(messages.encode_frame(message)[4:]))
     assert read == [message]
 
 
 @given(st.integers(MOST + 1, 2**32 - 1))
 def test_a_frame_that_is_too_long_is_refused_by_its_length_alone(length: int) -> None:
-    frames = messages.Frames(MOST)
+    frames = messages.FrameDecoder(MOST)
     begins = struct.pack(">I", length)
     assert list(frames.feed(begins[:3])) == []
     with pytest.raises(FrameTooLong, match=str(length)) as raised:
         list(frames.feed(begins[3:]))
-    assert raised.value.begins == begins
+    assert raised.value.first_bytes == begins
 
 
 def test_a_deeply_nested_value_is_malformed() -> None:
     nested = b"\x95\x0b\x01\xa3put" + b"\x91" * 100_000
     with pytest.raises(MalformedMessage):
-        messages.from_client(nested)
+        messages.decode_client_message(nested)
 
 
 def test_a_tag_of_another_kind_of_message_is_malformed() -> None:
     with pytest.raises(MalformedMessage):
-        messages.from_client(messages.frame_of(messages.Enough(1))[4:].replace(b"\x0c", b"\x63"))
+        messages.decode_client_message(
+            messages.encode_frame(messages.CancelResponses(1))[4:].replace(b"\x0c", b"\x63")
+        )
 
 
 def test_an_answer_that_was_never_made_is_the_same_frame() -> None:
     for outcome in (Outcome(("a", 1)), Outcome(None, "ValueError: no")):
-        made = messages.Answer(7, "stable", outcome.value, outcome.error, True)
-        assert messages.answer_frame(7, "stable", outcome, True) == messages.frame_of(made)
+        made = messages.CallResponse(7, "stable", outcome.value, outcome.error, True)
+        assert messages.encode_response_frame(7, "stable", outcome, True) == messages.encode_frame(
+            made
+        )

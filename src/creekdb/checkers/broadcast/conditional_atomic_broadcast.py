@@ -17,15 +17,22 @@ could know to be delivered is delivered for ever: a replica that restarts finds 
 from bisect import bisect_left, bisect_right, insort
 from itertools import pairwise
 
-from creekdb.checkers.run_index import Ids, Run
-from creekdb.checkers.verdict import Illegal, Ok, Verdict, Witness, saw_event, saw_final
+from creekdb.checkers.run_index import IdSet, RunIndex
+from creekdb.checkers.verdict import (
+    Illegal,
+    Ok,
+    Verdict,
+    Witness,
+    event_witness,
+    final_state_witness,
+)
 from creekdb.history import (
     CabDelivered,
-    Cast,
+    CheckpointInstalled,
     Committed,
     Dot,
-    Installed,
     LoggedEvent,
+    RbCast,
     RbDelivered,
     ReplicaLog,
     Request,
@@ -34,50 +41,50 @@ from creekdb.history import (
 NAME = "conditional_atomic_broadcast"
 
 
-def check(run: Run) -> Verdict:
+def check(run: RunIndex) -> Verdict:
     for log in run.logs:
-        if problem := _Walk(run, log).check():
+        if problem := _LogChecker(run, log).check():
             return problem
     return (
-        _unique(run)
-        or _total_order(run)
-        or _recovered(run)
-        or _validity(run)
-        or _agreement(run)
+        _check_unique_instance(run)
+        or _check_total_order(run)
+        or _check_recovery(run)
+        or _check_validity(run)
+        or _check_agreement(run)
         or Ok(NAME)
     )
 
 
-class _Walk:
+class _LogChecker:
     """One incarnation, event by event, with what Algorithm 1 knows at each."""
 
-    def __init__(self, run: Run, log: ReplicaLog) -> None:
+    def __init__(self, run: RunIndex, log: ReplicaLog) -> None:
         self.run = run
         self.log = log
-        self.received = Ids()
-        self.delivered = Ids()
-        self.committed = Ids()
-        self.context = Ids()
-        self.weak: list[tuple[int, Dot]] = []
+        self.received = IdSet()
+        self.delivered = IdSet()
+        self.committed = IdSet()
+        self.context = IdSet()
+        self.weak_keys: list[tuple[int, Dot]] = []
 
     def check(self) -> Illegal | None:
         for logged in self.log.events:
             event = logged.event
             problem: Illegal | None = None
             match event:
-                case Cast(request=request):
-                    problem = self._cast(logged, request)
+                case RbCast(request=request):
+                    problem = self._check_cast(logged, request)
                 case RbDelivered(id=dot):
-                    self._receive(dot, self.run.request_at(dot, logged.at_us))
+                    self._add_received(dot, self.run.request_at(dot, logged.at_us))
                 case CabDelivered(id=dot):
-                    problem = self._delivery(logged, dot)
+                    problem = self._check_delivery(logged, dot)
                     self.delivered.add(dot)
                     self.context.add(dot)
                 case Committed(id=dot):
-                    problem = self._commit(logged, dot)
+                    problem = self._check_commit(logged, dot)
                     self.committed.add(dot)
                     self.context.add(dot)
-                case Installed(ids=dots):
+                case CheckpointInstalled(ids=dots):
                     for mine in (self.received, self.delivered, self.committed, self.context):
                         mine.update(dots)
                 case _:
@@ -86,30 +93,30 @@ class _Walk:
                 return problem
         return None
 
-    def _receive(self, dot: Dot, request: Request | None) -> None:
+    def _add_received(self, dot: Dot, request: Request | None) -> None:
         self.received.add(dot)
         if request is not None and not request.strong:
             self.context.add(dot)
-            insort(self.weak, request.key)  # nearly always at the end
+            insort(self.weak_keys, request.key)  # nearly always at the end
 
-    def _cast(self, logged: LoggedEvent, request: Request) -> Illegal | None:
+    def _check_cast(self, logged: LoggedEvent, request: Request) -> Illegal | None:
         problem: Illegal | None = None
-        if not self.run.history.terms.contexts:
-            problem = self._alone(logged, request)
+        if not self.run.history.guarantees.contexts:
+            problem = self._check_empty_context(logged, request)
         elif request.strong:
-            problem = self._line_19(logged, request)
-        self._receive(request.id, request)
+            problem = self._check_causal_context(logged, request)
+        self._add_received(request.id, request)
         return problem
 
-    def _alone(self, logged: LoggedEvent, request: Request) -> Illegal | None:
+    def _check_empty_context(self, logged: LoggedEvent, request: Request) -> Illegal | None:
         if not request.strong or request.context is None:
             return self._illegal(f"{request.id} was cast, but not to be ordered", logged)
-        for dot in Ids(request.context):
+        for dot in IdSet(request.context):
             message = f"{request.id}, which is ordered for itself, has {dot} in its causal context"
             return self._illegal(message, logged, dot)
         return None
 
-    def _line_19(self, logged: LoggedEvent, request: Request) -> Illegal | None:
+    def _check_causal_context(self, logged: LoggedEvent, request: Request) -> Illegal | None:
         if request.context is None:
             return self._illegal(f"strong {request.id} was cast without a causal context", logged)
         unknown = self.context.first_missing(request.context)
@@ -118,8 +125,8 @@ class _Walk:
             kind = "a strong request not committed" if known and known.strong else "not delivered"
             message = f"the causal context of {request.id} has {unknown}, {kind} where it was cast"
             return self._illegal(message, logged, unknown)
-        cast = Ids(request.context)
-        later = self.weak[bisect_right(self.weak, request.key) :]
+        cast = IdSet(request.context)
+        later = self.weak_keys[bisect_right(self.weak_keys, request.key) :]
         tentative = {dot for _, dot in later if dot not in self.committed}
         for dot in cast.missing(self.context):
             if dot not in tentative:
@@ -131,7 +138,7 @@ class _Walk:
                 return self._illegal(message, logged, dot)
         return None
 
-    def _delivery(self, logged: LoggedEvent, dot: Dot) -> Illegal | None:
+    def _check_delivery(self, logged: LoggedEvent, dot: Dot) -> Illegal | None:
         request = self.run.request_at(dot, logged.at_us)
         if dot in self.delivered:
             message = f"{dot} was CAB-delivered twice, or after a checkpoint that covers it"
@@ -147,7 +154,7 @@ class _Walk:
             return self._illegal(message, logged, missing)
         return None
 
-    def _commit(self, logged: LoggedEvent, dot: Dot) -> Illegal | None:
+    def _check_commit(self, logged: LoggedEvent, dot: Dot) -> Illegal | None:
         request = self.run.request_at(dot, logged.at_us)
         if request is not None and request.strong and dot not in self.delivered:
             return self._illegal(f"strong {dot} was committed, but not CAB-delivered", logged)
@@ -157,13 +164,17 @@ class _Walk:
         seen: list[Witness] = []
         if about is not None:
             casts = self.run.casts.get(about, ())
-            seen += [saw_event(cast.log, cast.logged) for cast in casts]
-            seen += [saw_event(self.log, each) for each in self.log.events if _names(each, about)]
-        last = saw_event(self.log, logged)
+            seen += [event_witness(cast.log, cast.logged) for cast in casts]
+            seen += [
+                event_witness(self.log, each)
+                for each in self.log.events
+                if _is_event_of(each, about)
+            ]
+        last = event_witness(self.log, logged)
         return Illegal(NAME, message, (*[each for each in seen if each != last][:3], last))
 
 
-def _names(logged: LoggedEvent, dot: Dot) -> bool:
+def _is_event_of(logged: LoggedEvent, dot: Dot) -> bool:
     match logged.event:
         case RbDelivered(id=named) | CabDelivered(id=named) | Committed(id=named):
             return named == dot
@@ -171,65 +182,67 @@ def _names(logged: LoggedEvent, dot: Dot) -> bool:
             return False
 
 
-def _unique(run: Run) -> Illegal | None:
+def _check_unique_instance(run: RunIndex) -> Illegal | None:
     instances: dict[Dot, int] = {}
-    for instance, dot in run.delivered:
+    for instance, dot in run.cab_order:
         first = instances.setdefault(dot, instance)
         if first != instance:
             message = f"{dot} was CAB-delivered in two instances, {first} and {instance}"
-            return Illegal(NAME, message, _deliveries(run, dot))
+            return Illegal(NAME, message, _delivery_witnesses(run, dot))
     return None
 
 
-def _total_order(run: Run) -> Illegal | None:
+def _check_total_order(run: RunIndex) -> Illegal | None:
     """Each log is one stretch of the merged order, but for jumps over checkpoints."""
     for log in run.logs:
         at = 0
-        for logged in log.known_events:
+        for logged in log.visible_events:
             match logged.event:
-                case Installed(instance=instance):
-                    at = max(at, _start(run, instance))
+                case CheckpointInstalled(instance=instance):
+                    at = max(at, _first_position_of(run, instance))
                 case CabDelivered(id=dot, instance=instance):
-                    expected = run.delivered[at] if at < len(run.delivered) else None
+                    expected = run.cab_order[at] if at < len(run.cab_order) else None
                     if (instance, dot) != expected:
-                        return _disorder(run, log, logged, expected)
+                        return _order_violation(run, log, logged, expected)
                     at += 1
                 case _:
                     pass
     return None
 
 
-def _disorder(
-    run: Run, log: ReplicaLog, logged: LoggedEvent, expected: tuple[int, Dot] | None
+def _order_violation(
+    run: RunIndex, log: ReplicaLog, logged: LoggedEvent, expected: tuple[int, Dot] | None
 ) -> Illegal:
     if expected is None:
-        return Illegal(NAME, "CAB deliveries out of order", (saw_event(log, logged),))
+        return Illegal(NAME, "CAB deliveries out of order", (event_witness(log, logged),))
     message = f"CAB deliveries out of order: {expected[1]} of instance {expected[0]} comes next"
-    return Illegal(NAME, message, (*_deliveries(run, expected[1])[:2], saw_event(log, logged)))
+    return Illegal(
+        NAME, message, (*_delivery_witnesses(run, expected[1])[:2], event_witness(log, logged))
+    )
 
 
-def _recovered(run: Run) -> Illegal | None:
+def _check_recovery(run: RunIndex) -> Illegal | None:
     for old, new in pairwise(run.logs):
-        if old.replica == new.replica and not new.anew:
-            had = _reached(run, old.known_events)
+        if old.replica == new.replica and not new.has_empty_disk:
+            had = _order_position_after(run, old.visible_events)
             found = tuple(each for each in new.events if each.at_us == new.started_us)
-            at = _reached(run, found)
+            at = _order_position_after(run, found)
             if at < had:
-                instance, dot = run.delivered[at]
+                instance, dot = run.cab_order[at]
                 message = f"replica {new.replica} restarted without {dot} of instance {instance}"
-                seen = _deliveries(run, dot)
+                seen = _delivery_witnesses(run, dot)
                 mine = [each for each in seen if each.who.startswith(f"replica {new.replica} ")]
                 return Illegal(NAME, message, tuple(mine[:1] or seen[:1]))
     return None
 
 
-def _reached(run: Run, events: tuple[LoggedEvent, ...]) -> int:
+def _order_position_after(run: RunIndex, events: tuple[LoggedEvent, ...]) -> int:
     """How far in the merged order."""
     at = 0
     for logged in events:
         match logged.event:
-            case Installed(instance=instance):
-                at = max(at, _start(run, instance))
+            case CheckpointInstalled(instance=instance):
+                at = max(at, _first_position_of(run, instance))
             case CabDelivered():
                 at += 1
             case _:
@@ -237,42 +250,42 @@ def _reached(run: Run, events: tuple[LoggedEvent, ...]) -> int:
     return at
 
 
-def _validity(run: Run) -> Illegal | None:
+def _check_validity(run: RunIndex) -> Illegal | None:
     """A strong request survived when a replica that is up at the end has it."""
     if not run.history.quiescent:
         return None
-    delivered = {dot for _, dot in run.delivered}
+    delivered = {dot for _, dot in run.cab_order}
     for dot, casts in run.casts.items():
         cast = casts[-1]
-        waiting = cast.request.strong and dot not in delivered and dot not in run.index
-        if waiting and any(dot in known for known in run.known.values()):
+        waiting = cast.request.strong and dot not in delivered and dot not in run.positions
+        if waiting and any(dot in known for known in run.known_ids.values()):
             message = f"strong {dot} was CAB-cast and never CAB-delivered"
-            return Illegal(NAME, message, (saw_event(cast.log, cast.logged),))
+            return Illegal(NAME, message, (event_witness(cast.log, cast.logged),))
     return None
 
 
-def _agreement(run: Run) -> Illegal | None:
+def _check_agreement(run: RunIndex) -> Illegal | None:
     if not run.history.quiescent:
         return None
-    for final in run.history.finals:
+    for final in run.history.final_states:
         log = run.last_logs.get(final.replica)
-        at = _reached(run, log.events if log is not None else ())
-        if at < len(run.delivered):
-            instance, dot = run.delivered[at]
+        at = _order_position_after(run, log.events if log is not None else ())
+        if at < len(run.cab_order):
+            instance, dot = run.cab_order[at]
             message = f"replica {final.replica} never CAB-delivered {dot} of instance {instance}"
-            witness = saw_final(final, f"ends before instance {instance}")
-            return Illegal(NAME, message, (*_deliveries(run, dot)[:2], witness))
+            witness = final_state_witness(final, f"ends before instance {instance}")
+            return Illegal(NAME, message, (*_delivery_witnesses(run, dot)[:2], witness))
     return None
 
 
-def _start(run: Run, instance: int) -> int:
+def _first_position_of(run: RunIndex, instance: int) -> int:
     """The first place of the merged order that does not come before `instance`."""
-    return bisect_left(run.delivered, instance, key=lambda each: each[0])
+    return bisect_left(run.cab_order, instance, key=lambda each: each[0])
 
 
-def _deliveries(run: Run, dot: Dot) -> tuple[Witness, ...]:
+def _delivery_witnesses(run: RunIndex, dot: Dot) -> tuple[Witness, ...]:
     return tuple(
-        saw_event(log, logged)
+        event_witness(log, logged)
         for log, logged in run.events()
         if isinstance(logged.event, CabDelivered) and logged.event.id == dot
     )[:5]

@@ -31,17 +31,17 @@ vain may have reached the disk all the same, and be found there to decide, or be
 
 from typing import NamedTuple
 
-from creekdb.checkers.run_index import Run, length_after
-from creekdb.checkers.verdict import Illegal, Ok, Unknown, Verdict, Witness, saw_event
+from creekdb.checkers.run_index import RunIndex, committed_length_after
+from creekdb.checkers.verdict import Illegal, Inconclusive, Ok, Verdict, Witness, event_witness
 from creekdb.history import (
-    ROUNDS,
+    ROUNDS_PER_EPOCH,
     AcceptedValue,
     Ballot,
+    BallotPromised,
     Batch,
     CabDelivered,
-    Installed,
+    CheckpointInstalled,
     LoggedEvent,
-    Promised,
     ReplicaLog,
     Voted,
 )
@@ -50,18 +50,18 @@ NAME = "promises"
 NEVER = float("inf")
 
 
-class _Vote(NamedTuple):
+class _LoggedVote(NamedTuple):
     log: ReplicaLog
     logged: LoggedEvent
     vote: Voted
-    known: bool = True
+    is_visible: bool = True
 
     @property
     def witness(self) -> Witness:
-        return saw_event(self.log, self.logged)
+        return event_witness(self.log, self.logged)
 
 
-class _Promise(NamedTuple):
+class _LoggedPromise(NamedTuple):
     log: ReplicaLog
     logged: LoggedEvent
     accepted: dict[int, AcceptedValue]
@@ -69,93 +69,93 @@ class _Promise(NamedTuple):
     """It tells of instances from here on."""
 
 
-class _Decision(NamedTuple):
+class _MajorityDecision(NamedTuple):
     """A majority voted for the batch in the ballot; the last of these votes completed it."""
 
     at_us: int
     ballot: Ballot
     batch: Batch
-    votes: tuple[_Vote, ...]
+    votes: tuple[_LoggedVote, ...]
 
 
-def check(run: Run) -> Verdict:
-    paxos = _Paxos(run)
-    if paxos.silent:
-        return Unknown(NAME, "nothing was recorded of what acceptors promised and voted for")
-    return _kept(run) or paxos.check() or Ok(NAME)
+def check(run: RunIndex) -> Verdict:
+    paxos = _PaxosHistory(run)
+    if paxos.has_no_records:
+        return Inconclusive(NAME, "nothing was recorded of what acceptors promised and voted for")
+    return _check_acceptors(run) or paxos.check() or Ok(NAME)
 
 
 # --- each acceptor, on its own ------------------------------------------------------------------
 
 
-def _kept(run: Run) -> Illegal | None:
+def _check_acceptors(run: RunIndex) -> Illegal | None:
     cast_us: dict[Voted, int] = {}
     """When each vote was first cast, by whomever."""
     for log in run.logs:
-        for logged in (*log.events, *log.vain_events):
+        for logged in (*log.events, *log.lost_events):
             if isinstance(logged.event, Voted):
                 cast_us[logged.event] = min(cast_us.get(logged.event, logged.at_us), logged.at_us)
-    acceptors = {voter: _Acceptor(cast_us) for voters in run.electorates for voter in voters}
+    acceptors = {voter: _AcceptorHistory(cast_us) for voters in run.electorates for voter in voters}
     heard_us: dict[Ballot, int] = {}
     """When the first one other than its owner promised a ballot."""
     for log, logged in run.events():
-        if isinstance(logged.event, Promised) and logged.event.ballot.replica != log.replica:
+        if isinstance(logged.event, BallotPromised) and logged.event.ballot.replica != log.replica:
             ballot = logged.event.ballot
             heard_us[ballot] = min(heard_us.get(ballot, logged.at_us), logged.at_us)
     for log in run.logs:
         if log.replica not in acceptors:
             continue
         acceptor = acceptors[log.replica]
-        acceptor.vain.update(
-            logged.event for logged in log.vain_events if isinstance(logged.event, Voted)
+        acceptor.lost_votes.update(
+            logged.event for logged in log.lost_events if isinstance(logged.event, Voted)
         )
-        if log.anew:
-            acceptor.anew[log.incarnation] = log.started_us
+        if log.has_empty_disk:
+            acceptor.empty_disk_starts_us[log.incarnation] = log.started_us
     length, last = 0, None
     for log, logged in run.events():
-        length = max(length if log is last else 0, length_after(logged.event))
+        length = max(length if log is last else 0, committed_length_after(logged.event))
         last = log
-        if isinstance(logged.event, Promised | Voted):
+        if isinstance(logged.event, BallotPromised | Voted):
             if log.replica not in _electorate(run, logged.event.ballot):
                 message = f"replica {log.replica} took part in a vote, but has none"
-                return Illegal(NAME, message, (saw_event(log, logged),))
-            epoch = logged.event.ballot.round // ROUNDS
+                return Illegal(NAME, message, (event_witness(log, logged),))
+            epoch = logged.event.ballot.round // ROUNDS_PER_EPOCH
             if epoch != run.epoch_of(length):
                 message = (
                     f"replica {log.replica} took part in a vote of epoch {epoch}, "
                     f"but knows the members of epoch {run.epoch_of(length)}"
                 )
-                return Illegal(NAME, message, (saw_event(log, logged),))
-            acceptors[log.replica].look_at(log, logged.at_us, heard_us)
+                return Illegal(NAME, message, (event_witness(log, logged),))
+            acceptors[log.replica].begin_incarnation(log, logged.at_us, heard_us)
             if problem := acceptors[log.replica].check(log, logged, logged.event):
                 return problem
     return None
 
 
-class _Acceptor:
+class _AcceptorHistory:
     """One replica, over all of its incarnations."""
 
     def __init__(self, cast_us: dict[Voted, int]) -> None:
         self.promises: list[tuple[Ballot, Witness]] = []
         """Each above the one before."""
         self.incarnation = 0
-        self.anew: dict[int, int] = {}
+        self.empty_disk_starts_us: dict[int, int] = {}
         """The incarnations that began with an empty disk, and when."""
-        self.entered_us: int | None = None
+        self.joined_us: int | None = None
         """When it first took part, after it last began with nothing."""
-        self.votes: dict[int, _Vote] = {}
+        self.votes: dict[int, _LoggedVote] = {}
         """The last one in each instance that is on its disk."""
-        self.ever: set[Voted] = set()
-        self.vain: set[Voted] = set()
+        self.all_votes: set[Voted] = set()
+        self.lost_votes: set[Voted] = set()
         self._cast_us = cast_us
 
-    def look_at(self, log: ReplicaLog, now_us: int, heard_us: dict[Ballot, int]) -> None:
+    def begin_incarnation(self, log: ReplicaLog, now_us: int, heard_us: dict[Ballot, int]) -> None:
         """Has it lost its disk since it was last heard of?"""
-        if self.entered_us is None:
-            self.entered_us = now_us
-        for incarnation, at_us in self.anew.items():
+        if self.joined_us is None:
+            self.joined_us = now_us
+        for incarnation, at_us in self.empty_disk_starts_us.items():
             if self.incarnation < incarnation <= log.incarnation:
-                self.entered_us = now_us
+                self.joined_us = now_us
                 self.votes.clear()
                 self.promises = [
                     (ballot, witness)
@@ -165,11 +165,11 @@ class _Acceptor:
         self.incarnation = log.incarnation
 
     def check(
-        self, log: ReplicaLog, logged: LoggedEvent, event: Promised | Voted
+        self, log: ReplicaLog, logged: LoggedEvent, event: BallotPromised | Voted
     ) -> Illegal | None:
-        now, promised = saw_event(log, logged), self.promises[-1] if self.promises else None
+        now, promised = event_witness(log, logged), self.promises[-1] if self.promises else None
         if promised is not None and event.ballot < promised[0]:
-            what = "promised" if isinstance(event, Promised) else "voted in"
+            what = "promised" if isinstance(event, BallotPromised) else "voted in"
             message = (
                 f"replica {log.replica} {what} ballot {event.ballot} "
                 f"after it had promised {promised[0]}"
@@ -178,18 +178,18 @@ class _Acceptor:
         if promised is None or event.ballot > promised[0]:
             self.promises.append((event.ballot, now))
         if isinstance(event, Voted):
-            self.votes[event.instance] = _Vote(log, logged, event)
-            self.ever.add(event)
+            self.votes[event.instance] = _LoggedVote(log, logged, event)
+            self.all_votes.add(event)
             return None
-        return self._told(event, now)
+        return self._check_promise(event, now)
 
-    def _told(self, promise: Promised, now: Witness) -> Illegal | None:
+    def _check_promise(self, promise: BallotPromised, now: Witness) -> Illegal | None:
         told = {each.instance: each for each in promise.accepted}
         for instance, voted in self.votes.items():
-            if instance < _first(promise):
+            if instance < _first_reported_instance(promise):
                 continue
             value, vote = told.get(instance), voted.vote
-            if value is None or not self._is_last(value, vote):
+            if value is None or not self._is_latest_vote(value, vote):
                 message = (
                     f"the promise of ballot {promise.ballot} hides "
                     f"the vote in ballot {vote.ballot} of instance {instance}"
@@ -205,91 +205,91 @@ class _Acceptor:
         return None
 
     def _has_voted(self, told: AcceptedValue) -> bool:
-        vote = _vote_for(told)
-        if vote in self.ever or vote in self.vain:
+        vote = _as_vote(told)
+        if vote in self.all_votes or vote in self.lost_votes:
             return True
         cast_us = self._cast_us.get(vote)
-        return cast_us is not None and self.entered_us is not None and cast_us <= self.entered_us
+        return cast_us is not None and self.joined_us is not None and cast_us <= self.joined_us
 
-    def _is_last(self, told: AcceptedValue, known: Voted) -> bool:
-        vote = _vote_for(told)
-        return vote == known or (told.ballot > known.ballot and vote in self.vain)
+    def _is_latest_vote(self, told: AcceptedValue, known: Voted) -> bool:
+        vote = _as_vote(told)
+        return vote == known or (told.ballot > known.ballot and vote in self.lost_votes)
 
 
 # --- all of them together -----------------------------------------------------------------------
 
 
-class _Paxos:
+class _PaxosHistory:
     """Every promise and every vote of a run."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: RunIndex) -> None:
         self.run = run
-        self.promises: dict[Ballot, dict[int, _Promise]] = {}
+        self.promises: dict[Ballot, dict[int, _LoggedPromise]] = {}
         """The first of each replica: those that it repeats tell no more."""
-        self.votes: dict[int, dict[Ballot, list[_Vote]]] = {}
+        self.votes: dict[int, dict[Ballot, list[_LoggedVote]]] = {}
         """In the order of time, those cast in vain among them."""
         delivered = False
         for log, logged in run.events():
             match logged.event:
-                case Promised(ballot=ballot, accepted=accepted) as promised:
+                case BallotPromised(ballot=ballot, accepted=accepted) as promised:
                     told = {each.instance: each for each in accepted}
-                    promise = _Promise(log, logged, told, _first(promised))
+                    promise = _LoggedPromise(log, logged, told, _first_reported_instance(promised))
                     self.promises.setdefault(ballot, {}).setdefault(log.replica, promise)
                 case Voted(ballot=ballot, instance=instance) as vote:
                     ballots = self.votes.setdefault(instance, {})
-                    ballots.setdefault(ballot, []).append(_Vote(log, logged, vote))
-                case CabDelivered() | Installed():
+                    ballots.setdefault(ballot, []).append(_LoggedVote(log, logged, vote))
+                case CabDelivered() | CheckpointInstalled():
                     delivered = True
                 case _:
                     pass
         for log in run.logs:
-            for logged in log.vain_events:
+            for logged in log.lost_events:
                 if isinstance(logged.event, Voted):
-                    vain = _Vote(log, logged, logged.event, known=False)
+                    vain = _LoggedVote(log, logged, logged.event, is_visible=False)
                     ballots = self.votes.setdefault(logged.event.instance, {})
                     ballots.setdefault(logged.event.ballot, []).append(vain)
-        self.silent = delivered and not self.votes and not self.promises
+        self.has_no_records = delivered and not self.votes and not self.promises
         for ballots in self.votes.values():
             for votes in ballots.values():
                 votes.sort(key=lambda vote: vote.logged.at_us)
 
     def check(self) -> Illegal | None:
-        possible: dict[int, list[_Decision]] = {}
+        possible: dict[int, list[_MajorityDecision]] = {}
         for instance, ballots in self.votes.items():
-            first: _Decision | None = None
+            first: _MajorityDecision | None = None
             for ballot, votes in sorted(ballots.items()):
                 for batch in dict.fromkeys(vote.vote.batch for vote in votes):
                     # Of those cast in vain in one ballot, each may be for another batch.
-                    if found := self._decision(
+                    if found := self._majority_decision(
                         [each for each in votes if each.vote.batch == batch]
                     ):
                         possible.setdefault(instance, []).append(found)
-                known = [vote for vote in votes if vote.known]
+                known = [vote for vote in votes if vote.is_visible]
                 if not known:
                     continue
                 problem = (
-                    _one_batch(ballot, instance, known)
-                    or self._promised(ballot, known[0])
-                    or self._safe(ballot, known[0])
-                    or _agreed(instance, known[0], first)
+                    _check_one_batch(ballot, instance, known)
+                    or self._check_majority_promised(ballot, known[0])
+                    or self._check_value_allowed(ballot, known[0])
+                    or _check_agreement(instance, known[0], first)
                 )
                 if problem is not None:
                     return problem
-                first = first or self._decision(known)
-        return self._decided(possible)
+                first = first or self._majority_decision(known)
+        return self._check_decided_claims(possible)
 
-    def _promised(self, ballot: Ballot, vote: _Vote) -> Illegal | None:
+    def _check_majority_promised(self, ballot: Ballot, vote: _LoggedVote) -> Illegal | None:
         promises = self._promises_before(ballot, vote.logged.at_us)
         if len(promises) < self._majority(ballot):
             message = (
                 f"replica {vote.log.replica} voted in ballot {ballot}, which "
                 f"{len(promises)} of {len(_electorate(self.run, ballot))} replicas had promised"
             )
-            seen = (saw_event(each.log, each.logged) for each in promises[:4])
+            seen = (event_witness(each.log, each.logged) for each in promises[:4])
             return Illegal(NAME, message, (*seen, vote.witness))
         return None
 
-    def _safe(self, ballot: Ballot, vote: _Vote) -> Illegal | None:
+    def _check_value_allowed(self, ballot: Ballot, vote: _LoggedVote) -> Illegal | None:
         instance = vote.vote.instance
         promises = [
             each
@@ -309,27 +309,29 @@ class _Paxos:
             f"the batch that is voted for in instance {instance}"
         )
         tellers = [each for each in promises if instance in each.accepted]
-        seen = (saw_event(each.log, each.logged) for each in tellers[:4])
+        seen = (event_witness(each.log, each.logged) for each in tellers[:4])
         return Illegal(NAME, message, (*seen, vote.witness))
 
-    def _promises_before(self, ballot: Ballot, at_us: int) -> list[_Promise]:
+    def _promises_before(self, ballot: Ballot, at_us: int) -> list[_LoggedPromise]:
         promises = self.promises.get(ballot, {}).values()
         return [each for each in promises if each.logged.at_us <= at_us]
 
     def _majority(self, ballot: Ballot) -> int:
         return len(_electorate(self.run, ballot)) // 2 + 1
 
-    def _decision(self, votes: list[_Vote]) -> _Decision | None:
+    def _majority_decision(self, votes: list[_LoggedVote]) -> _MajorityDecision | None:
         """`votes` are for one batch, in one ballot of one instance."""
-        voters: dict[int, _Vote] = {}
+        voters: dict[int, _LoggedVote] = {}
         for vote in votes:
             voters.setdefault(vote.log.replica, vote)
             of = vote.vote
             if len(voters) == self._majority(of.ballot):
-                return _Decision(vote.logged.at_us, of.ballot, of.batch, tuple(voters.values()))
+                return _MajorityDecision(
+                    vote.logged.at_us, of.ballot, of.batch, tuple(voters.values())
+                )
         return None
 
-    def _decided(self, possible: dict[int, list[_Decision]]) -> Illegal | None:
+    def _check_decided_claims(self, possible: dict[int, list[_MajorityDecision]]) -> Illegal | None:
         """Every claim that something is decided, held against the votes."""
         since = [0.0]
         """By when all instances below were decided."""
@@ -343,36 +345,36 @@ class _Paxos:
                         for each in possible.get(instance, ())
                     ):
                         message = f"{dot} was CAB-delivered before a majority voted for it"
-                        return Illegal(NAME, message, (saw_event(log, logged),))
-                case Promised(decided=below) | Installed(instance=below):
+                        return Illegal(NAME, message, (event_witness(log, logged),))
+                case BallotPromised(decided=below) | CheckpointInstalled(instance=below):
                     by_us = since[below] if below < len(since) else NEVER
                     if by_us > logged.at_us:
                         message = (
                             f"replica {log.replica} claims that the instances below {below} are "
                             "decided, but no majority had voted in all of them"
                         )
-                        return Illegal(NAME, message, (saw_event(log, logged),))
+                        return Illegal(NAME, message, (event_witness(log, logged),))
                 case _:
                     pass
         return None
 
 
-def _first(promise: Promised) -> int:
+def _first_reported_instance(promise: BallotPromised) -> int:
     """The first instance that a promise tells of: what is decided below, it need not tell."""
     return max(promise.first, promise.decided)
 
 
-def _vote_for(value: AcceptedValue) -> Voted:
+def _as_vote(value: AcceptedValue) -> Voted:
     return Voted(value.ballot, value.instance, value.batch)
 
 
-def _electorate(run: Run, ballot: Ballot) -> tuple[int, ...]:
+def _electorate(run: RunIndex, ballot: Ballot) -> tuple[int, ...]:
     """Who votes in the ballot; nobody in one of an epoch that never began."""
-    epoch = ballot.round // ROUNDS
+    epoch = ballot.round // ROUNDS_PER_EPOCH
     return run.electorates[epoch] if epoch < len(run.electorates) else ()
 
 
-def _one_batch(ballot: Ballot, instance: int, votes: list[_Vote]) -> Illegal | None:
+def _check_one_batch(ballot: Ballot, instance: int, votes: list[_LoggedVote]) -> Illegal | None:
     for vote in votes:
         if vote.vote.batch != votes[0].vote.batch:
             message = f"two batches were voted for in ballot {ballot} of instance {instance}"
@@ -380,7 +382,9 @@ def _one_batch(ballot: Ballot, instance: int, votes: list[_Vote]) -> Illegal | N
     return None
 
 
-def _agreed(instance: int, vote: _Vote, decision: _Decision | None) -> Illegal | None:
+def _check_agreement(
+    instance: int, vote: _LoggedVote, decision: _MajorityDecision | None
+) -> Illegal | None:
     """The decision is of an earlier ballot."""
     if decision is not None and vote.vote.batch != decision.batch:
         message = (

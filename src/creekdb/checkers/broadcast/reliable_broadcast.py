@@ -13,15 +13,23 @@ is a violation, unless the first was lost in a crash before anybody but its own 
 
 from itertools import pairwise
 
-from creekdb.checkers.run_index import CastAt, Ids, Run, learn
-from creekdb.checkers.verdict import Illegal, Ok, Verdict, Witness, saw_answer, saw_event, saw_final
+from creekdb.checkers.run_index import IdSet, LoggedCast, RunIndex, add_known_ids
+from creekdb.checkers.verdict import (
+    Illegal,
+    Ok,
+    Verdict,
+    Witness,
+    event_witness,
+    final_state_witness,
+    response_witness,
+)
 from creekdb.history import (
-    Cast,
+    CheckpointInstalled,
     Committed,
     Dot,
-    Installed,
     LoggedEvent,
     OperationRecord,
+    RbCast,
     RbDelivered,
     ReplicaLog,
 )
@@ -29,55 +37,63 @@ from creekdb.history import (
 NAME = "reliable_broadcast"
 
 
-def check(run: Run) -> Verdict:
+def check(run: RunIndex) -> Verdict:
     for log in run.logs:
-        if problem := _integrity(run, log):
+        if problem := _check_integrity(run, log):
             return problem
-    return _reused(run) or _recovered(run) or _validity(run) or _agreement(run) or Ok(NAME)
+    return (
+        _check_id_reuse(run)
+        or _check_recovery(run)
+        or _check_validity(run)
+        or _check_agreement(run)
+        or Ok(NAME)
+    )
 
 
-def _integrity(run: Run, log: ReplicaLog) -> Illegal | None:
-    known = Ids()
+def _check_integrity(run: RunIndex, log: ReplicaLog) -> Illegal | None:
+    known = IdSet()
     for logged in log.events:
         match logged.event:
-            case Cast(request=request):
+            case RbCast(request=request):
                 if request.id.replica != log.replica:
                     message = f"{request.id} was cast by replica {log.replica}"
-                    return Illegal(NAME, message, (saw_event(log, logged),))
+                    return Illegal(NAME, message, (event_witness(log, logged),))
                 if request.id in known:
                     message = f"event number reused: {request.id} was there when it was cast"
-                    return Illegal(NAME, message, _told(log, logged, request.id))
-                if problem := _in_order(run, log, logged, request.id, known):
+                    return Illegal(
+                        NAME, message, _repeated_delivery_witnesses(log, logged, request.id)
+                    )
+                if problem := _check_fifo(run, log, logged, request.id, known):
                     return problem
             case RbDelivered(id=dot):
-                if problem := _delivery(run, log, logged, dot, known):
+                if problem := _check_delivery(run, log, logged, dot, known):
                     return problem
-            case Installed(ids=dots):
+            case CheckpointInstalled(ids=dots):
                 known.update(dots)
             case _:
                 pass
     return None
 
 
-def _delivery(
-    run: Run, log: ReplicaLog, logged: LoggedEvent, dot: Dot, known: Ids
+def _check_delivery(
+    run: RunIndex, log: ReplicaLog, logged: LoggedEvent, dot: Dot, known: IdSet
 ) -> Illegal | None:
     if dot in known:
         message = f"{dot} was RB-delivered twice, or after a checkpoint that covers it"
-        return Illegal(NAME, message, _told(log, logged, dot))
+        return Illegal(NAME, message, _repeated_delivery_witnesses(log, logged, dot))
     if run.request_at(dot, logged.at_us) is None:
         message = f"{dot} was RB-delivered, but nobody had RB-cast it"
-        return Illegal(NAME, message, (saw_event(log, logged),))
-    return _in_order(run, log, logged, dot, known)
+        return Illegal(NAME, message, (event_witness(log, logged),))
+    return _check_fifo(run, log, logged, dot, known)
 
 
-def _in_order(
-    run: Run, log: ReplicaLog, logged: LoggedEvent, dot: Dot, known: Ids
+def _check_fifo(
+    run: RunIndex, log: ReplicaLog, logged: LoggedEvent, dot: Dot, known: IdSet
 ) -> Illegal | None:
     """FIFO per origin; `known` grows by `dot`."""
     if dot.event > 1 and Dot(dot.replica, dot.event - 1) not in known:
         message = f"{dot} was delivered before {Dot(dot.replica, dot.event - 1)}"
-        return Illegal(NAME, message, (saw_event(log, logged),))
+        return Illegal(NAME, message, (event_witness(log, logged),))
     known.add(dot)
     return None
 
@@ -85,19 +101,19 @@ def _in_order(
 # --- an identifier is one message -------------------------------------------------------------
 
 
-def _reused(run: Run) -> Illegal | None:
+def _check_id_reuse(run: RunIndex) -> Illegal | None:
     reused = {dot: casts for dot, casts in run.casts.items() if len(casts) > 1}
     if reused:
         records = {(each.id, each.incarnation): each for each in run.history.operations}
-        seen = _visibility(run, reused)
+        seen = _visible_events_by_id(run, reused)
         for dot, casts in reused.items():
-            if problem := _reuse(dot, casts, seen[dot], records):
+            if problem := _check_reuse_of(dot, casts, seen[dot], records):
                 return problem
-    return _answered_twice(run)
+    return _check_duplicate_responses(run)
 
 
-def _visibility(
-    run: Run, reused: dict[Dot, list[CastAt]]
+def _visible_events_by_id(
+    run: RunIndex, reused: dict[Dot, list[LoggedCast]]
 ) -> dict[Dot, list[tuple[ReplicaLog, LoggedEvent]]]:
     """Where the identifiers show outside of the log that cast them, or on any committed."""
     seen: dict[Dot, list[tuple[ReplicaLog, LoggedEvent]]] = {dot: [] for dot in reused}
@@ -106,7 +122,7 @@ def _visibility(
             case RbDelivered(id=dot) | Committed(id=dot):
                 if dot in seen:
                     seen[dot].append((log, logged))
-            case Installed(ids=dots):
+            case CheckpointInstalled(ids=dots):
                 for dot in reused:
                     if dot in dots:
                         seen[dot].append((log, logged))
@@ -115,9 +131,9 @@ def _visibility(
     return seen
 
 
-def _reuse(
+def _check_reuse_of(
     dot: Dot,
-    casts: list[CastAt],
+    casts: list[LoggedCast],
     seen: list[tuple[ReplicaLog, LoggedEvent]],
     records: dict[tuple[Dot, int], OperationRecord],
 ) -> Illegal | None:
@@ -128,53 +144,57 @@ def _reuse(
         witness: Witness | None = None
         record = records.get((dot, first.log.incarnation))
         if record is not None and record.answers:
-            witness = saw_answer(record, record.answers[0])
+            witness = response_witness(record, record.answers[0])
         for log, logged in seen:
             if first.logged.at_us <= logged.at_us < second.logged.at_us:
-                witness = witness or saw_event(log, logged)
+                witness = witness or event_witness(log, logged)
         if witness is not None:
             message = f"event number reused: {dot} names two requests, and the first was seen"
-            cast = (saw_event(each.log, each.logged) for each in (first, second))
+            cast = (event_witness(each.log, each.logged) for each in (first, second))
             return Illegal(NAME, message, (*cast, witness))
     return None
 
 
-def _answered_twice(run: Run) -> Illegal | None:
+def _check_duplicate_responses(run: RunIndex) -> Illegal | None:
     answered: dict[Dot, OperationRecord] = {}
     for record in run.history.operations:
-        if record.answers and not record.local:  # no other replica heard of it
+        if record.answers and not record.is_local:  # no other replica heard of it
             other = answered.setdefault(record.id, record)
             if other is not record:
                 message = f"event number reused: two operations were answered as {record.id}"
-                seen = (saw_answer(each, each.answers[0]) for each in (other, record))
+                seen = (response_witness(each, each.answers[0]) for each in (other, record))
                 return Illegal(NAME, message, tuple(seen))
     return None
 
 
-def _recovered(run: Run) -> Illegal | None:
+def _check_recovery(run: RunIndex) -> Illegal | None:
     for old, new in pairwise(run.logs):
-        if old.replica == new.replica and not new.anew:
-            had, found = Ids(), Ids()
-            for logged in old.known_events:
-                learn(had, logged.event)
+        if old.replica == new.replica and not new.has_empty_disk:
+            had, found = IdSet(), IdSet()
+            for logged in old.visible_events:
+                add_known_ids(had, logged.event)
             for logged in new.events:
                 if logged.at_us == new.started_us:
-                    learn(found, logged.event)
+                    add_known_ids(found, logged.event)
             missing = found.first_missing(had)
             if missing is not None:
                 message = f"replica {new.replica} restarted without {missing}"
-                return Illegal(NAME, message, _told(old, old.known_events[-1], missing)[:1])
+                return Illegal(
+                    NAME,
+                    message,
+                    _repeated_delivery_witnesses(old, old.visible_events[-1], missing)[:1],
+                )
     return None
 
 
 # --- liveness ---------------------------------------------------------------------------------
 
 
-def _validity(run: Run) -> Illegal | None:
+def _check_validity(run: RunIndex) -> Illegal | None:
     for record in run.history.operations:
-        if not record.answers or _only_reads(run, record):
+        if not record.answers or _is_local_read(run, record):
             continue
-        answer = saw_answer(record, record.answers[0])
+        answer = response_witness(record, record.answers[0])
         if not any(
             cast.log.incarnation == record.incarnation
             and cast.request.operation == record.operation
@@ -182,54 +202,56 @@ def _validity(run: Run) -> Illegal | None:
             for cast in run.casts.get(record.id, ())
         ):
             return Illegal(NAME, f"{record.id} was answered but never RB-cast", (answer,))
-        known = run.known.get(record.replica)
+        known = run.known_ids.get(record.replica)
         if run.history.quiescent and known is not None and record.id not in known:
             message = f"replica {record.replica} ends without its own {record.id}"
             return Illegal(NAME, message, (answer,))
     return None
 
 
-def _only_reads(run: Run, record: OperationRecord) -> bool:
+def _is_local_read(run: RunIndex, record: OperationRecord) -> bool:
     """Section 4.4: a weak operation that only reads may be answered by its replica alone."""
-    if not record.local or record.strong:
+    if not record.is_local or record.strong:
         return False
     return run.datatype is None or run.datatype.is_readonly(record.operation.name)
 
 
-def _agreement(run: Run) -> Illegal | None:
+def _check_agreement(run: RunIndex) -> Illegal | None:
     if not run.history.quiescent:
         return None
-    everything = Ids()
-    for known in run.known.values():
+    everything = IdSet()
+    for known in run.known_ids.values():
         everything.update(known)
-    for final in run.history.finals:
-        missing = run.known.get(final.replica, Ids()).first_missing(everything)
+    for final in run.history.final_states:
+        missing = run.known_ids.get(final.replica, IdSet()).first_missing(everything)
         if missing is not None:
-            owner = next(each for each, known in run.known.items() if missing in known)
+            owner = next(each for each, known in run.known_ids.items() if missing in known)
             message = f"replica {owner} has {missing}, which replica {final.replica} never got"
-            witness = saw_final(final, f"ends without {missing}")
-            return Illegal(NAME, message, (*_where(run, owner, missing), witness))
+            witness = final_state_witness(final, f"ends without {missing}")
+            return Illegal(NAME, message, (*_first_delivery_witness(run, owner, missing), witness))
     return None
 
 
-def _where(run: Run, replica: int, dot: Dot) -> tuple[Witness, ...]:
+def _first_delivery_witness(run: RunIndex, replica: int, dot: Dot) -> tuple[Witness, ...]:
     log = run.last_logs[replica]
-    return tuple(saw_event(log, each) for each in log.events if _brings(each, dot))[:1]
+    return tuple(event_witness(log, each) for each in log.events if _is_delivery_of(each, dot))[:1]
 
 
-def _told(log: ReplicaLog, last: LoggedEvent, dot: Dot) -> tuple[Witness, ...]:
+def _repeated_delivery_witnesses(
+    log: ReplicaLog, last: LoggedEvent, dot: Dot
+) -> tuple[Witness, ...]:
     """What first brought `dot` to this log, and what brought it again."""
-    first = next(each for each in log.events if _brings(each, dot))
-    return saw_event(log, first), saw_event(log, last)
+    first = next(each for each in log.events if _is_delivery_of(each, dot))
+    return event_witness(log, first), event_witness(log, last)
 
 
-def _brings(logged: LoggedEvent, dot: Dot) -> bool:
+def _is_delivery_of(logged: LoggedEvent, dot: Dot) -> bool:
     match logged.event:
-        case Cast(request=request):
+        case RbCast(request=request):
             return request.id == dot
         case RbDelivered(id=delivered):
             return delivered == dot
-        case Installed(ids=dots):
+        case CheckpointInstalled(ids=dots):
             return dot in dots
         case _:
             return False

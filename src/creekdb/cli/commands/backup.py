@@ -15,21 +15,26 @@ from typing import NamedTuple
 import click
 
 from creekdb.cli.commands.call import (
-    REFUSED_S,
+    REFUSED_RETRY_S,
     addresses_option,
     authority_option,
+    error_text,
     token_option,
-    why,
 )
-from creekdb.cli.config_file import config_text
-from creekdb.cli.exit_codes import FINE, ILLEGAL
-from creekdb.cli.options import NewFolder, import_from_here, is_given, refuse_here
-from creekdb.cli.output import counted, program, show_json
-from creekdb.cli.views.progress import bar
+from creekdb.cli.config_file import render_config
+from creekdb.cli.exit_codes import FAILURE, SUCCESS
+from creekdb.cli.options import (
+    NewDirectory,
+    add_working_directory_to_path,
+    is_explicit,
+    reject_working_directory,
+)
+from creekdb.cli.output import command_name, pluralize, print_json
+from creekdb.cli.views.progress import progress_bar
 from creekdb.client import NotDone
-from creekdb.client.backup_download import copy
+from creekdb.client.backup_download import download_backup
 from creekdb.errors import UsageError
-from creekdb.server.backup.format import Head, kept_as, read_head
+from creekdb.server.backup.format import BackupHeader, open_backup_writer, read_header
 from creekdb.server.backup.restore import restore as make
 from creekdb.server.runtime.config import ServerConfig, load_datatype, read_config
 
@@ -65,16 +70,16 @@ def backup(
       creek restore shop.backup --data new --members 5 --cluster shop-2
     """
     try:
-        head = fetch(file, addresses, token, authority, operations=operations, force=force)
+        head = fetch_backup(file, addresses, token, authority, operations=operations, force=force)
     except NotDone as error:
-        click.echo(f"creek: there is no backup: {why(error, addresses)}", err=True)
-        return ILLEGAL
-    click.echo(f"{file}: {described(head)}, {file.stat().st_size} bytes")
-    click.echo(f"start a new cluster with it: '{program()} restore {file} --help' tells how")
-    return FINE
+        click.echo(f"creek: there is no backup: {error_text(error, addresses)}", err=True)
+        return FAILURE
+    click.echo(f"{file}: {describe_backup(head)}, {file.stat().st_size} bytes")
+    click.echo(f"start a new cluster with it: '{command_name()} restore {file} --help' tells how")
+    return SUCCESS
 
 
-def fetch(
+def fetch_backup(
     file: Path,
     addresses: tuple[str, ...],
     token: str,
@@ -82,37 +87,37 @@ def fetch(
     *,
     operations: bool,
     force: bool = False,
-) -> Head:
-    with kept_as(file, force) as kept, bar("backing up", "registers") as moved:
+) -> BackupHeader:
+    with open_backup_writer(file, force) as kept, progress_bar("backing up", "registers") as moved:
         asyncio.run(
-            copy(
+            download_backup(
                 addresses,
                 kept.write,
                 token=token,
                 authority=authority,
                 operations=operations,
                 progress=moved,
-                refused=REFUSED_S,
+                refused=REFUSED_RETRY_S,
             )
         )
-    return read_head(file)
+    return read_header(file)
 
 
-def described(head: Head) -> str:
-    length = counted(head.length, "committed operation")
+def describe_backup(head: BackupHeader) -> str:
+    length = pluralize(head.length, "committed operation")
     return f"'{head.datatype}' of cluster '{head.cluster}' after {length}"
 
 
-HOST = "127.0.0.1"
+LOCAL_HOST = "127.0.0.1"
 
 
-class _Plan(NamedTuple):
+class _RestorePlan(NamedTuple):
     """What is to be made."""
 
     cluster: str
     datatype: str
     members: tuple[int, ...]
-    folders: dict[int, Path]
+    data_dirs: dict[int, Path]
     configs: dict[int, Path]
     """By replica: files that are there, or are to be written."""
 
@@ -166,46 +171,46 @@ def restore(
                     --cluster shop-2
       creek restore shop.backup --config replica-0.toml
     """
-    head = read_head(file)
+    head = read_header(file)
     if configs:
         if data or members or replicas or cluster or datatype:
             raise UsageError("--config says all the rest: leave out the other options")
-        plan = _as_configured(configs)
+        plan = _plan_from_configs(configs)
     else:
         if data is None or members is None or cluster is None:
             raise UsageError("name --data, --members and --cluster, or --config for each replica")
-        plan = _as_given(head, data, members, replicas, cluster, datatype)
-    import_from_here()
+        plan = _plan_from_options(head, data, members, replicas, cluster, datatype)
+    add_working_directory_to_path()
     make(
         file,
-        plan.folders,
+        plan.data_dirs,
         cluster=plan.cluster,
         members=plan.members,
         datatype=load_datatype(plan.datatype).name,
     )
     if not configs:
         _write_configs(plan)
-    click.echo(f"{file}: {described(head)}")
-    made = counted(len(plan.folders), "folder")
-    click.echo(f"{made} for cluster '{plan.cluster}' of {counted(len(plan.members), 'replica')}:")
-    for replica in plan.folders:
-        click.echo(f"  {program()} serve --config {os.path.relpath(plan.configs[replica])}")
-    return FINE
+    click.echo(f"{file}: {describe_backup(head)}")
+    made = pluralize(len(plan.data_dirs), "folder")
+    click.echo(f"{made} for cluster '{plan.cluster}' of {pluralize(len(plan.members), 'replica')}:")
+    for replica in plan.data_dirs:
+        click.echo(f"  {command_name()} serve --config {os.path.relpath(plan.configs[replica])}")
+    return SUCCESS
 
 
-def _as_configured(paths: tuple[Path, ...]) -> _Plan:
+def _plan_from_configs(paths: tuple[Path, ...]) -> _RestorePlan:
     configs = {path: read_config(path, {}) for path in paths}
     first, *others = configs.values()
     for other in others:
-        _refuse_other(first, other)
+        _check_same_cluster(first, other)
     if len({each.replica for each in configs.values()}) < len(configs):
         raise UsageError("two of the configuration files are of the same replica")
     folders = {each.replica: Path(each.data) for each in configs.values()}
     for folder in folders.values():
-        refuse_here(folder, "data")
+        reject_working_directory(folder, "data")
     if len({each.resolve() for each in folders.values()}) < len(folders):
         raise UsageError("two of the configuration files share a folder: name one for each")
-    return _Plan(
+    return _RestorePlan(
         first.cluster,
         first.datatype,
         tuple(sorted(first.members)),
@@ -214,20 +219,20 @@ def _as_configured(paths: tuple[Path, ...]) -> _Plan:
     )
 
 
-def _refuse_other(one: ServerConfig, other: ServerConfig) -> None:
+def _check_same_cluster(one: ServerConfig, other: ServerConfig) -> None:
     for key in ("cluster", "datatype", "members"):
         if getattr(one, key) != getattr(other, key):
             raise UsageError(f"the configuration files are not of one cluster: {key} differs")
 
 
-def _as_given(
-    head: Head,
+def _plan_from_options(
+    head: BackupHeader,
     data: Path,
     members: int,
     replicas: tuple[int, ...],
     cluster: str,
     datatype: str | None,
-) -> _Plan:
+) -> _RestorePlan:
     numbers = tuple(range(members))
     for replica in replicas:
         if replica not in numbers:
@@ -238,7 +243,7 @@ def _as_given(
     for path in configs.values():
         if path.exists():
             raise UsageError(f"{path} exists already: name another folder")
-    return _Plan(
+    return _RestorePlan(
         cluster,
         datatype or head.imported,
         numbers,
@@ -247,23 +252,23 @@ def _as_given(
     )
 
 
-def _write_configs(plan: _Plan) -> None:
+def _write_configs(plan: _RestorePlan) -> None:
     for replica, path in plan.configs.items():
-        text = config_text(
+        text = render_config(
             path,
             cluster=plan.cluster,
             datatype=plan.datatype,
             replica=replica,
-            data=plan.folders[replica],
-            host=HOST,
-            members=[HOST] * len(plan.members),
+            data=plan.data_dirs[replica],
+            host=LOCAL_HOST,
+            members=[LOCAL_HOST] * len(plan.members),
         )
         path.write_text(text, encoding="utf-8")
 
 
 @click.command(short_help="Write what a cluster has committed as Parquet, for Spark.")
 @click.argument("backup", required=False, type=click.Path(path_type=Path))
-@click.option("--out", type=NewFolder(), required=True, help="The new folder.")
+@click.option("--out", type=NewDirectory(), required=True, help="The new folder.")
 @click.option(
     "--recording",
     "recordings",
@@ -297,11 +302,11 @@ def export(
       creek export shop.backup --out shop
       spark.read.parquet("shop/state")         in Spark
     """
-    if backup is not None and is_given(context, "addresses"):
+    if backup is not None and is_explicit(context, "addresses"):
         raise UsageError("name a backup, or replicas with --at, but not both")
     if find_spec("pyarrow") is None:
         raise UsageError("creek export needs another package: pip install 'creekdb[pipeline]'")
-    from creekdb.pipeline.stages.export import export as write  # noqa: PLC0415 - if it is there
+    from creekdb.pipeline.stages.export import export_backup as write  # noqa: PLC0415 - if it is there
 
     if backup is not None:
         exported = write(backup, out, recordings)
@@ -309,21 +314,21 @@ def export(
         with tempfile.TemporaryDirectory(prefix="creek-") as folder:
             fetched = Path(folder) / "fetched.backup"
             try:
-                fetch(fetched, addresses, token, authority, operations=True)
+                fetch_backup(fetched, addresses, token, authority, operations=True)
             except NotDone as error:
-                click.echo(f"creek: nothing was exported: {why(error, addresses)}", err=True)
-                return ILLEGAL
+                click.echo(f"creek: nothing was exported: {error_text(error, addresses)}", err=True)
+                return FAILURE
             exported = write(fetched, out, recordings)
     if as_json:
-        show_json(exported)
-        return FINE
+        print_json(exported)
+        return SUCCESS
     click.echo(
-        f"{out}: {counted(exported.registers, 'register')} of '{exported.datatype}' after "
-        f"{counted(exported.length, 'committed operation')}"
+        f"{out}: {pluralize(exported.registers, 'register')} of '{exported.datatype}' after "
+        f"{pluralize(exported.length, 'committed operation')}"
     )
-    operations = counted(exported.operations, "operation")
+    operations = pluralize(exported.operations, "operation")
     if exported.complete_from == exported.length:
         click.echo(f"{operations}; the last ones are not at hand")
     else:
         click.echo(f"{operations}, complete from index {exported.complete_from} on")
-    return FINE
+    return SUCCESS

@@ -14,33 +14,33 @@ import msgspec
 from rich.progress import BarColumn, Progress, TextColumn
 
 from creekdb import tpcc
-from creekdb.cli.arguments import MEASURED_US_MIN, Duration
-from creekdb.cli.commands.call import REFUSED_S, authority_option, token_option
-from creekdb.cli.exit_codes import FINE, ILLEGAL
-from creekdb.cli.options import NewFolder, Rate, warehouses_option
-from creekdb.cli.output import complaints, counted, program, results, show_json
-from creekdb.cli.views.measures import show_errors, show_latencies
-from creekdb.cli.views.progress import busy
-from creekdb.client.replica_connection import trusting
+from creekdb.cli.arguments import MEASUREMENT_US_MIN, DurationParam
+from creekdb.cli.commands.call import REFUSED_RETRY_S, authority_option, token_option
+from creekdb.cli.exit_codes import FAILURE, SUCCESS
+from creekdb.cli.options import NewDirectory, Rate, warehouses_option
+from creekdb.cli.output import command_name, pluralize, print_json, stderr_console, stdout_console
+from creekdb.cli.views.measures import print_errors, print_latencies
+from creekdb.cli.views.progress import spinner
+from creekdb.client.replica_connection import client_tls_context
 from creekdb.errors import UsageError
-from creekdb.execution.python_runtime import how_it_runs
-from creekdb.history import gather, save
-from creekdb.load.connection import Unreachable, dial
-from creekdb.load.generator import Plan, drive
+from creekdb.execution.python_runtime import build_kind
+from creekdb.history import merge_recordings, save_run
+from creekdb.load.connection import ReplicaUnreachable, dial
+from creekdb.load.generator import LoadPlan, generate_load
 from creekdb.load.local_cluster import LocalCluster
 from creekdb.load.measurement import (
     STRONG_STABLE,
     WEAK_TENTATIVE,
     CpuClock,
-    Meter,
-    Result,
-    result_of,
+    LoadMeter,
+    LoadResult,
+    load_result,
 )
-from creekdb.load.workload import Stream, kv_stream, tpcc_stream
-from creekdb.wire.event_loop import run
+from creekdb.load.workload import Workload, kv_workload, tpcc_workload
+from creekdb.wire.event_loop import run_in_new_loop
 
-CLIENTS = 64
-COMPILE = ": it takes less when compiled ('make compiled')"
+DEFAULT_CLIENTS = 64
+COMPILE_HINT = ": it takes less when compiled ('make compiled')"
 
 
 @click.group(short_help="Measure a live cluster.")
@@ -61,7 +61,7 @@ def bench() -> None:
     """
 
 
-def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
+def _shared_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that all workloads have."""
     for option in reversed(
         (
@@ -89,7 +89,7 @@ def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option(
                 "--clients",
                 type=click.IntRange(min=1),
-                help=f"Closed loop: who wait for their answers.  [default: {CLIENTS}]",
+                help=f"Closed loop: who wait for their answers.  [default: {DEFAULT_CLIENTS}]",
             ),
             click.option(
                 "--load",
@@ -98,13 +98,17 @@ def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
             ),
             click.option(
                 "--duration",
-                type=Duration(MEASURED_US_MIN),
+                type=DurationParam(MEASUREMENT_US_MIN),
                 default="10s",
                 show_default=True,
                 help="Measured.",
             ),
             click.option(
-                "--warm-up", type=Duration(), default="2s", show_default=True, help="Before that."
+                "--warm-up",
+                type=DurationParam(),
+                default="2s",
+                show_default=True,
+                help="Before that.",
             ),
             click.option(
                 "--seed",
@@ -116,7 +120,7 @@ def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
             click.option(
                 "--out",
-                type=NewFolder(),
+                type=NewDirectory(),
                 help="Keep the run there, recorded in full, for 'check' and the pipeline.",
             ),
         )
@@ -125,7 +129,7 @@ def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-class _Asked(NamedTuple):
+class _BenchOptions(NamedTuple):
     """What all workloads were asked for."""
 
     addresses: tuple[str, ...]
@@ -149,7 +153,7 @@ class _Asked(NamedTuple):
 @click.option("--reads", default=0.0, show_default=True, help="The share that are gets, 0 to 1.")
 @click.option("--value-bytes", default=256, show_default=True, help="The size of a value.")
 @click.option("--keys", default=10_000, show_default=True, help="How many there are.")
-@_shared
+@_shared_options
 def kv(strong: float, reads: float, value_bytes: int, keys: int, **shared: Any) -> int:
     """Measure puts and gets of the data type 'kv'.
 
@@ -159,11 +163,11 @@ def kv(strong: float, reads: float, value_bytes: int, keys: int, **shared: Any) 
       creek bench kv --strong 1 --value-bytes 1024 --json
       creek bench kv --load 500 --out runs/live
     """
-    asked = _Asked(**shared)
-    stream = kv_stream(
+    asked = _BenchOptions(**shared)
+    stream = kv_workload(
         keys=keys, value_bytes=value_bytes, reads=reads, strong=strong, seed=asked.seed
     )
-    return _bench(asked, "kv", lambda replicas: stream, strong)
+    return _run_bench(asked, "kv", lambda replicas: stream, strong)
 
 
 @bench.command("tpcc", short_help="TPC-C's transactions.")
@@ -173,8 +177,8 @@ def kv(strong: float, reads: float, value_bytes: int, keys: int, **shared: Any) 
     type=click.FloatRange(0, 1),
     help="The share of transactions that are strong.  [default: every Payment]",
 )
-@_shared
-def tpcc_(warehouses: int, strong: float | None, **shared: Any) -> int:
+@_shared_options
+def tpcc_command(warehouses: int, strong: float | None, **shared: Any) -> int:
     """Measure TPC-C. A cluster that runs must replicate tpcc-rows-WAREHOUSES-SEED.
 
     \b
@@ -182,18 +186,18 @@ def tpcc_(warehouses: int, strong: float | None, **shared: Any) -> int:
       creek bench tpcc
       creek bench tpcc --warehouses 1 --load 200 --out runs/tpcc
     """
-    asked = _Asked(**shared)
-    datatype = tpcc.populated_name("rows", warehouses, asked.seed)
-    return _bench(
+    asked = _BenchOptions(**shared)
+    datatype = tpcc.populated_datatype_name("rows", warehouses, asked.seed)
+    return _run_bench(
         asked,
         datatype,
-        lambda replicas: tpcc_stream(datatype, replicas, strong, asked.seed),
+        lambda replicas: tpcc_workload(datatype, replicas, strong, asked.seed),
         strong,
     )
 
 
-def _bench(
-    asked: _Asked, datatype: str, stream: Callable[[int], Stream], strong: float | None
+def _run_bench(
+    asked: _BenchOptions, datatype: str, stream: Callable[[int], Workload], strong: float | None
 ) -> int:
     if asked.clients and asked.load:
         raise UsageError("--clients is for a closed loop and --load for an open one: choose one")
@@ -207,21 +211,21 @@ def _bench(
     if asked.out is not None and asked.out.exists():
         raise UsageError(f"{asked.out} exists already, and a run is never written over")
     if asked.addresses:
-        result, _ = run(_measured(asked, datatype, asked.addresses, stream, {}))
+        result, _ = run_in_new_loop(_measure(asked, datatype, asked.addresses, stream, {}))
     else:
-        result = _in_a_cluster(asked, datatype, stream, strong)
+        result = _measure_local_cluster(asked, datatype, stream, strong)
     if asked.as_json:
-        show_json(msgspec.to_builtins(result))
+        print_json(msgspec.to_builtins(result))
     else:
-        _show(result)
+        _print_result(result)
     if asked.out is not None:
-        click.echo(f"kept in {asked.out}: see '{program()} check {asked.out}'", err=True)
-    return FINE if result.throughput_per_s else ILLEGAL
+        click.echo(f"kept in {asked.out}: see '{command_name()} check {asked.out}'", err=True)
+    return SUCCESS if result.throughput_per_s else FAILURE
 
 
-def _in_a_cluster(
-    asked: _Asked, datatype: str, stream: Callable[[int], Stream], strong: float | None
-) -> Result:
+def _measure_local_cluster(
+    asked: _BenchOptions, datatype: str, stream: Callable[[int], Workload], strong: float | None
+) -> LoadResult:
     """Started for it, on the disk of the working folder: that for temporary files may be none."""
     folder = Path(tempfile.mkdtemp(prefix=".creek-bench-", dir=Path.cwd()))
     options = ["--durability", asked.durability]
@@ -229,75 +233,75 @@ def _in_a_cluster(
         options += ["--record", str(folder / "recorded")]
     cluster = LocalCluster(folder, replicas=asked.replicas or 3, datatype=datatype, options=options)
 
-    async def story() -> tuple[Result, Meter]:
-        with busy(f"starting {counted(asked.replicas or 3, 'replica')}"):
-            await cluster.until_ready()
-        told = await _measured(asked, datatype, cluster.addresses, stream, cluster.processes)
+    async def story() -> tuple[LoadResult, LoadMeter]:
+        with spinner(f"starting {pluralize(asked.replicas or 3, 'replica')}"):
+            await cluster.wait_until_ready()
+        told = await _measure(asked, datatype, cluster.addresses, stream, cluster.processes)
         if asked.out is not None:
-            await cluster.until_settled()
+            await cluster.wait_until_stable()
         return told
 
     try:
         cluster.start()
         try:
-            result, meter = run(story())
+            result, meter = run_in_new_loop(story())
         finally:
             cluster.stop()
         if asked.out is not None:
-            _keep(asked, folder / "recorded", meter, strong)
+            _save_run(asked, folder / "recorded", meter, strong)
     finally:
         with suppress(OSError):
             shutil.rmtree(folder)
     return result
 
 
-def _keep(asked: _Asked, recorded: Path, meter: Meter, strong: float | None) -> None:
+def _save_run(asked: _BenchOptions, recorded: Path, meter: LoadMeter, strong: float | None) -> None:
     assert asked.out is not None
-    history = gather(recorded, (meter.begin_ns // 1000, meter.end_ns // 1000))
+    history = merge_recordings(recorded, (meter.begin_ns // 1000, meter.end_ns // 1000))
     known = {
         "load_tps": asked.load,
         "strong_share": strong,
         "seed": asked.seed,
         "command": " ".join(["creek", *sys.argv[1:]]),
     }
-    save(msgspec.structs.replace(history, config={**history.config, **known}), asked.out)
+    save_run(msgspec.structs.replace(history, config={**history.config, **known}), asked.out)
 
 
-async def _measured(
-    asked: _Asked,
+async def _measure(
+    asked: _BenchOptions,
     datatype: str,
     addresses: Sequence[str],
-    stream: Callable[[int], Stream],
+    stream: Callable[[int], Workload],
     processes: dict[str, int],
-) -> tuple[Result, Meter]:
+) -> tuple[LoadResult, LoadMeter]:
     cpu = CpuClock(processes)
     total_s = (asked.warm_up + asked.duration) / 1e6
     bar = Progress(
         BarColumn(),
         TextColumn("{task.description}"),
-        console=complaints(),
+        console=stderr_console(),
         transient=True,
-        disable=not complaints().is_terminal,
+        disable=not stderr_console().is_terminal,
     )
     task = bar.add_task("warming up", total=total_s)
 
-    def watch(elapsed_s: float, meter: Meter) -> None:
+    def watch(elapsed_s: float, meter: LoadMeter) -> None:
         measured_s = elapsed_s - asked.warm_up / 1e6
         told = "warming up"
         if measured_s > 0:
-            told = f"{meter.done / measured_s:,.0f}/s"
+            told = f"{meter.completed / measured_s:,.0f}/s"
             for name, kind in (("weak", WEAK_TENTATIVE), ("strong", STRONG_STABLE)):
                 recent = sorted(meter.latencies_ns[kind][-1000:])
                 if recent:
                     told += f"  {name} {recent[len(recent) // 2] / 1e6:.2f} ms"
         bar.update(task, completed=elapsed_s, description=told)
 
-    plan = Plan(
+    plan = LoadPlan(
         addresses,
         stream(len(addresses)),
         warm_up_s=asked.warm_up / 1e6,
         duration_s=asked.duration / 1e6,
-        clients=0 if asked.load else asked.clients or CLIENTS,
+        clients=0 if asked.load else asked.clients or DEFAULT_CLIENTS,
         load=asked.load or 0.0,
         seed=asked.seed,
         watch=watch,
@@ -305,31 +309,31 @@ async def _measured(
         dial=partial(
             dial,
             token=asked.token,
-            secured=trusting(asked.authority),
-            refused=REFUSED_S,
+            secured=client_tls_context(asked.authority),
+            refused=REFUSED_RETRY_S,
             datatype=datatype,
         ),
     )
     try:
         with bar:
-            meter = await drive(plan)
-    except Unreachable as error:
+            meter = await generate_load(plan)
+    except ReplicaUnreachable as error:
         raise UsageError(
             f"{error} (is it started there? --at names another address; without it, a cluster is "
             "started for the time)"
         ) from error
-    return result_of(meter, cpu.used_s), meter
+    return load_result(meter, cpu.used_s), meter
 
 
-def _show(result: Result) -> None:
+def _print_result(result: LoadResult) -> None:
     told = [
         f"{result.throughput_per_s:,.0f} calls a second",
         f"{result.weak_per_s:,.0f} weak",
         f"{result.strong_per_s:,.0f} strong",
     ]
     click.echo(", ".join(told))
-    show_latencies(result)
+    print_latencies(result)
     used = ", ".join(f"{name} {each:,.0f}" for name, each in result.cpu_us.items())
-    results().print(f"CPU for a call, in µs: {sum(result.cpu_us.values()):,.0f}; of {used}")
-    click.echo(f"Creek ran {how_it_runs()}{COMPILE if how_it_runs() == 'interpreted' else ''}")
-    show_errors(result)
+    stdout_console().print(f"CPU for a call, in µs: {sum(result.cpu_us.values()):,.0f}; of {used}")
+    click.echo(f"Creek ran {build_kind()}{COMPILE_HINT if build_kind() == 'interpreted' else ''}")
+    print_errors(result)

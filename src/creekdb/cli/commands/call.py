@@ -9,26 +9,26 @@ from typing import Any
 import click
 import msgspec
 
-from creekdb.cli.exit_codes import FINE, ILLEGAL
-from creekdb.cli.options import argument_of
-from creekdb.cli.output import show_json
+from creekdb.cli.exit_codes import FAILURE, SUCCESS
+from creekdb.cli.options import parse_argument
+from creekdb.cli.output import print_json
 from creekdb.client import Database, NotDone, OperationFailed, Unknown, connect
 from creekdb.client.calls import FINAL, STABLE, TENTATIVE, Call
 from creekdb.errors import UsageError
 
 TIMEOUT_S = 10.0
-HERE = ("127.0.0.1:7100", "127.0.0.1:7101", "127.0.0.1:7102")
+DEFAULT_ADDRESSES = ("127.0.0.1:7100", "127.0.0.1:7101", "127.0.0.1:7102")
 """Where `creek up` has its first replicas: of up to five, one of these is up, or no majority is."""
-REFUSED_S = 5.0
+REFUSED_RETRY_S = 5.0
 """How long is looked for a cluster where nobody listens: it may be about to start."""
-TELL_S = 1.0
+NOTICE_DELAY_S = 1.0
 """After so long it is told that nobody has answered yet."""
 
 addresses_option = click.option(
     "--at",
     "addresses",
     multiple=True,
-    default=HERE,
+    default=DEFAULT_ADDRESSES,
     metavar="HOST:PORT",
     help="Where clients find a replica; more than one: whichever can be reached.  "
     "[default: where 'creek up' has its first three]",
@@ -84,41 +84,45 @@ def call(
     """
     if strong and final:
         raise UsageError("a strong call's answer is final: leave out --strong or --final")
-    values = tuple(map(argument_of, arguments))
+    values = tuple(map(parse_argument, arguments))
 
     async def ask() -> tuple[dict[str, Any], list[str]]:
-        async with connected(addresses, token, authority, timeout) as db:
+        async with open_database(addresses, token, authority, timeout) as db:
             asked = (db.strong if strong else db.weak)(operation, *values)
             try:
-                return await (_ended(asked, timeout) if final else _answered(asked)), []
+                return await (_wait_final(asked, timeout) if final else _wait_response(asked)), []
             except Unknown as error:
-                return await _so_far(asked), _unfinished(asked, error)
+                return await _first_response(asked), _timeout_lines(asked, error)
 
     try:
         told, unfinished = asyncio.run(ask())
     except (OperationFailed, NotDone, Unknown) as error:
-        click.echo(f"creek: {_what(error)}: {why(error, addresses)}", err=True)
-        return ILLEGAL
+        click.echo(f"creek: {_failure_summary(error)}: {error_text(error, addresses)}", err=True)
+        return FAILURE
     if unfinished and strong:
-        click.echo(f"creek: tentatively {_text(told)}", err=True)
+        click.echo(f"creek: tentatively {_result_text(told)}", err=True)
     elif as_json:
-        show_json(told)
+        print_json(told)
     else:
-        click.echo(f"{_text(told)}  ({told['kind']}{', changed' if told.get('changed') else ''})")
+        click.echo(
+            f"{_result_text(told)}  ({told['kind']}{', changed' if told.get('changed') else ''})"
+        )
     for line in unfinished:
         click.echo(f"creek: {line}", err=True)
-    return ILLEGAL if unfinished else FINE
+    return FAILURE if unfinished else SUCCESS
 
 
-async def _answered(asked: Call) -> dict[str, Any]:
+async def _wait_response(asked: Call) -> dict[str, Any]:
     return {"kind": STABLE if asked.message.strong else TENTATIVE, "value": await asked}
 
 
-async def _ended(asked: Call, timeout: float) -> dict[str, Any]:
+async def _wait_final(asked: Call, timeout: float) -> dict[str, Any]:
     """Who has to wait for it is told what was answered so far."""
-    so_far = _text(await _so_far(asked))
+    so_far = _result_text(await _first_response(asked))
     told = f"creek: tentatively {so_far}; waiting up to {timeout:g} s for the final answer"
-    telling = asyncio.get_running_loop().call_later(TELL_S, partial(click.echo, told, err=True))
+    telling = asyncio.get_running_loop().call_later(
+        NOTICE_DELAY_S, partial(click.echo, told, err=True)
+    )
     try:
         ended = await asked.final
     finally:
@@ -126,7 +130,7 @@ async def _ended(asked: Call, timeout: float) -> dict[str, Any]:
     return {"kind": FINAL, "value": ended.value, "changed": ended.changed}
 
 
-async def _so_far(asked: Call) -> dict[str, Any]:
+async def _first_response(asked: Call) -> dict[str, Any]:
     """The first answer, which may be that it raised; without any, why there is none."""
     try:
         return {"kind": TENTATIVE, "value": await asked.tentative}
@@ -134,13 +138,13 @@ async def _so_far(asked: Call) -> dict[str, Any]:
         return {"kind": TENTATIVE, "error": str(error)}
 
 
-def _text(told: dict[str, Any]) -> str:
+def _result_text(told: dict[str, Any]) -> str:
     if "error" in told:
         return f"raised {told['error']}"
     return msgspec.json.encode(told["value"]).decode()
 
 
-def _unfinished(asked: Call, error: Unknown) -> list[str]:
+def _timeout_lines(asked: Call, error: Unknown) -> list[str]:
     """What becomes of a call that has a tentative answer, and no other one in time."""
     where = "the replica that answered" if asked.id is None else f"replica {asked.id.replica}"
     return [
@@ -151,7 +155,7 @@ def _unfinished(asked: Call, error: Unknown) -> list[str]:
 
 
 @asynccontextmanager
-async def connected(
+async def open_database(
     addresses: tuple[str, ...], token: str, authority: str | None, timeout: float
 ) -> AsyncIterator[Database]:
     """Who has to wait for it is told why."""
@@ -161,14 +165,14 @@ async def connected(
         authority=authority,
         timeout=timeout,
         patience=timeout,
-        refused=REFUSED_S,
+        refused=REFUSED_RETRY_S,
     )
 
     def tell() -> None:
-        told = f"nobody answers yet: {db.found_so_far()}; trying again for some seconds"
+        told = f"nobody answers yet: {db.discovery_progress()}; trying again for some seconds"
         click.echo(f"creek: {told}", err=True)
 
-    telling = asyncio.get_running_loop().call_later(TELL_S, tell)
+    telling = asyncio.get_running_loop().call_later(NOTICE_DELAY_S, tell)
     try:
         async with db:
             telling.cancel()
@@ -177,14 +181,14 @@ async def connected(
         telling.cancel()
 
 
-def why(error: Exception, addresses: tuple[str, ...]) -> str:
+def error_text(error: Exception, addresses: tuple[str, ...]) -> str:
     """What an error says, and what to do where no cluster runs."""
     if not isinstance(error, NotDone) or error.reason != "unreachable":
         return str(error)
-    return f"{error} ({what_to_do(addresses == HERE)})"
+    return f"{error} ({unreachable_hint(addresses == DEFAULT_ADDRESSES)})"
 
 
-def what_to_do(is_here: bool) -> str:
+def unreachable_hint(is_here: bool) -> str:
     """Where no cluster runs."""
     if is_here:
         return (
@@ -193,7 +197,7 @@ def what_to_do(is_here: bool) -> str:
     return "is it started there? --at names another address, 'creek up' starts a cluster here"
 
 
-def _what(error: Exception) -> str:
+def _failure_summary(error: Exception) -> str:
     match error:
         case OperationFailed():
             return "it was carried out, and raised"

@@ -8,15 +8,15 @@ from typing import Final
 
 import click
 
-from creekdb.cli.config_file import client_address, config_text, quoted
-from creekdb.cli.exit_codes import FINE
-from creekdb.cli.options import is_given
-from creekdb.cli.output import counted, program
+from creekdb.cli.config_file import client_address, render_config, toml_string
+from creekdb.cli.exit_codes import SUCCESS
+from creekdb.cli.options import is_explicit
+from creekdb.cli.output import command_name, pluralize
 from creekdb.errors import UsageError
-from creekdb.server.runtime.config import Security
+from creekdb.server.runtime.config import SecurityConfig
 
-HOST_FORM: Final = r"[A-Za-z0-9._:-]+"
-NAME_FORM: Final = r"[A-Za-z0-9_-]+"
+HOST_PATTERN: Final = r"[A-Za-z0-9._:-]+"
+NAME_PATTERN: Final = r"[A-Za-z0-9_-]+"
 AUTHORITY_DAYS: Final = 3650
 """It is to outlive what it vouches for."""
 
@@ -77,41 +77,41 @@ def certs(
       creek certs trial --more 10.0.0.4
       creek certs trial --renew
     """
-    where = _words(hosts, HOST_FORM, "--hosts")
-    who = _words(names, NAME_FORM, "--clients")
+    where = _split_names(hosts, HOST_PATTERN, "--hosts")
+    who = _split_names(names, NAME_PATTERN, "--clients")
     if find_spec("cryptography") is None:
         raise UsageError("creek certs needs another package: pip install 'creekdb[certs]'")
     if more is not None or renew:
-        _refuse_together(context, more, renew)
-        from creekdb.cli.commands.certs_update import add, again  # noqa: PLC0415 - if it is there
+        _reject_combination(context, more, renew)
+        from creekdb.cli.commands.certs_update import add_replicas, renew_certificates  # noqa: PLC0415 - if it is there
 
         if more is None:
-            again(folder, days)
+            renew_certificates(folder, days)
         else:
-            add(folder, _words(more, HOST_FORM, "--more"), days)
-        return FINE
+            add_replicas(folder, _split_names(more, HOST_PATTERN, "--more"), days)
+        return SUCCESS
     if folder.is_dir() and any(folder.iterdir()):
         raise UsageError(f"{folder} is not empty: name a folder that is, or does not exist")
     folder.mkdir(parents=True, exist_ok=True)
     base = folder.resolve()
-    _certify(base, cluster, where, days)
+    _issue_certificates(base, cluster, where, days)
     tokens = {name: secrets.token_urlsafe(24) for name in who}
     for replica in range(len(where)):
-        text = _config(base, cluster, datatype, replica, where, tokens)
-        private(base / f"replica-{replica}.toml", text.encode())
-    _explain(folder, where, tokens, datatype)
-    return FINE
+        text = _replica_config(base, cluster, datatype, replica, where, tokens)
+        write_private_file(base / f"replica-{replica}.toml", text.encode())
+    _print_instructions(folder, where, tokens, datatype)
+    return SUCCESS
 
 
-def _refuse_together(context: click.Context, more: str | None, renew: bool) -> None:
+def _reject_combination(context: click.Context, more: str | None, renew: bool) -> None:
     given = ("hosts", "names", "cluster", "datatype")
-    if (more is not None and renew) or any(is_given(context, each) for each in given):
+    if (more is not None and renew) or any(is_explicit(context, each) for each in given):
         raise UsageError(
             "--more and --renew are each for a set that is there: leave out all else but --days"
         )
 
 
-def _words(text: str, form: str, option: str) -> list[str]:
+def _split_names(text: str, form: str, option: str) -> list[str]:
     words = [word.strip() for word in text.split(",")]
     for word in words:
         if not re.fullmatch(form, word):
@@ -119,7 +119,7 @@ def _words(text: str, form: str, option: str) -> list[str]:
     return words
 
 
-def _certify(base: Path, cluster: str, hosts: list[str], days: int) -> None:
+def _issue_certificates(base: Path, cluster: str, hosts: list[str], days: int) -> None:
     from creekdb.server.security.certificates import (  # noqa: PLC0415 - if it is there
         issue,
         new_authority,
@@ -127,23 +127,23 @@ def _certify(base: Path, cluster: str, hosts: list[str], days: int) -> None:
 
     authority = new_authority(f"{cluster}, for a trial", max(days, AUTHORITY_DAYS))
     (base / "authority.pem").write_bytes(authority.certificate_pem())
-    private(base / "authority-key.pem", authority.key_pem())
+    write_private_file(base / "authority-key.pem", authority.key_pem())
     for number, host in enumerate(hosts):
         pair = issue(authority, f"replica {number} of {cluster}", (host,), days)
-        keep(base, number, pair.certificate_pem(), pair.key_pem())
+        write_certificate(base, number, pair.certificate_pem(), pair.key_pem())
 
 
-def keep(base: Path, replica: int, certificate: bytes, key: bytes) -> None:
+def write_certificate(base: Path, replica: int, certificate: bytes, key: bytes) -> None:
     (base / f"replica-{replica}.pem").write_bytes(certificate)
-    private(base / f"replica-{replica}-key.pem", key)
+    write_private_file(base / f"replica-{replica}-key.pem", key)
 
 
-def private(path: Path, data: bytes) -> None:
+def write_private_file(path: Path, data: bytes) -> None:
     path.touch(mode=0o600)
     path.write_bytes(data)
 
 
-def _config(
+def _replica_config(
     base: Path,
     cluster: str,
     datatype: str,
@@ -151,7 +151,7 @@ def _config(
     hosts: list[str],
     tokens: dict[str, str],
 ) -> str:
-    return config_text(
+    return render_config(
         base / f"replica-{replica}.toml",
         cluster=cluster,
         datatype=datatype,
@@ -159,41 +159,43 @@ def _config(
         data=base / f"data-{replica}",
         host=hosts[replica],
         members=hosts,
-        more=security_text(base, replica, Security(tokens=tokens)),
+        more=security_section(base, replica, SecurityConfig(tokens=tokens)),
     )
 
 
-def security_text(base: Path, replica: int, known: Security) -> tuple[str, ...]:
+def security_section(base: Path, replica: int, known: SecurityConfig) -> tuple[str, ...]:
     """What the file of a replica says of it. `known`: tokens, and whose may do more."""
-    admins = f"admins = [{', '.join(map(quoted, known.admins))}]"
+    admins = f"admins = [{', '.join(map(toml_string, known.admins))}]"
     return (
         "[security]",
-        f"authority = {quoted(str(base / 'authority.pem'))}",
-        f"certificate = {quoted(str(base / f'replica-{replica}.pem'))}",
-        f"key = {quoted(str(base / f'replica-{replica}-key.pem'))}",
+        f"authority = {toml_string(str(base / 'authority.pem'))}",
+        f"certificate = {toml_string(str(base / f'replica-{replica}.pem'))}",
+        f"key = {toml_string(str(base / f'replica-{replica}-key.pem'))}",
         *((admins,) if known.admins else ()),
         "",
         "[security.tokens]",
-        *(f"{_key(name)} = {quoted(token)}" for name, token in known.tokens.items()),
+        *(f"{_toml_key(name)} = {toml_string(token)}" for name, token in known.tokens.items()),
         "",
     )
 
 
-def _key(name: str) -> str:
-    return name if re.fullmatch(NAME_FORM, name) else quoted(name)
+def _toml_key(name: str) -> str:
+    return name if re.fullmatch(NAME_PATTERN, name) else toml_string(name)
 
 
-def _explain(folder: Path, hosts: list[str], tokens: dict[str, str], datatype: str) -> None:
+def _print_instructions(
+    folder: Path, hosts: list[str], tokens: dict[str, str], datatype: str
+) -> None:
     name, token = next(iter(tokens.items()))
     at = client_address(hosts[0], 0)
     click.echo(
-        f"{folder} holds an authority, and for {counted(len(hosts), 'replica')} a certificate,"
+        f"{folder} holds an authority, and for {pluralize(len(hosts), 'replica')} a certificate,"
     )
     click.echo("its key and a configuration file each. Start them, each where it belongs:")
     click.echo()
     for replica, host in enumerate(hosts):
         config = folder / f"replica-{replica}.toml"
-        click.echo(f"  {program()} serve --config {config}    # on {host}")
+        click.echo(f"  {command_name()} serve --config {config}    # on {host}")
     click.echo()
     click.echo("The tokens of those who may call are in the configuration files:")
     click.echo()
@@ -204,7 +206,7 @@ def _explain(folder: Path, hosts: list[str], tokens: dict[str, str], datatype: s
     click.echo()
     click.echo(f"  export CREEK_AUTHORITY={folder / 'authority.pem'} CREEK_TOKEN={token}")
     called = "put lamp 3" if datatype == "kv" else "OPERATION ARGUMENT …"
-    click.echo(f"  {program()} call --at {at} {called}")
+    click.echo(f"  {command_name()} call --at {at} {called}")
     click.echo()
     click.echo("To another machine go authority.pem and that replica's three files; adapt the")
     click.echo("paths in its configuration. authority-key.pem makes further certificates, with")

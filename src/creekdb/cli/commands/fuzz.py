@@ -16,21 +16,34 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from creekdb.checkers import rows
-from creekdb.cli.exit_codes import FINE, ILLEGAL
-from creekdb.cli.options import USUAL_SCHEME, import_from_here, scheme_option
-from creekdb.cli.output import complaints, counted, program, show, show_json, show_table
+from creekdb.checkers import verdict_rows
+from creekdb.cli.exit_codes import FAILURE, SUCCESS
+from creekdb.cli.options import DEFAULT_SCHEME, add_working_directory_to_path, scheme_option
+from creekdb.cli.output import (
+    command_name,
+    pluralize,
+    print_json,
+    print_lines,
+    print_table,
+    stderr_console,
+)
 from creekdb.cli.views.run_summary import scenario_lines
 from creekdb.errors import NotDeterministic
-from creekdb.evaluation.experiment import datatype_named, simulation_of
-from creekdb.execution.debug import Debugged
-from creekdb.simulation.fuzz.campaign import FUZZ_EVENTS_MAX, TWICE_EVERY, Finding, Score, campaign
+from creekdb.evaluation.experiment import build_simulation, resolve_datatype
+from creekdb.execution.debug import DebugDataType
+from creekdb.simulation.fuzz.campaign import (
+    FUZZ_EVENTS_MAX,
+    REPEAT_EVERY,
+    CampaignSummary,
+    SeedResult,
+    run_campaign,
+)
 from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
 
-PROBES_FROM = 2000
+PROBES_REQUIRED_SEEDS = 2000
 """So many seeds are expected to reach every probe."""
 
-DETAILS_MAX = 10
+FAILURES_DETAILED_MAX = 10
 """Failures that are described in full; of the others the seed is enough."""
 
 
@@ -73,52 +86,56 @@ def fuzz(
       creek fuzz --seeds 2000
       creek fuzz --from 291 --seeds 1 --verbose
     """
-    import_from_here()
-    score = Score(scheme)
-    findings = campaign(range(first, first + seeds), scheme, jobs or usable_cores())
+    add_working_directory_to_path()
+    score = CampaignSummary(scheme)
+    findings = run_campaign(range(first, first + seeds), scheme, jobs or usable_cores())
     if debug:
-        findings = map(_debugged, findings)
-    for finding in _watched(findings, seeds, score):
+        findings = map(_rerun_in_debug_mode, findings)
+    for finding in _with_progress(findings, seeds, score):
         score.add(finding)
         if verbose and not as_json:
-            show([*scenario_lines(scenario_from_seed(finding.seed, scheme)), _short(finding)])
-    silent = score.silent if seeds >= PROBES_FROM else []
+            print_lines(
+                [*scenario_lines(scenario_from_seed(finding.seed, scheme)), _result_line(finding)]
+            )
+    silent = score.unfired_probes if seeds >= PROBES_REQUIRED_SEEDS else []
     if as_json:
-        show_json(_plain(score, first, scheme))
+        print_json(_json_summary(score, first, scheme))
     else:
-        if verbose or seeds >= PROBES_FROM:
-            _show_probes(score, bool(silent))
-        _show(score, bool(silent), verbose)
-    return ILLEGAL if score.failures or silent else FINE
+        if verbose or seeds >= PROBES_REQUIRED_SEEDS:
+            _print_probes(score, bool(silent))
+        _print_summary(score, bool(silent), verbose)
+    return FAILURE if score.failures or silent else SUCCESS
 
 
-def replay_command(finding: Finding) -> str:
-    scheme = "" if finding.scheme == USUAL_SCHEME else f" --scheme {finding.scheme}"
+def replay_command(finding: SeedResult) -> str:
+    scheme = "" if finding.scheme == DEFAULT_SCHEME else f" --scheme {finding.scheme}"
     debug = " --debug" if isinstance(finding, DebugFinding) else ""
-    return f"{program()} simulate --replay {finding.seed}{scheme}{debug}"
+    return f"{command_name()} simulate --replay {finding.seed}{scheme}{debug}"
 
 
-class DebugFinding(Finding, frozen=True, kw_only=True):
+class DebugFinding(SeedResult, frozen=True, kw_only=True):
     """Of a seed with an operation that is not deterministic, which is its `crash`."""
 
 
-def _debugged(finding: Finding) -> Finding:
+def _rerun_in_debug_mode(finding: SeedResult) -> SeedResult:
     """The same scenario in debug mode: what else it shows may follow from what is found there."""
     if finding.crash is not None:
         return finding
     scenario = scenario_from_seed(finding.seed, finding.scheme)
-    datatype = Debugged(datatype_named(scenario.datatype))
+    datatype = DebugDataType(resolve_datatype(scenario.datatype))
     try:
-        simulation_of(scenario, datatype).run(FUZZ_EVENTS_MAX)
+        build_simulation(scenario, datatype).run(FUZZ_EVENTS_MAX)
     except NotDeterministic as error:
         known = {**msgspec.structs.asdict(finding), "crash": str(error)}
         return DebugFinding(**known)
     return finding
 
 
-def _watched(findings: Iterator[Finding], seeds: int, score: Score) -> Iterator[Finding]:
+def _with_progress(
+    findings: Iterator[SeedResult], seeds: int, score: CampaignSummary
+) -> Iterator[SeedResult]:
     """Each finding in turn, under a progress bar; failures are described as they come."""
-    console = complaints()
+    console = stderr_console()
     bar = Progress(
         TextColumn("fuzzing"),
         BarColumn(),
@@ -138,11 +155,11 @@ def _watched(findings: Iterator[Finding], seeds: int, score: Score) -> Iterator[
             yield finding
             failures = len(score.failures)
             bar.update(task, advance=1, failures=failures)
-            if finding.failed and failures <= DETAILS_MAX:
-                bar.console.print(_failure(finding), soft_wrap=True)
+            if finding.has_failed and failures <= FAILURES_DETAILED_MAX:
+                bar.console.print(_failure_text(finding), soft_wrap=True)
 
 
-def _failure(finding: Finding) -> Text:
+def _failure_text(finding: SeedResult) -> Text:
     return Text.assemble(
         (f"seed {finding.seed} failed", "bold red"),
         f": {finding.summary}\n{finding.describe()}\n",
@@ -152,71 +169,71 @@ def _failure(finding: Finding) -> Text:
     )
 
 
-def _short(finding: Finding) -> Text:
-    if finding.failed:
+def _result_line(finding: SeedResult) -> Text:
+    if finding.has_failed:
         return Text(f"  failed     {replay_command(finding)}\n", style="red")
     return Text(
-        f"  ok         {counted(finding.operations, 'operation')}, trace {finding.trace_hash}\n"
+        f"  ok         {pluralize(finding.operations, 'operation')}, trace {finding.trace_hash}\n"
     )
 
 
-def _show_probes(score: Score, must_fire: bool) -> None:
+def _print_probes(score: CampaignSummary, must_fire: bool) -> None:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("fired", justify="right")
     table.add_column("probe")
     for probe, count in sorted(score.probes.items(), key=lambda item: (-item[1], item[0].name)):
         style = "" if count else "bold red" if must_fire else "yellow"
         table.add_row(str(count) if count else "never", probe.value, style=style)
-    show_table(table)
-    show([Text()])
+    print_table(table)
+    print_lines([Text()])
 
 
-def _show(score: Score, must_fire: bool, verbose: bool) -> None:
+def _print_summary(score: CampaignSummary, must_fire: bool, verbose: bool) -> None:
     lines = [
         Text(
-            f"{counted(score.seeds, 'seed')}, {counted(score.operations, 'operation')}, "
-            f"{len(score.failures)} failed; {counted(score.repeated, 'seed')} run twice "
-            f"(one in {TWICE_EVERY})"
+            f"{pluralize(score.seeds, 'seed')}, {pluralize(score.operations, 'operation')}, "
+            f"{len(score.failures)} failed; {pluralize(score.repeated_seeds, 'seed')} run twice "
+            f"(one in {REPEAT_EVERY})"
         ),
         Text(f"trace hash {score.trace_hash}"),
-        Text(_probes(score, must_fire, verbose)),
+        Text(_probe_summary(score, must_fire, verbose)),
     ]
     lines += [
         Text(f"failed: seed {each.seed}, replay it: {replay_command(each)}", style="red")
         for each in score.failures
     ]
-    show(lines)
+    print_lines(lines)
 
 
-def _probes(score: Score, must_fire: bool, verbose: bool) -> str:
-    probes, silent = len(score.probes), len(score.silent)
-    fired = f"{probes - silent} of {counted(probes, 'probe')} fired"
+def _probe_summary(score: CampaignSummary, must_fire: bool, verbose: bool) -> str:
+    probes, silent = len(score.probes), len(score.unfired_probes)
+    fired = f"{probes - silent} of {pluralize(probes, 'probe')} fired"
     if must_fire:
         return f"{fired}: the others are a hole in the test"
-    few = f", fine below {PROBES_FROM} seeds" if silent else ""
-    listed = verbose or score.seeds >= PROBES_FROM
+    few = f", fine below {PROBES_REQUIRED_SEEDS} seeds" if silent else ""
+    listed = verbose or score.seeds >= PROBES_REQUIRED_SEEDS
     return f"{fired}{few}" if listed else f"{fired}{few}; --verbose lists them"
 
 
-def _plain(score: Score, first: int, scheme: str) -> dict[str, object]:
+def _json_summary(score: CampaignSummary, first: int, scheme: str) -> dict[str, object]:
     return {
         "scheme": scheme,
         "from": first,
         "seeds": score.seeds,
         "operations": score.operations,
-        "run_twice": score.repeated,
+        "run_twice": score.repeated_seeds,
         "trace_hash": score.trace_hash,
         "probes": {probe.name.lower(): count for probe, count in score.probes.items()},
-        "never_fired": [probe.name.lower() for probe in score.silent],
+        "never_fired": [probe.name.lower() for probe in score.unfired_probes],
         "failures": [
             {
                 "seed": each.seed,
                 "summary": each.summary,
                 "replay": replay_command(each),
-                "unsettled": each.unsettled,
+                "unsettled": each.quiescence_failure,
                 "crash": each.crash,
-                "repeatable": each.repeatable,
-                "verdicts": rows(each.verdicts),
+                "repeatable": each.is_repeatable,
+                "verdicts": verdict_rows(each.verdicts),
             }
             for each in score.failures
         ],

@@ -12,31 +12,31 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from creekdb.cli.arguments import MEASURED_US_MIN, Duration
-from creekdb.cli.exit_codes import FINE, ILLEGAL
-from creekdb.cli.options import NewFolder, Rate, warehouses_option
-from creekdb.cli.output import complaints, counted, program
-from creekdb.cli.views.measures import show_errors, show_latencies
+from creekdb.cli.arguments import MEASUREMENT_US_MIN, DurationParam
+from creekdb.cli.exit_codes import FAILURE, SUCCESS
+from creekdb.cli.options import NewDirectory, Rate, warehouses_option
+from creekdb.cli.output import command_name, pluralize, stderr_console
+from creekdb.cli.views.measures import print_errors, print_latencies
 from creekdb.errors import CreekError, UsageError
-from creekdb.history import LIVE, load_config, save
-from creekdb.load.fault_schedule import schedule
-from creekdb.load.live_run import WARM_UP_S, Asked, live
-from creekdb.load.measurement import STRONG_STABLE, WEAK_TENTATIVE, Meter
+from creekdb.history import LIVE_SOURCE, load_run_config, save_run
+from creekdb.load.fault_schedule import parse_fault_schedule
+from creekdb.load.live_run import WARM_UP_S, LiveRunConfig, run_live
+from creekdb.load.measurement import STRONG_STABLE, WEAK_TENTATIVE, LoadMeter
 from creekdb.simulation.faults.fault_types import Crash, Fault, Heal, Partition, Restart
-from creekdb.simulation.faults.language import duration_text, fault_phrase
+from creekdb.simulation.faults.language import describe_fault, format_duration
 
 REPLICAS: Final = 3
-USUAL: Final = ((Crash, 0.2), (Restart, 0.35), (Partition, 0.55), (Heal, 0.75))
+DEFAULT_FAULT_TIMES: Final = ((Crash, 0.2), (Restart, 0.35), (Partition, 0.55), (Heal, 0.75))
 """What happens where nothing else is asked for, and at which part of the duration."""
-RECENT: Final = 1000
+RECENT_RESPONSES: Final = 1000
 """Answers whose median is shown."""
 
 
 @click.command("live-run", short_help="Drive a live cluster, break it meanwhile, and keep the run.")
-@click.option("--out", type=NewFolder(), required=True, help="The new run folder.")
+@click.option("--out", type=NewDirectory(), required=True, help="The new run folder.")
 @click.option(
     "--duration",
-    type=Duration(MEASURED_US_MIN),
+    type=DurationParam(MEASUREMENT_US_MIN),
     default="15s",
     show_default=True,
     help="For how long.",
@@ -84,9 +84,13 @@ def live_run(
       creek check runs/live
       creek pipeline run --grid quick --live runs/live
     """
-    planned = usual(duration) if faults is None else schedule(faults, REPLICAS, duration)
-    _refuse(out, force)
-    asked = Asked(
+    planned = (
+        default_faults(duration)
+        if faults is None
+        else parse_fault_schedule(faults, REPLICAS, duration)
+    )
+    _check_output(out, force)
+    asked = LiveRunConfig(
         replicas=REPLICAS,
         warehouses=warehouses,
         load=load,
@@ -95,19 +99,19 @@ def live_run(
         seed=seed,
         command=" ".join(["creek", *sys.argv[1:]]),
     )
-    population = f"{counted(warehouses, 'warehouse')} of TPC-C"
+    population = f"{pluralize(warehouses, 'warehouse')} of TPC-C"
     click.echo(
-        f"{REPLICAS} replicas, a process each, with {population}, for {duration_text(duration)}"
+        f"{REPLICAS} replicas, a process each, with {population}, for {format_duration(duration)}"
     )
     out.parent.mkdir(parents=True, exist_ok=True)
     # Beside the run, not where temporary files go: that may be no disk.
     folder = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
     try:
-        with _Shown(duration / 1e6).shown() as onlooker:
-            lived = live(asked, folder, onlooker)
+        with _LiveRunProgress(duration / 1e6).display() as onlooker:
+            lived = run_live(asked, folder, onlooker)
         if out.exists():
             shutil.rmtree(out)
-        save(lived.history, out)
+        save_run(lived.history, out)
     finally:
         with suppress(OSError):
             shutil.rmtree(folder)
@@ -115,17 +119,17 @@ def live_run(
     click.echo(
         f"{lived.load:g} transactions a second asked for, {result.throughput_per_s:.1f} done"
     )
-    show_latencies(result)
-    show_errors(result)
+    print_latencies(result)
+    print_errors(result)
     if not lived.history.quiescent:
         click.echo("the replicas were not at rest when they were stopped", err=True)
-    click.echo(f"kept in {out}: {counted(len(lived.history.operations), 'operation')}")
-    click.echo(f"check it with '{program()} check {out}'", err=True)
-    return FINE if lived.history.quiescent else ILLEGAL
+    click.echo(f"kept in {out}: {pluralize(len(lived.history.operations), 'operation')}")
+    click.echo(f"check it with '{command_name()} check {out}'", err=True)
+    return SUCCESS if lived.history.quiescent else FAILURE
 
 
-def usual(duration_us: int) -> tuple[Fault, ...]:
-    at_us = {kind: round(duration_us * part) for kind, part in USUAL}
+def default_faults(duration_us: int) -> tuple[Fault, ...]:
+    at_us = {kind: round(duration_us * part) for kind, part in DEFAULT_FAULT_TIMES}
     last = REPLICAS - 1
     return (
         Crash(at_us[Crash], last),
@@ -135,11 +139,11 @@ def usual(duration_us: int) -> tuple[Fault, ...]:
     )
 
 
-def _refuse(out: Path, force: bool) -> None:
+def _check_output(out: Path, force: bool) -> None:
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
     try:
-        is_live = load_config(out).get("source") == LIVE
+        is_live = load_run_config(out).get("source") == LIVE_SOURCE
     except CreekError:
         is_live = False
     if not is_live:
@@ -148,39 +152,39 @@ def _refuse(out: Path, force: bool) -> None:
         raise UsageError(f"{out} holds a live run: name another, or replace it with --force")
 
 
-class _Shown:
+class _LiveRunProgress:
     """What happens as lines, and how far it is as a bar, where there is a terminal."""
 
     def __init__(self, duration_s: float) -> None:
-        self._console: Console = complaints()
+        self._console: Console = stderr_console()
         self._bar = Progress(
             BarColumn(), TextColumn("{task.description}"), console=self._console, transient=True
         )
         self._task = self._bar.add_task("", total=duration_s + WARM_UP_S)
 
     @contextmanager
-    def shown(self) -> Iterator["_Shown"]:
+    def display(self) -> Iterator["_LiveRunProgress"]:
         if self._console.is_terminal:
             with self._bar:
                 yield self
         else:
             yield self
 
-    def stage(self, text: str) -> None:
+    def on_stage(self, text: str) -> None:
         self._bar.update(self._task, description=text)
         if not self._console.is_terminal:
-            self._say(f"{text} ...")
+            self._print(f"{text} ...")
 
-    def happened(self, fault: Fault) -> None:
-        self._say(f"{fault.at_us / 1e6:5.1f} s  {fault_phrase(fault)}")
+    def on_fault(self, fault: Fault) -> None:
+        self._print(f"{fault.at_us / 1e6:5.1f} s  {describe_fault(fault)}")
 
-    def measured(self, elapsed_s: float, meter: Meter) -> None:
+    def on_progress(self, elapsed_s: float, meter: LoadMeter) -> None:
         told = f"{max(0.0, elapsed_s):.0f} s"
         for name, kind in (("weak", WEAK_TENTATIVE), ("strong", STRONG_STABLE)):
-            recent = sorted(meter.latencies_ns[kind][-RECENT:])
+            recent = sorted(meter.latencies_ns[kind][-RECENT_RESPONSES:])
             if recent:
                 told += f"  {name} {recent[len(recent) // 2] / 1e6:.1f} ms"
         self._bar.update(self._task, completed=elapsed_s + WARM_UP_S, description=told)
 
-    def _say(self, line: str) -> None:
+    def _print(self, line: str) -> None:
         self._console.print(line, soft_wrap=True)

@@ -12,20 +12,20 @@ from rich.table import Table
 from creekdb.cli.commands.call import (
     addresses_option,
     authority_option,
-    connected,
+    error_text,
+    open_database,
     token_option,
-    why,
 )
-from creekdb.cli.exit_codes import FINE, ILLEGAL
-from creekdb.cli.output import counted, program, show_json, show_table
+from creekdb.cli.exit_codes import FAILURE, SUCCESS
+from creekdb.cli.output import command_name, pluralize, print_json, print_table
 from creekdb.client import Database, NotDone, OperationFailed, Unknown, connect
 from creekdb.client.errors import CallFailed
 from creekdb.errors import CreekError
-from creekdb.server.membership.changes import ADD, REMOVE
-from creekdb.server.membership.join_ticket import make_folder, ticket_of, write_ticket
+from creekdb.server.membership.changes import ADD_MEMBER, REMOVE_MEMBER
+from creekdb.server.membership.join_ticket import make_data_dir, make_ticket, write_ticket
 
 TIMEOUT_S = 30.0
-ASK_S = 5.0
+STATUS_TIMEOUT_S = 5.0
 """Until a replica has said how it is."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -75,7 +75,7 @@ def list_members(as_json: bool, **where: Any) -> int:
             "clients_at": status["addresses"],
         }
 
-    return _do(ask, as_json, **where, otherwise="the members are not known")
+    return _run_on_cluster(ask, as_json, **where, otherwise="the members are not known")
 
 
 @member.command()
@@ -93,12 +93,12 @@ def add(address: str, data: Path, as_json: bool, **where: Any) -> int:
     Example:
       creek member add 127.0.0.1:7203 --data data/3
     """
-    make_folder(data)
+    make_data_dir(data)
 
     async def ask(db: Database) -> dict[str, Any]:
-        return await added(db, address, data)
+        return await add_member(db, address, data)
 
-    return _do(ask, as_json, **where)
+    return _run_on_cluster(ask, as_json, **where)
 
 
 @member.command()
@@ -117,9 +117,9 @@ def remove(replica: int, as_json: bool, **where: Any) -> int:
     """
 
     async def ask(db: Database) -> dict[str, Any]:
-        return await _removed(db, replica)
+        return await _remove_member(db, replica)
 
-    return _do(ask, as_json, **where)
+    return _run_on_cluster(ask, as_json, **where)
 
 
 @member.command()
@@ -139,7 +139,7 @@ def replace(replica: int, address: str, data: Path, as_json: bool, **where: Any)
     Example:
       creek member replace 1 127.0.0.1:7203 --data data/3
     """
-    make_folder(data)
+    make_data_dir(data)
 
     async def ask(db: Database) -> dict[str, Any]:
         status = await db.status()
@@ -147,23 +147,23 @@ def replace(replica: int, address: str, data: Path, as_json: bool, **where: Any)
             members = ", ".join(map(str, status["members"]))
             message = f"replica {replica} is no member: members are {members}"
             raise NotDone("bad_arguments", message)
-        if await _takes_part(status, replica, where["token"], where["authority"]):
-            new = await added(db, address, data)
+        if await _is_participating(status, replica, where["token"], where["authority"]):
+            new = await add_member(db, address, data)
             number = new["added"]
             done = f"replica {number} was added, and replica {replica} stays"
-            rest = f"start replica {number}, then: {program()} member remove {replica}"
-            with _halfway(done, rest):
-                return {**new, **await _removed(db, replica)}
-        old = await _removed(db, replica)
+            rest = f"start replica {number}, then: {command_name()} member remove {replica}"
+            with _reports_partial_change(done, rest):
+                return {**new, **await _remove_member(db, replica)}
+        old = await _remove_member(db, replica)
         done = f"replica {replica} was removed, and none is in its place"
-        rest = f"when that is mended: {program()} member add {address} --data {data}"
-        with _halfway(done, rest):
-            return {**old, **await added(db, address, data)}
+        rest = f"when that is mended: {command_name()} member add {address} --data {data}"
+        with _reports_partial_change(done, rest):
+            return {**old, **await add_member(db, address, data)}
 
-    return _do(ask, as_json, **where)
+    return _run_on_cluster(ask, as_json, **where)
 
 
-async def _takes_part(
+async def _is_participating(
     status: dict[str, Any], replica: int, token: str, authority: str | None
 ) -> bool:
     """As far as can be told. One that began with nothing may be up, and wait for somebody."""
@@ -173,43 +173,45 @@ async def _takes_part(
     if replica not in status["connected"] or at is None:
         return replica in status["connected"]
     try:
-        async with connect(at, token=token, authority=authority, patience=ASK_S) as there:
+        async with connect(
+            at, token=token, authority=authority, patience=STATUS_TIMEOUT_S
+        ) as there:
             theirs = await there.status()
     except CallFailed:
         return True  # others are connected to it
     return theirs["replica"] != replica or theirs["waits_for"] is None
 
 
-class _Halfway(CreekError):
+class _PartialChange(CreekError):
     """One of two changes was made."""
 
 
 @contextmanager
-def _halfway(done: str, rest: str) -> Iterator[None]:
+def _reports_partial_change(done: str, rest: str) -> Iterator[None]:
     try:
         yield
     except CallFailed as error:
-        raise _Halfway(f"{done}: {error}. To do the rest, {rest}") from error
+        raise _PartialChange(f"{done}: {error}. To do the rest, {rest}") from error
 
 
-async def added(db: Database, address: str, data: Path) -> dict[str, Any]:
+async def add_member(db: Database, address: str, data: Path) -> dict[str, Any]:
     """Add a replica, and leave its ticket where it is to be started."""
-    value = await db.strong(ADD, address)
-    ticket = ticket_of(value, address)
+    value = await db.strong(ADD_MEMBER, address)
+    ticket = make_ticket(value, address)
     write_ticket(ticket, data)
-    return {"added": ticket.replica, **_told(value)}
+    return {"added": ticket.replica, **_membership_summary(value)}
 
 
-async def _removed(db: Database, replica: int) -> dict[str, Any]:
-    return {"removed": replica, **_told(await db.strong(REMOVE, replica))}
+async def _remove_member(db: Database, replica: int) -> dict[str, Any]:
+    return {"removed": replica, **_membership_summary(await db.strong(REMOVE_MEMBER, replica))}
 
 
-def _told(value: Any) -> dict[str, Any]:
+def _membership_summary(value: Any) -> dict[str, Any]:
     epoch, members, _ = value
     return {"epoch": epoch, "members": [number for number, _ in members]}
 
 
-def _do(
+def _run_on_cluster(
     ask: Callable[[Database], Awaitable[dict[str, Any]]],
     as_json: bool,
     addresses: tuple[str, ...],
@@ -218,34 +220,34 @@ def _do(
     otherwise: str = "the members were not changed",
 ) -> int:
     async def asked() -> dict[str, Any]:
-        async with connected(addresses, token, authority, TIMEOUT_S) as db:
+        async with open_database(addresses, token, authority, TIMEOUT_S) as db:
             return await ask(db)
 
     try:
         told = asyncio.run(asked())
     except (OperationFailed, NotDone) as error:
-        click.echo(f"creek: {otherwise}: {why(error, addresses)}", err=True)
-        return ILLEGAL
-    except _Halfway as error:
+        click.echo(f"creek: {otherwise}: {error_text(error, addresses)}", err=True)
+        return FAILURE
+    except _PartialChange as error:
         click.echo(f"creek: {error}", err=True)
-        return ILLEGAL
+        return FAILURE
     except Unknown as error:
         click.echo(f"creek: look with 'creek member list' what was done: {error}", err=True)
-        return ILLEGAL
+        return FAILURE
     if as_json:
-        show_json(told)
-        return FINE
+        print_json(told)
+        return SUCCESS
     for what in ("added", "removed"):
         if what in told:
             click.echo(f"replica {told[what]} was {what}")
     members = ", ".join(map(str, told["members"]))
-    click.echo(f"members are {members}, after {counted(told['epoch'], 'change')}")
+    click.echo(f"members are {members}, after {pluralize(told['epoch'], 'change')}")
     if "found_at" in told:
-        show_table(_places(told))
-    return FINE
+        print_table(_address_table(told))
+    return SUCCESS
 
 
-def _places(told: dict[str, Any]) -> Table:
+def _address_table(told: dict[str, Any]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("replica", justify="right")
     for column in ("others find it at", "clients at"):

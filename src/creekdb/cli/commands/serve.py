@@ -16,27 +16,27 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from creekdb.cli.commands.member import added
-from creekdb.cli.exit_codes import FINE
-from creekdb.cli.options import import_from_here
+from creekdb.cli.commands.member import add_member
+from creekdb.cli.exit_codes import SUCCESS
+from creekdb.cli.options import add_working_directory_to_path
 from creekdb.client import Database, connect
 from creekdb.client.errors import CallFailed
 from creekdb.errors import UsageError
-from creekdb.execution.python_runtime import Samples, seldom_collecting
-from creekdb.server.membership.join_ticket import make_folder, read_ticket
+from creekdb.execution.python_runtime import GcSampler, reduced_gc
+from creekdb.server.membership.join_ticket import make_data_dir, read_ticket
 from creekdb.server.runtime.config import ServerConfig, load_datatype, read_config
 from creekdb.server.runtime.server import Server
-from creekdb.server.security.authentication import valid_until
-from creekdb.server.transport.listeners import allow_more_files
+from creekdb.server.security.authentication import certificate_expiry_s
+from creekdb.server.transport.listeners import raise_open_files_limit
 from creekdb.wire import event_log
 from creekdb.wire import event_loop as event_loop
-from creekdb.wire.addresses import address_of, address_text
-from creekdb.wire.dev_control import Parent, end_with
+from creekdb.wire.addresses import format_address, parse_address
+from creekdb.wire.dev_control import ParentPipe, kill_after_parent_exit
 
 if TYPE_CHECKING:
-    from creekdb.http import Gateway
+    from creekdb.http import HttpServer
 
-JOIN_S: Final = 30.0
+JOIN_TIMEOUT_S: Final = 30.0
 
 
 def join_cluster(
@@ -51,19 +51,19 @@ def join_cluster(
         return
     datatype = load_datatype(config.datatype).name
     if config.is_secured:
-        valid_until(config.security)
-    make_folder(folder)
+        certificate_expiry_s(config.security)
+    make_data_dir(folder)
 
     async def ask() -> None:
         async with connect(
             at,
             token=os.environ.get("CREEK_TOKEN", ""),
             authority=os.environ.get("CREEK_AUTHORITY"),
-            timeout=JOIN_S,
-            patience=JOIN_S,
+            timeout=JOIN_TIMEOUT_S,
+            patience=JOIN_TIMEOUT_S,
         ) as db:
-            await _refuse_other(db, config, datatype)
-            told = await added(db, listen, folder)
+            await _check_compatible(db, config, datatype)
+            told = await add_member(db, listen, folder)
         click.echo(f"replica {told['added']} was added")
 
     try:
@@ -72,7 +72,7 @@ def join_cluster(
         raise UsageError(f"cannot join the cluster at {', '.join(at)}: {error}") from error
 
 
-async def _refuse_other(db: Database, config: ServerConfig, datatype: str) -> None:
+async def _check_compatible(db: Database, config: ServerConfig, datatype: str) -> None:
     """The others would refuse to talk to a replica that is set up otherwise."""
     status = await db.status()
     ours = {"cluster": config.cluster, "datatype": datatype, "scheme": config.scheme}
@@ -84,11 +84,11 @@ async def _refuse_other(db: Database, config: ServerConfig, datatype: str) -> No
             )
 
 
-GARBAGE_S: Final = 0.5
+GC_INTERVAL_S: Final = 0.5
 """Between two looks for garbage."""
-SAMPLE_S: Final = 0.005
+GC_SAMPLE_S: Final = 0.005
 """How much is looked at, of one that is busy."""
-FEW: Final = 50
+IDLE_EXECUTIONS_MAX: Final = 50
 """Operations, between two looks: after more of them it is busy."""
 
 
@@ -217,19 +217,19 @@ def serve(
     are taken from CREEK_TOKEN and CREEK_AUTHORITY.
     """
     if members:
-        given["members"] = dict(_member(each) for each in members)
-    import_from_here()
+        given["members"] = dict(_parse_member(each) for each in members)
+    add_working_directory_to_path()
     if join:
         join_cluster(join, listen, path, given)
     config = read_config(path, given)
-    event_log.set_up(config.log, config.log_level)
-    allow_more_files()
-    with seldom_collecting():
-        event_loop.run(_serve(config, with_parent, lambda: read_config(path, given)))
-    return FINE
+    event_log.configure_logging(config.log, config.log_level)
+    raise_open_files_limit()
+    with reduced_gc():
+        event_loop.run_in_new_loop(_serve(config, with_parent, lambda: read_config(path, given)))
+    return SUCCESS
 
 
-def _tell_defaults(command: click.Command) -> None:
+def _add_default_help(command: click.Command) -> None:
     """Those of the configuration: an option that is not given is left to the file."""
     defaults = {each.name: each.default for each in msgspec.structs.fields(ServerConfig)}
     for option in command.params:
@@ -239,10 +239,10 @@ def _tell_defaults(command: click.Command) -> None:
             option.help = f"{option.help}  [default: {shown}]"
 
 
-_tell_defaults(serve)
+_add_default_help(serve)
 
 
-def _member(text: str) -> tuple[str, str]:
+def _parse_member(text: str) -> tuple[str, str]:
     number, equals, address = text.partition("=")
     if not equals or not number.isdecimal():
         raise click.UsageError(f"--member '{text}': write NUMBER=HOST:PORT")
@@ -254,27 +254,27 @@ async def _serve(
 ) -> None:
     """`again`: the configuration, as it is now."""
     if with_parent:
-        end_with(0)
-    speaker = _gateway(config)
+        kill_after_parent_exit(0)
+    speaker = _http_server_class(config)
     server = Server(config)
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(server.unhandled)
+    loop.set_exception_handler(server.handle_loop_exception)
     loop.add_signal_handler(signal.SIGHUP, _reload, server, again)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a long journal is not waited for
     await server.start()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, server.over.set)
-    server.tasks.spawn(_look_for_garbage(server))
+        loop.add_signal_handler(number, server.stop_requested.set)
+    server.task_supervisor.spawn(_collect_garbage(server))
     if with_parent:
-        loop.add_reader(0, _parent(server, loop).hear)
+        loop.add_reader(0, _parent_pipe(server, loop).read)
     gateway = speaker(server) if speaker is not None else None
     if gateway is not None:
-        await _started(gateway, server)
-    at = address_text(address_of(config.clients)[0], server.client_port)
+        await _start_http(gateway, server)
+    at = format_address(parse_address(config.clients)[0], server.client_port)
     click.echo(
         f"replica {config.replica} of {config.cluster}: clients at {at}, journal in {config.data}"
     )
-    await server.over.wait()
+    await server.stop_requested.wait()
     if gateway is not None:
         await gateway.stop()
     await server.stop()
@@ -282,34 +282,34 @@ async def _serve(
         raise server.failure
 
 
-async def _look_for_garbage(server: Server) -> None:
+async def _collect_garbage(server: Server) -> None:
     driver = server.driver
-    with Samples.taken() as garbage:
+    with GcSampler.install() as garbage:
         while True:
             executed = driver.executions
-            await asyncio.sleep(GARBAGE_S)
-            if driver.executions > executed + FEW:
-                garbage.set_aside()
-                await asyncio.sleep(SAMPLE_S)
-            garbage.look(driver.replica.tentative_length())
+            await asyncio.sleep(GC_INTERVAL_S)
+            if driver.executions > executed + IDLE_EXECUTIONS_MAX:
+                garbage.freeze()
+                await asyncio.sleep(GC_SAMPLE_S)
+            garbage.sample(driver.replica.tentative_length())
 
 
-def _parent(server: Server, loop: asyncio.AbstractEventLoop) -> Parent:
+def _parent_pipe(server: Server, loop: asyncio.AbstractEventLoop) -> ParentPipe:
     def ended() -> None:
         loop.remove_reader(0)
-        server.over.set()
+        server.stop_requested.set()
 
-    return Parent(0, server.try_out, ended)
+    return ParentPipe(0, server.apply_dev_control, ended)
 
 
 def _reload(server: Server, again: Callable[[], ServerConfig]) -> None:
     try:
         server.reload(again())
     except UsageError as error:
-        server.events.error("configuration.refused", f"stays as it was: {error}")
+        server.event_log.error("configuration.refused", f"stays as it was: {error}")
 
 
-async def _started(gateway: "Gateway", server: Server) -> None:
+async def _start_http(gateway: "HttpServer", server: Server) -> None:
     try:
         await gateway.start()
     except BaseException:
@@ -317,10 +317,10 @@ async def _started(gateway: "Gateway", server: Server) -> None:
         raise
 
 
-def _gateway(config: ServerConfig) -> "type[Gateway] | None":
+def _http_server_class(config: ServerConfig) -> "type[HttpServer] | None":
     """Imported only where HTTP is spoken, and before anything runs: it takes its time."""
     if not config.http:
         return None
-    from creekdb.http import Gateway  # noqa: PLC0415
+    from creekdb.http import HttpServer  # noqa: PLC0415
 
-    return Gateway
+    return HttpServer

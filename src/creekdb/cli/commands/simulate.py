@@ -17,76 +17,83 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from creekdb import tpcc
-from creekdb.checkers import Verdict, check_all, rows
-from creekdb.cli.arguments import CALL_FORM, Duration
-from creekdb.cli.commands.pipeline.group import loaded
-from creekdb.cli.determinism import repeat
-from creekdb.cli.exit_codes import FINE, ILLEGAL
-from creekdb.cli.options import NewFolder, scheme_option
-from creekdb.cli.output import complaints, counted, program, show, show_json, show_table
+from creekdb.checkers import Verdict, check_all, verdict_rows
+from creekdb.cli.arguments import CALL_SYNTAX, DurationParam
+from creekdb.cli.commands.pipeline.group import populated_datatype
+from creekdb.cli.determinism import compare_with_child
+from creekdb.cli.exit_codes import FAILURE, SUCCESS
+from creekdb.cli.options import NewDirectory, scheme_option
+from creekdb.cli.output import (
+    command_name,
+    pluralize,
+    print_json,
+    print_lines,
+    print_table,
+    stderr_console,
+)
 from creekdb.cli.scenario_options import (
-    LOAD_TPCC,
-    SESSIONS,
-    STRONG_SHARE,
-    WAREHOUSES,
-    chosen_scenario,
+    DEFAULT_SESSIONS,
+    DEFAULT_STRONG_SHARE,
+    DEFAULT_TPCC_LOAD_TPS,
+    DEFAULT_WAREHOUSES,
+    scenario_from_options,
     with_load,
 )
-from creekdb.cli.views.measures import measures_table, peak_table
-from creekdb.cli.views.run_summary import all_legal, scenario_lines, verdict_lines
-from creekdb.cli.views.timeline import timeline
-from creekdb.cli.views.walkthrough import tell
+from creekdb.cli.views.measures import peak_table, print_measures
+from creekdb.cli.views.run_summary import is_legal, scenario_lines, verdict_lines
+from creekdb.cli.views.timeline import timeline_lines
+from creekdb.cli.views.walkthrough import walkthrough_lines
 from creekdb.errors import NotDeterministic, UsageError
 from creekdb.evaluation import (
     Measures,
-    datatype_named,
+    build_simulation,
     find_peak,
     measure,
-    simulation_of,
-    violated,
+    resolve_datatype,
+    violated_conditions,
 )
 from creekdb.evaluation.experiment import CORES_MAX, REPLICAS_MAX, TPCC
-from creekdb.execution.debug import Debugged
-from creekdb.execution.python_runtime import seldom_collecting
-from creekdb.history import save, save_verdicts
-from creekdb.simulation.faults.language import FORMS
-from creekdb.simulation.kernel.cluster import Run, Simulation
+from creekdb.execution.debug import DebugDataType
+from creekdb.execution.python_runtime import reduced_gc
+from creekdb.history import save_run, save_verdicts
+from creekdb.simulation.faults.language import FAULT_EXAMPLES
+from creekdb.simulation.kernel.cluster import Simulation, SimulationRun
 from creekdb.simulation.kernel.scenario import Scenario
 
 EXAMPLE_WIDTH = 37
 MEANING_WIDTH = 80 - EXAMPLE_WIDTH
 
-_BEFORE = """\
+_INTRODUCTION = """\
 Give faults with --fault, once for each, or in a file with --faults. A fault is a name, what it is
 about, and when it happens. Replicas are numbered from 0. A time is a number and its unit, without a
 space: us, ms, s, m, h or d. A probability is 10% or 0.1."""
 
-_AFTER = """\
+_REMARKS = """\
 Of five replicas, 'partition 0,1 at 1s' is 'partition 0,1|2,3,4 at 1s': the rest is one group.
 At the end of --duration every fault is healed, but for death, severed links and wrong clocks."""
 
 
 def fault_help() -> str:
-    lines = [*wrap(_BEFORE, 80), ""]
-    for example, meaning in FORMS.values():
+    lines = [*wrap(_INTRODUCTION, 80), ""]
+    for example, meaning in FAULT_EXAMPLES.values():
         first, *rest = wrap(meaning, MEANING_WIDTH)
         lines.append(f"{example:{EXAMPLE_WIDTH}}{first}")
         lines += [f"{'':{EXAMPLE_WIDTH}}{line}" for line in rest]
-    return "\n".join([*lines, "", *wrap(_AFTER, 80)])
+    return "\n".join([*lines, "", *wrap(_REMARKS, 80)])
 
 
-PATIENCE_BEFORE_BAR_S = 1.0
+BAR_DELAY_S = 1.0
 BAR_STEPS = 200
 
 
-def run_watched(simulation: Simulation, what: str = "simulating") -> Run:
+def run_with_progress(simulation: Simulation, what: str = "simulating") -> SimulationRun:
     """Run it, with a progress bar if it takes a while and somebody watches."""
-    with seldom_collecting():
-        return _run_watched(simulation, what)
+    with reduced_gc():
+        return _run_with_progress(simulation, what)
 
 
-def _run_watched(simulation: Simulation, what: str) -> Run:
-    console, duration_us = complaints(), simulation.scenario.duration_us
+def _run_with_progress(simulation: Simulation, what: str) -> SimulationRun:
+    console, duration_us = stderr_console(), simulation.scenario.duration_us
     if not console.is_terminal or not duration_us:
         return simulation.run()
     bar = Progress(
@@ -101,21 +108,21 @@ def _run_watched(simulation: Simulation, what: str) -> Run:
     begun = time.monotonic()
 
     def moved(now_us: int) -> None:
-        if time.monotonic() - begun > PATIENCE_BEFORE_BAR_S:
+        if time.monotonic() - begun > BAR_DELAY_S:
             bar.start()
         bar.update(task, completed=now_us / 1000)
 
     # Events that touch nothing: they change neither the run nor its trace.
     for step in range(1, BAR_STEPS):
         at_us = duration_us * step // BAR_STEPS
-        simulation.heap.at(at_us, moved, at_us)
+        simulation.heap.schedule_at(at_us, moved, at_us)
     try:
         return simulation.run()
     finally:
         bar.stop()
 
 
-def _help_faults(context: click.Context, parameter: click.Parameter, asked: bool) -> None:
+def _print_fault_help(context: click.Context, parameter: click.Parameter, asked: bool) -> None:
     if asked:
         click.echo(fault_help())
         context.exit()
@@ -140,7 +147,7 @@ def _help_faults(context: click.Context, parameter: click.Parameter, asked: bool
 )
 @click.option(
     "--duration",
-    type=Duration(),
+    type=DurationParam(),
     default="2s",
     show_default=True,
     help="How long clients ask and faults happen, in simulated time; then all is healed.",
@@ -149,17 +156,17 @@ def _help_faults(context: click.Context, parameter: click.Parameter, asked: bool
     "--strong-share",
     type=float,
     help="The share of operations that are strong, from 0 to 1.  "
-    f"[default: {STRONG_SHARE}; of TPC-C every Payment and nothing else]",
+    f"[default: {DEFAULT_STRONG_SHARE}; of TPC-C every Payment and nothing else]",
 )
 @click.option(
     "--sessions",
     "--clients",
     type=click.IntRange(0),
-    help=f"Clients at each replica.  [default: {SESSIONS}, or 0 with --call]",
+    help=f"Clients at each replica.  [default: {DEFAULT_SESSIONS}, or 0 with --call]",
 )
 @click.option(
     "--think",
-    type=Duration(),
+    type=DurationParam(),
     default="10ms",
     show_default=True,
     help="How long a client thinks, on average, before it asks again.",
@@ -169,7 +176,7 @@ def _help_faults(context: click.Context, parameter: click.Parameter, asked: bool
     type=float,
     metavar="TPS",
     help="Ask for so many operations per second in all, answered or not, instead of --sessions.  "
-    f"[default for TPC-C: {LOAD_TPCC:.0f}]",
+    f"[default for TPC-C: {DEFAULT_TPCC_LOAD_TPS:.0f}]",
 )
 @click.option(
     "--cores",
@@ -192,7 +199,11 @@ def _help_faults(context: click.Context, parameter: click.Parameter, asked: bool
     "clients, Payment strong. Only answers are recorded, unless the run is kept with --out.",
 )
 @click.option(
-    "--warehouses", type=int, default=WAREHOUSES, show_default=True, help="Of TPC-C: its scale."
+    "--warehouses",
+    type=int,
+    default=DEFAULT_WAREHOUSES,
+    show_default=True,
+    help="Of TPC-C: its scale.",
 )
 @click.option(
     "--layout",
@@ -220,7 +231,7 @@ def _help_faults(context: click.Context, parameter: click.Parameter, asked: bool
 )
 @click.option(
     "--warm-up",
-    type=Duration(),
+    type=DurationParam(),
     help="Of TPC-C: how much of the duration passes before anything is measured.  "
     "[default: a fifth]",
 )
@@ -229,7 +240,7 @@ def _help_faults(context: click.Context, parameter: click.Parameter, asked: bool
     "calls",
     multiple=True,
     metavar="CALL",
-    help=f"One operation of your own; may be repeated. Write {CALL_FORM}.",
+    help=f"One operation of your own; may be repeated. Write {CALL_SYNTAX}.",
 )
 @click.option(
     "--fault",
@@ -254,13 +265,13 @@ def _help_faults(context: click.Context, parameter: click.Parameter, asked: bool
     help="Execute every operation twice, and all again in another process, and compare.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
-@click.option("--out", type=NewFolder(), help="Keep the run in this folder, for creek check.")
+@click.option("--out", type=NewDirectory(), help="Keep the run in this folder, for creek check.")
 @click.option(
     "--help-faults",
     is_flag=True,
     is_eager=True,
     expose_value=False,
-    callback=_help_faults,
+    callback=_print_fault_help,
     help="Show every fault, how to write it and what it means, and exit.",
 )
 @click.pass_context
@@ -298,91 +309,99 @@ def simulate(context: click.Context, /, as_json: bool, out: Path | None, **optio
                        themselves, may be among the requests
       trace hash       the same hash is the same run, event by event
     """
-    scenario = chosen_scenario(context, options, kept=out is not None)
+    scenario = scenario_from_options(context, options, kept=out is not None)
     if out is not None and out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise UsageError(f"{out} exists already, and a run is never written over: name another")
     if options["find_peak"]:
         return _find_peak(scenario, as_json)
     initial: Path | None = options["population"]
-    datatype = datatype_named(scenario.datatype) if initial is None else loaded(initial, scenario)
-    debugged = Debugged(datatype) if options["debug"] else None
+    datatype = (
+        resolve_datatype(scenario.datatype)
+        if initial is None
+        else populated_datatype(initial, scenario)
+    )
+    debugged = DebugDataType(datatype) if options["debug"] else None
     try:
-        run = run_watched(simulation_of(scenario, debugged, datatype))
-        if debugged is not None and (difference := repeat(scenario, debugged.journal)):
+        run = run_with_progress(build_simulation(scenario, debugged, datatype))
+        if debugged is not None and (
+            difference := compare_with_child(scenario, debugged.execution_log)
+        ):
             raise difference
         verdicts = check_all(run.history, datatype) if scenario.record_events else []
     except NotDeterministic as error:
         click.echo(f"creek: {error}", err=True)
-        return ILLEGAL
+        return FAILURE
     except Exception:  # noqa: BLE001 - a replica that raises is a finding, as in the fuzzer
-        show([*scenario_lines(scenario), Text("a replica or a checker raised", style="red")])
+        print_lines([*scenario_lines(scenario), Text("a replica or a checker raised", style="red")])
         click.echo(traceback.format_exc(), err=True)
-        return ILLEGAL
+        return FAILURE
     if out is not None:
-        save(run.history, out)
-        save_verdicts(out, rows(verdicts))
-    conditions = violated(run.history, datatype) if options["workload"] == TPCC else []
+        save_run(run.history, out)
+        save_verdicts(out, verdict_rows(verdicts))
+    conditions = violated_conditions(run.history, datatype) if options["workload"] == TPCC else []
     measures = measure(scenario, run, verdicts, conditions)
     if as_json:
-        show_json(measures)
+        print_json(measures)
     else:
-        _show(scenario, run, verdicts, measures, options)
+        _print_run(scenario, run, verdicts, measures, options)
         if debugged is not None:
-            show([Text(), Text(_debugged(debugged))])
+            print_lines([Text(), Text(_debug_summary(debugged))])
         if out is not None:
             folder = shlex.quote(str(out))
-            show([Text(), Text(f"kept in {out}; check it with: {program()} check {folder}")])
-    return FINE if all_legal(verdicts) and not conditions else ILLEGAL
+            print_lines(
+                [Text(), Text(f"kept in {out}; check it with: {command_name()} check {folder}")]
+            )
+    return SUCCESS if is_legal(verdicts) and not conditions else FAILURE
 
 
 def _find_peak(scenario: Scenario, as_json: bool) -> int:
-    datatype = datatype_named(scenario.datatype)
+    datatype = resolve_datatype(scenario.datatype)
 
     def attempt(load_tps: float) -> Measures:
         tried = with_load(scenario, load_tps)
-        run = run_watched(simulation_of(tried), f"{load_tps:.0f} operations per second")
-        return measure(tried, run, [], violated(run.history, datatype))
+        run = run_with_progress(build_simulation(tried), f"{load_tps:.0f} operations per second")
+        return measure(tried, run, [], violated_conditions(run.history, datatype))
 
     peak = find_peak(attempt, scenario.clients.rate_per_second * scenario.replicas)
     conditions = [each for tried in peak.tried for each in tried.violated]
     if as_json:
-        show_json(peak)
+        print_json(peak)
     else:
-        show([*scenario_lines(scenario), Text()])
-        show_table(peak_table(peak))
+        print_lines([*scenario_lines(scenario), Text()])
+        print_table(peak_table(peak))
         found = f"peak: {peak.peak_tps:.0f} operations per second"
         higher = f"at a load of {peak.saturating_tps:.0f} it is saturated"
-        show([Text(), Text(f"{found}; {higher}"), *_conditions(conditions)])
-    return ILLEGAL if conditions else FINE
+        print_lines([Text(), Text(f"{found}; {higher}"), *_condition_lines(conditions)])
+    return FAILURE if conditions else SUCCESS
 
 
-def _debugged(datatype: Debugged) -> str:
-    executions = counted(len(datatype.journal), "execution")
+def _debug_summary(datatype: DebugDataType) -> str:
+    executions = pluralize(len(datatype.execution_log), "execution")
     return f"{executions}, repeated here and in another process: all operations are deterministic"
 
 
-def _show(
+def _print_run(
     scenario: Scenario,
-    run: Run,
+    run: SimulationRun,
     verdicts: list[Verdict],
     measures: Measures,
     options: dict[str, Any],
 ) -> None:
     if options["story"]:
-        show(tell(run.history, verdicts))
+        print_lines(walkthrough_lines(run.history, verdicts))
         return
-    show(scenario_lines(scenario))
-    show([Text()])
+    print_lines(scenario_lines(scenario))
+    print_lines([Text()])
     if scenario.script and not scenario.clients.sessions:
-        show([*timeline(run.history), Text()])
-    measures_table(measures)
+        print_lines([*timeline_lines(run.history), Text()])
+    print_measures(measures)
     if verdicts:
-        show([Text(), *verdict_lines(verdicts)])
+        print_lines([Text(), *verdict_lines(verdicts)])
     if options["workload"] == TPCC:
-        show([Text(), *_conditions(measures.violated)])
+        print_lines([Text(), *_condition_lines(measures.violated)])
 
 
-def _conditions(violated: list[str]) -> list[Text]:
+def _condition_lines(violated: list[str]) -> list[Text]:
     if not violated:
         return [Text("TPC-C's consistency conditions hold on every replica")]
     return [Text(each, style="red") for each in violated]

@@ -6,22 +6,22 @@ from typing import Any
 import click
 
 from creekdb.cli.commands.call import (
-    HERE,
+    DEFAULT_ADDRESSES,
     addresses_option,
     authority_option,
     token_option,
-    what_to_do,
+    unreachable_hint,
 )
-from creekdb.cli.exit_codes import FINE, ILLEGAL
-from creekdb.cli.output import counted, results, show_json, show_table
-from creekdb.cli.views.replicas import Row, replicas_table, state_of
+from creekdb.cli.exit_codes import FAILURE, SUCCESS
+from creekdb.cli.output import pluralize, print_json, print_table, stdout_console
+from creekdb.cli.views.replicas import ReplicaRow, replicas_table, state_text
 from creekdb.client import NotDone, connect
 from creekdb.errors import UsageError
 
-PATIENCE_S = 2.0
-SILENT_S = 3.0
+STATUS_TIMEOUT_S = 2.0
+SILENT_PEER_S = 3.0
 """Replicas say something many times a second: one that did not for so long is told of."""
-AWAY = ("could not reach a peer", "sent to a peer that is away", "cut")
+TRANSIENT_REASONS = ("could not reach a peer", "sent to a peer that is away", "cut")
 """What replicas count while others are not there: every cluster has some of it from its start."""
 
 
@@ -48,7 +48,11 @@ def status(addresses: tuple[str, ...], token: str, authority: str | None, as_jso
     async def ask(address: str) -> dict[str, Any]:
         try:
             async with connect(
-                address, token=token, authority=authority, timeout=PATIENCE_S, patience=PATIENCE_S
+                address,
+                token=token,
+                authority=authority,
+                timeout=STATUS_TIMEOUT_S,
+                patience=STATUS_TIMEOUT_S,
             ) as db:
                 return {"address": address, **await db.status()}
         except NotDone as error:
@@ -59,31 +63,31 @@ def status(addresses: tuple[str, ...], token: str, authority: str | None, as_jso
 
     async def ask_all() -> list[dict[str, Any]]:
         found = await asyncio.gather(*map(ask, addresses))
-        others = sorted(filter(None, _told_of(found).values()))
+        others = sorted(filter(None, _missing_members(found).values()))
         found += await asyncio.gather(*(ask(at) for at in others if at not in addresses))
-        return _complete(found, is_guess=addresses == HERE)
+        return _complete_statuses(found, is_guess=addresses == DEFAULT_ADDRESSES)
 
     found = asyncio.run(ask_all())
     if len(denied) == len(found):
         raise denied[0]
     for each in found if as_json else ():
-        show_json(each)
+        print_json(each)
     if not as_json:
-        show_table(replicas_table([_row(each) for each in found], results().width))
+        print_table(replicas_table([_replica_row(each) for each in found], stdout_console().width))
         if all("unreachable" in each for each in found):
-            to_do = what_to_do(addresses == HERE)
+            to_do = unreachable_hint(addresses == DEFAULT_ADDRESSES)
             click.echo(f"creek: {found[-1]['unreachable']} ({to_do})", err=True)
         else:
-            _show_more(found)
-    fine = all("unreachable" not in each and state_of(each) == "up" for each in found)
-    return FINE if fine else ILLEGAL
+            _print_warnings(found)
+    fine = all("unreachable" not in each and state_text(each) == "up" for each in found)
+    return SUCCESS if fine else FAILURE
 
 
 def _unreachable(address: str, told: str) -> dict[str, Any]:
     return {"address": address, "replica": "-", "unreachable": told}
 
 
-def _told_of(found: list[dict[str, Any]]) -> dict[str, str]:
+def _missing_members(found: list[dict[str, Any]]) -> dict[str, str]:
     """Members, by what those say that answer, and where clients find them, as far as anybody knows;
     without those that answer."""
     told = dict.fromkeys((str(member) for each in found for member in each.get("members", ())), "")
@@ -94,10 +98,10 @@ def _told_of(found: list[dict[str, Any]]) -> dict[str, str]:
     return {replica: at for replica, at in told.items() if replica not in answering}
 
 
-def _complete(found: list[dict[str, Any]], is_guess: bool) -> list[dict[str, Any]]:
+def _complete_statuses(found: list[dict[str, Any]], is_guess: bool) -> list[dict[str, Any]]:
     """With those who are known through others alone. `is_guess`: where one looked there need not be
     anybody."""
-    missing = _told_of(found)
+    missing = _missing_members(found)
     numbers = {at: replica for replica, at in missing.items() if at}
     for each in found:
         if "unreachable" in each:
@@ -106,25 +110,25 @@ def _complete(found: list[dict[str, Any]], is_guess: bool) -> list[dict[str, Any
         found = [each for each in found if each["replica"] != "-"] or found[:1]
     found_at = {replica: at for each in found for replica, at in each.get("found_at", {}).items()}
     found += [
-        {**_unreachable("-", _not_met(found_at.get(replica))), "replica": replica}
+        {**_unreachable("-", _not_connected_text(found_at.get(replica))), "replica": replica}
         for replica, at in missing.items()
         if not at
     ]
     return sorted(found, key=lambda each: (str(each["replica"]), each["address"]))
 
 
-def _not_met(found_at: str | None) -> str:
+def _not_connected_text(found_at: str | None) -> str:
     at = "" if found_at is None else f", and look for it at {found_at}"
     return f"those that answer have not met it since they were started{at}"
 
 
-def _row(told: dict[str, Any]) -> Row:
+def _replica_row(told: dict[str, Any]) -> ReplicaRow:
     if "unreachable" in told:
-        return Row(told["replica"], told["address"], None, "unreachable")
-    return Row(str(told["replica"]), told["address"], told, state_of(told))
+        return ReplicaRow(told["replica"], told["address"], None, "unreachable")
+    return ReplicaRow(str(told["replica"]), told["address"], told, state_text(told))
 
 
-def _show_more(found: list[dict[str, Any]]) -> None:
+def _print_warnings(found: list[dict[str, Any]]) -> None:
     """What has happened that should not go on."""
     for each in found:
         if "unreachable" in each:
@@ -132,27 +136,27 @@ def _show_more(found: list[dict[str, Any]]) -> None:
         if each.get("why_closed"):
             click.echo(f"replica {each['replica']}: {each['why_closed']}")
         for peer, seconds in each.get("silent_s", {}).items():
-            if seconds >= SILENT_S:
+            if seconds >= SILENT_PEER_S:
                 click.echo(
                     f"replica {each['replica']} has heard nothing of replica {peer} for "
                     f"{seconds:.0f} s, though they are connected: it may be frozen"
                 )
-        refused = _refused(each)
+        refused = _lasting_rejections(each)
         if refused:
             reasons = ", ".join(f"{count} × {reason}" for reason, count in refused.items())
             click.echo(f"replica {each['replica']} refused or dropped: {reasons}")
         long = each.get("long_operations", {})
         if long.get("last"):
-            times = counted(long["long"], "operation")
+            times = pluralize(long["long"], "operation")
             click.echo(
                 f"replica {each['replica']} was held up by {times}, the last: {long['last']}"
             )
 
 
-def _refused(told: dict[str, Any]) -> dict[str, int]:
+def _lasting_rejections(told: dict[str, Any]) -> dict[str, int]:
     """That others were not there yet, or not for a while, is not worth a word when they are."""
     refused: dict[str, int] = told.get("refused", {})
     others = {*told.get("members", ())} - {told["replica"]}
     if not others <= {*told.get("connected", ())}:
         return refused
-    return {reason: count for reason, count in refused.items() if reason not in AWAY}
+    return {reason: count for reason, count in refused.items() if reason not in TRANSIENT_REASONS}

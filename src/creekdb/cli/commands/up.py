@@ -20,72 +20,74 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from creekdb.cli.exit_codes import FINE
-from creekdb.cli.options import import_from_here
-from creekdb.cli.output import counted, program, results
-from creekdb.cli.views.replicas import STARTING, Row, replicas_table, state_of
+from creekdb.cli.exit_codes import SUCCESS
+from creekdb.cli.options import add_working_directory_to_path
+from creekdb.cli.output import command_name, pluralize, stdout_console
+from creekdb.cli.views.replicas import STARTING, ReplicaRow, replicas_table, state_text
 from creekdb.client import NotDone, connect
 from creekdb.errors import UsageError
 from creekdb.execution.datatype import DataType
-from creekdb.load.local_cluster import HTTP_AFTER, PEERS_AFTER, LocalCluster
+from creekdb.load.local_cluster import HTTP_PORT_OFFSET, PEER_PORT_OFFSET, LocalCluster
 from creekdb.server.runtime.config import load_datatype
-from creekdb.wire.dev_control import STOP_S, Trial, line_of
+from creekdb.wire.dev_control import STOP_TIMEOUT_S, DevControl, encode_dev_control
 from creekdb.wire.event_log import OPERATION_LONG, REPLICA_REMOVED
 
 
-class Breaking:
+class LocalFaultInjector:
     """`tell` is told what was done."""
 
     def __init__(self, cluster: LocalCluster, tell: Callable[[str], None]) -> None:
         self._cluster = cluster
-        self._tell = tell
-        self._cut: set[tuple[int, int]] = set()
+        self._report = tell
+        self._cut_links: set[tuple[int, int]] = set()
         self._control = ""
         self._secret = secrets.token_urlsafe(16)
-        self._pages = {replica: f"http://{at}" for replica, at in enumerate(cluster.http)}
+        self._pages = {replica: f"http://{at}" for replica, at in enumerate(cluster.http_addresses)}
 
     @asynccontextmanager
-    async def asked(self) -> AsyncIterator[None]:
+    async def serve_control(self) -> AsyncIterator[None]:
         """By pages, for so long."""
-        from creekdb.http.page.fault_control import Control  # noqa: PLC0415 - it takes its time
+        from creekdb.http.page.fault_control import FaultControlServer  # noqa: PLC0415 - it takes its time
 
-        control = Control(self, self._pages.values(), self._secret)
+        control = FaultControlServer(self, self._pages.values(), self._secret)
         await control.start()
         self._control = control.address
-        self._cluster.tells = self._line
-        self._tell_all()
+        self._cluster.control_line = self._control_line
+        self._send_to_all()
         try:
             yield
         finally:
             await control.stop()
 
     def kill(self, replica: int) -> None:
-        self._check(replica)
+        self._check_replica(replica)
         if self._cluster.is_running(replica):
             self._cluster.kill(replica)
-            self._tell(f"replica {replica} was killed, on the page")
+            self._report(f"replica {replica} was killed, on the page")
 
     def start(self, replica: int) -> None:
-        self._check(replica)
+        self._check_replica(replica)
         if not self._cluster.is_running(replica):
             self._cluster.start(replica)
-            self._tell(f"replica {replica} is started again")
+            self._report(f"replica {replica} is started again")
 
     def cut(self, links: Iterable[tuple[int, int]]) -> None:
-        wanted = self._checked(links)
-        self._change(self._cut | wanted, "cut", wanted - self._cut)
+        wanted = self._checked_links(links)
+        self._set_cut_links(self._cut_links | wanted, "cut", wanted - self._cut_links)
 
     def heal(self, links: Iterable[tuple[int, int]]) -> None:
-        wanted = self._checked(links)
-        self._change(self._cut - wanted, "healed", wanted & self._cut)
+        wanted = self._checked_links(links)
+        self._set_cut_links(self._cut_links - wanted, "healed", wanted & self._cut_links)
 
-    def _change(self, cut: set[tuple[int, int]], done: str, to: Iterable[tuple[int, int]]) -> None:
-        self._cut = cut
-        self._tell_all()
+    def _set_cut_links(
+        self, cut: set[tuple[int, int]], done: str, to: Iterable[tuple[int, int]]
+    ) -> None:
+        self._cut_links = cut
+        self._send_to_all()
         for one, other in sorted(to):
-            self._tell(f"the link between {one} and {other} is {done}")
+            self._report(f"the link between {one} and {other} is {done}")
 
-    def _checked(self, links: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
+    def _checked_links(self, links: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
         """Each with the smaller number first. One of both must be ours: it does without the link to
         the other, which may have joined later."""
         found = set()
@@ -93,22 +95,24 @@ class Breaking:
             if one == other:
                 raise UsageError(f"replica {one} has no link to itself")
             if not self._pages.keys() & {one, other}:
-                self._check(one)
+                self._check_replica(one)
             found.add((min(one, other), max(one, other)))
         return found
 
-    def _check(self, replica: int) -> None:
+    def _check_replica(self, replica: int) -> None:
         if replica not in self._pages:
             raise UsageError(f"there is no replica {replica}: they are {sorted(self._pages)}")
 
-    def _tell_all(self) -> None:
+    def _send_to_all(self) -> None:
         for replica in self._pages:
-            self._cluster.tell(replica)
+            self._cluster.send_control_line(replica)
 
-    def _line(self, replica: int) -> bytes:
-        others = [each for link in self._cut if replica in link for each in link if each != replica]
-        return line_of(
-            Trial(
+    def _control_line(self, replica: int) -> bytes:
+        others = [
+            each for link in self._cut_links if replica in link for each in link if each != replica
+        ]
+        return encode_dev_control(
+            DevControl(
                 control=self._control,
                 secret=self._secret,
                 pages=self._pages,
@@ -117,12 +121,12 @@ class Breaking:
         )
 
 
-LOOK_S: Final = 0.5
+POLL_INTERVAL_S: Final = 0.5
 EVENTS_SHOWN: Final = 6
-KEPT: Final = "cluster.json"
+CLUSTER_FILE: Final = "cluster.json"
 
 
-class _Made(msgspec.Struct, forbid_unknown_fields=True):
+class _ClusterFile(msgspec.Struct, forbid_unknown_fields=True):
     """What the data in a folder belongs to."""
 
     replicas: int
@@ -175,37 +179,39 @@ def up(replicas: int, datatype: str, folder: Path | None, port: int, durability:
       creek up --replicas 5 --data trial
       creek up --datatype shop.stock:shop --port 7500
     """
-    import_from_here()
+    add_working_directory_to_path()
     replicated = load_datatype(datatype)
-    made = _Made(replicas, datatype)
+    made = _ClusterFile(replicas, datatype)
     if folder is not None:
-        _refuse_other(folder, made)
-    _refuse_ports_in_use(port, replicas)
-    with _folder(folder, made) as home:
+        _check_directory(folder, made)
+    _check_ports_free(port, replicas)
+    with _data_directory(folder, made) as home:
         options = ("--durability", durability)
         cluster = LocalCluster(
             home, replicas=replicas, datatype=datatype, options=options, port=port, http=True
         )
-        _introduce(cluster, replicated, folder)
+        _print_introduction(cluster, replicated, folder)
         cluster.start()
         try:
-            asyncio.run(_View(cluster).show())
+            asyncio.run(_ClusterView(cluster).run())
         finally:
-            for replica in cluster.stop(STOP_S):
-                click.echo(f"replica {replica} did not stop in {STOP_S:g} s, and was killed")
+            for replica in cluster.stop(STOP_TIMEOUT_S):
+                click.echo(
+                    f"replica {replica} did not stop in {STOP_TIMEOUT_S:g} s, and was killed"
+                )
     click.echo("stopped" if folder is None else f"stopped; go on with --data {folder}")
-    return FINE
+    return SUCCESS
 
 
-def _refuse_other(folder: Path, made: _Made) -> None:
+def _check_directory(folder: Path, made: _ClusterFile) -> None:
     """Data of another cluster, or of something else."""
-    kept = folder / KEPT
+    kept = folder / CLUSTER_FILE
     if not kept.exists():
         if folder.is_dir() and any(folder.iterdir()):
             raise UsageError(f"{folder} holds something else: name an empty folder, or a new one")
         return
     try:
-        before = msgspec.json.decode(kept.read_bytes(), type=_Made)
+        before = msgspec.json.decode(kept.read_bytes(), type=_ClusterFile)
     except msgspec.DecodeError as error:
         raise UsageError(f"{kept}: {error}") from error
     if before != made:
@@ -214,19 +220,21 @@ def _refuse_other(folder: Path, made: _Made) -> None:
 
 
 @contextmanager
-def _folder(folder: Path | None, made: _Made) -> Iterator[Path]:
+def _data_directory(folder: Path | None, made: _ClusterFile) -> Iterator[Path]:
     if folder is None:
         with tempfile.TemporaryDirectory(prefix="creek-") as temporary:
             yield Path(temporary)
     else:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / KEPT).write_bytes(msgspec.json.encode(made))
+        (folder / CLUSTER_FILE).write_bytes(msgspec.json.encode(made))
         yield folder
 
 
-def _refuse_ports_in_use(first: int, replicas: int) -> None:
+def _check_ports_free(first: int, replicas: int) -> None:
     numbers = range(first, first + replicas)
-    for port in [each + after for after in (0, PEERS_AFTER, HTTP_AFTER) for each in numbers]:
+    for port in [
+        each + after for after in (0, PEER_PORT_OFFSET, HTTP_PORT_OFFSET) for each in numbers
+    ]:
         with socket.socket() as tried:
             tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -237,14 +245,16 @@ def _refuse_ports_in_use(first: int, replicas: int) -> None:
                 ) from error
 
 
-def _introduce(cluster: LocalCluster, datatype: DataType, folder: Path | None) -> None:
-    name, at = program(), cluster.addresses[0]
+def _print_introduction(cluster: LocalCluster, datatype: DataType, folder: Path | None) -> None:
+    name, at = command_name(), cluster.addresses[0]
     option = "" if at.endswith(":7100") else f" --at {at}"
-    number = counted(len(cluster.addresses), "replica")
+    number = pluralize(len(cluster.addresses), "replica")
     click.echo(f"{number} of '{datatype.name}' on this machine, until Ctrl-C.")
     click.echo(f"Their data is in {folder}." if folder else "Data goes with them: --data keeps it.")
     click.echo()
-    click.echo(f"  http://{cluster.http[0]}    # a page: watch them, call operations, cut links")
+    click.echo(
+        f"  http://{cluster.http_addresses[0]}    # a page: watch them, call operations, cut links"
+    )
     click.echo()
     if datatype.name == "kv":
         calls = f"{name} call{option} put lamp 3", f"{name} call{option} get lamp --strong"
@@ -266,125 +276,136 @@ def _introduce(cluster: LocalCluster, datatype: DataType, folder: Path | None) -
     click.echo()
 
 
-class _View:
+class _ClusterView:
     """Looks at all replicas, again and again, and shows what it sees: on a terminal as a table
     that changes, elsewhere as a line for whatever happens."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
         self._rows = [
-            Row(str(replica), at, None, STARTING) for replica, at in enumerate(cluster.addresses)
+            ReplicaRow(str(replica), at, None, STARTING)
+            for replica, at in enumerate(cluster.addresses)
         ]
-        self._seen: dict[int, tuple[float, int]] = {}
+        self._last_progress: dict[int, tuple[float, int]] = {}
         self._leader: int | None = None
-        self._held_up_by = {
-            each: cluster.last_told(each, OPERATION_LONG) for each in range(len(self._rows))
+        self._long_operations = {
+            each: cluster.last_event_text(each, OPERATION_LONG) for each in range(len(self._rows))
         }
         self._events: list[str] = []
-        self._console = results()
+        self._console = stdout_console()
 
-    async def show(self) -> None:
+    async def run(self) -> None:
         over = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, over.set)
-        watching = [loop.create_task(self._watch(each)) for each in range(len(self._rows))]
+        watching = [loop.create_task(self._poll_status(each)) for each in range(len(self._rows))]
         try:
-            with self._drawing() as draw:
+            with self._display() as draw:
                 draw()
-                async with Breaking(self._cluster, self._tell).asked():
+                async with LocalFaultInjector(self._cluster, self._report).serve_control():
                     while not over.is_set():
-                        self._look_after()
+                        self._supervise()
                         draw()
-                        await _first(over, LOOK_S)
+                        await _wait_or_timeout(over, POLL_INTERVAL_S)
         finally:
             for task in watching:
                 task.cancel()
             await asyncio.gather(*watching, return_exceptions=True)
 
     @contextmanager
-    def _drawing(self) -> Iterator[Callable[[], None]]:
+    def _display(self) -> Iterator[Callable[[], None]]:
         if self._console.is_terminal:
             with Live(console=self._console, auto_refresh=False) as live:
-                yield lambda: live.update(self._drawn(), refresh=True)
+                yield lambda: live.update(self._render(), refresh=True)
         else:
             yield lambda: None
 
-    async def _watch(self, replica: int) -> None:
+    async def _poll_status(self, replica: int) -> None:
         address = self._cluster.addresses[replica]
         while True:
             try:
-                async with connect(address, timeout=4 * LOOK_S, patience=LOOK_S) as db:
+                async with connect(
+                    address, timeout=4 * POLL_INTERVAL_S, patience=POLL_INTERVAL_S
+                ) as db:
                     while True:
-                        self._heard(replica, await db.status())
-                        await asyncio.sleep(LOOK_S)
+                        self._on_status(replica, await db.status())
+                        await asyncio.sleep(POLL_INTERVAL_S)
             except (NotDone, UsageError):
-                self._silent(replica)
-                await asyncio.sleep(LOOK_S / 2)
+                self._on_unreachable(replica)
+                await asyncio.sleep(POLL_INTERVAL_S / 2)
 
-    def _heard(self, replica: int, status: dict[str, Any]) -> None:
+    def _on_status(self, replica: int, status: dict[str, Any]) -> None:
         now, known = time.monotonic(), status["committed"] + status["tentative"]
-        before = self._seen.get(replica)
+        before = self._last_progress.get(replica)
         rate = None
         if before is not None and now > before[0]:
             rate = max(0, known - before[1]) / (now - before[0])
-        self._seen[replica] = now, known
+        self._last_progress[replica] = now, known
         row = self._rows[replica]
         if row.status is None:
-            self._tell(f"replica {replica} is up at {row.address}")
-        self._rows[replica] = row._replace(status=status, state=state_of(status), rate=rate)
+            self._report(f"replica {replica} is up at {row.address}")
+        self._rows[replica] = row._replace(
+            status=status, state=state_text(status), operations_per_s=rate
+        )
         leader = status["leader"]
         if leader == replica != self._leader and self._rows[replica].state == "up":
             self._leader = leader
-            self._tell(f"replica {leader} leads")
+            self._report(f"replica {leader} leads")
 
-    def _silent(self, replica: int) -> None:
+    def _on_unreachable(self, replica: int) -> None:
         row = self._rows[replica]
         if row.status is not None:
-            self._tell(f"replica {replica} does not answer")
-            self._seen.pop(replica, None)
-            self._rows[replica] = row._replace(status=None, state="silent", rate=None)
+            self._report(f"replica {replica} does not answer")
+            self._last_progress.pop(replica, None)
+            self._rows[replica] = row._replace(status=None, state="silent", operations_per_s=None)
 
-    def _look_after(self) -> None:
-        for replica, code in self._cluster.ended().items():
+    def _supervise(self) -> None:
+        for replica, code in self._cluster.reap_exited().items():
             row = self._rows[replica]
             if code < 0:
-                self._tell(f"replica {replica} was ended by signal {-code}: it is started again")
+                self._report(f"replica {replica} was ended by signal {-code}: it is started again")
                 self._cluster.start(replica)
-                self._rows[replica] = row._replace(status=None, state=STARTING, rate=None)
+                self._rows[replica] = row._replace(
+                    status=None, state=STARTING, operations_per_s=None
+                )
             else:
-                why = self._cluster.last_words(replica) if code else self._why_stopped(replica)
-                self._tell(f"replica {replica} ended: {why}")
-                self._rows[replica] = row._replace(status=None, state="ended", rate=None)
+                why = (
+                    self._cluster.last_output_line(replica) if code else self._stop_reason(replica)
+                )
+                self._report(f"replica {replica} ended: {why}")
+                self._rows[replica] = row._replace(
+                    status=None, state="ended", operations_per_s=None
+                )
                 if all(each.state == "ended" for each in self._rows):
-                    self._tell("all replicas have ended: Ctrl-C, mend what they say, start again")
+                    self._report("all replicas have ended: Ctrl-C, mend what they say, start again")
         for replica, row in enumerate(self._rows):
             if row.state == "silent":
-                self._tell_what_holds_up(replica)
+                self._report_long_operation(replica)
 
-    def _why_stopped(self, replica: int) -> str:
-        removed = self._cluster.last_told(replica, REPLICA_REMOVED)
+    def _stop_reason(self, replica: int) -> str:
+        removed = self._cluster.last_event_text(replica, REPLICA_REMOVED)
         return removed or "it was told to stop; the page can start it again"
 
-    def _tell_what_holds_up(self, replica: int) -> None:
+    def _report_long_operation(self, replica: int) -> None:
         """One that is busy with a long operation cannot say so, but writes it down."""
-        why = self._cluster.last_told(replica, OPERATION_LONG)
-        if why is not None and why != self._held_up_by[replica]:
-            self._held_up_by[replica] = why
-            self._tell(f"replica {replica}: {why}")
+        why = self._cluster.last_event_text(replica, OPERATION_LONG)
+        if why is not None and why != self._long_operations[replica]:
+            self._long_operations[replica] = why
+            self._report(f"replica {replica}: {why}")
 
-    def _tell(self, event: str) -> None:
+    def _report(self, event: str) -> None:
         if self._console.is_terminal:
             self._events = [*self._events, f"{time.strftime('%H:%M:%S')}  {event}"][-EVENTS_SHOWN:]
         else:
             click.echo(event)
 
-    def _drawn(self) -> Group:
+    def _render(self) -> Group:
         events = [Text(event, style="dim") for event in self._events]
         return Group(replicas_table(self._rows, self._console.width, live=True), Text(), *events)
 
 
-async def _first(over: asyncio.Event, seconds: float) -> None:
+async def _wait_or_timeout(over: asyncio.Event, seconds: float) -> None:
     """Until it is over, or so long."""
     try:
         async with asyncio.timeout(seconds):

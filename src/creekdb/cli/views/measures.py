@@ -8,30 +8,30 @@ The search for a peak as a table for people.
 import click
 from rich.table import Table
 
-from creekdb.cli.output import counted, show_table
-from creekdb.evaluation import Peak
-from creekdb.evaluation.measures import Latency, Measures
-from creekdb.load.measurement import Result
+from creekdb.cli.output import pluralize, print_table
+from creekdb.evaluation import PeakLoad
+from creekdb.evaluation.measures import Measures, SimulatedLatency
+from creekdb.load.measurement import LoadResult
 
 
-def show_latencies(result: Result) -> None:
-    table = latencies_table("answers", "mean", "p50", "p95", "p99", "max")
+def print_latencies(result: LoadResult) -> None:
+    table = new_latency_table("answers", "mean", "p50", "p95", "p99", "max")
     rows = [*result.latency_ms.items(), ("asked late by", result.late_ms)]
     for kind, each in rows:
         if each is not None:
             numbers = (each.mean, each.p50, each.p95, each.p99, each.max)
-            table.add_row(kind, f"{each.answers:,}", *map(milliseconds, numbers))
-    show_table(table)
+            table.add_row(kind, f"{each.answers:,}", *map(format_ms, numbers))
+    print_table(table)
 
 
-def show_errors(result: Result) -> None:
+def print_errors(result: LoadResult) -> None:
     if result.raised:
-        click.echo(f"{counted(result.raised, 'operation')} answered with an error")
+        click.echo(f"{pluralize(result.raised, 'operation')} answered with an error")
     for reason, count in result.errors.items():
-        click.echo(f"{counted(count, 'call')} without an answer: {reason}")
+        click.echo(f"{pluralize(count, 'call')} without an answer: {reason}")
 
 
-def latencies_table(*columns: str) -> Table:
+def new_latency_table(*columns: str) -> Table:
     """It fits into 80 columns, also where somebody waited for minutes."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("latency in ms", min_width=17, no_wrap=True)
@@ -40,21 +40,21 @@ def latencies_table(*columns: str) -> Table:
     return table
 
 
-def milliseconds(ms: float) -> str:
+def format_ms(ms: float) -> str:
     """With as many digits as mean something."""
     return f"{ms:.2f}" if ms < 10 else f"{ms:.1f}" if ms < 100 else f"{ms:,.0f}"
 
 
-_NOTHING = "-"
+_NO_VALUE = "-"
 
 
-def measures_table(measures: Measures) -> None:
-    show_table(_latencies(measures))
-    show_table(_facts(measures))
+def print_measures(measures: Measures) -> None:
+    print_table(_latency_table(measures))
+    print_table(_facts_table(measures))
 
 
-def _latencies(measures: Measures) -> Table:
-    table = latencies_table("answers", "mean", "p50", "p95", "p99")
+def _latency_table(measures: Measures) -> Table:
+    table = new_latency_table("answers", "mean", "p50", "p95", "p99")
     for label, latency in (
         ("weak, tentative", measures.weak_tentative_ms),
         ("weak, final", measures.weak_stable_ms),
@@ -65,34 +65,40 @@ def _latencies(measures: Measures) -> Table:
     ):
         if latency is None and label.endswith("withheld"):
             continue
-        table.add_row(label, f"{latency.answers if latency else 0:,}", *_milliseconds(latency))
+        table.add_row(label, f"{latency.answers if latency else 0:,}", *_latency_cells(latency))
     return table
 
 
-def _milliseconds(latency: Latency | None) -> tuple[str, ...]:
+def _latency_cells(latency: SimulatedLatency | None) -> tuple[str, ...]:
     if latency is None:
-        return (_NOTHING,) * 4
-    return tuple(map(milliseconds, (latency.mean, latency.p50, latency.p95, latency.p99)))
+        return (_NO_VALUE,) * 4
+    return tuple(map(format_ms, (latency.mean, latency.p50, latency.p95, latency.p99)))
 
 
-def _facts(measures: Measures) -> Table:
+def _facts_table(measures: Measures) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", min_width=18)
     table.add_column()
     for label, value in (
-        ("operations", f"{measures.weak} weak, {measures.strong} strong; {_fate(measures)}"),
-        ("throughput", _or_nothing(measures.throughput_tps, "{:.0f} operations per second")),
+        (
+            "operations",
+            f"{measures.weak} weak, {measures.strong} strong; {_response_counts(measures)}",
+        ),
+        ("throughput", _format_optional(measures.throughput_tps, "{:.0f} operations per second")),
         ("saturated", _saturated(measures)),
         ("accuracy", _accuracy(measures)),
         (
             "execution ratio",
-            _or_nothing(measures.execution_ratio, "{:.3f}") + _executions(measures),
+            _format_optional(measures.execution_ratio, "{:.3f}") + _executions(measures),
         ),
-        ("cores busy", _or_nothing(measures.cpu_utilisation, "{:.2%}")),
-        ("network busy", _or_nothing(measures.network_utilisation, "{:.3%}") + _messages(measures)),
-        ("refused", _refused(measures)),
-        ("clocks ahead", _drift(measures)),
-        ("came to rest", _rest(measures)),
+        ("cores busy", _format_optional(measures.cpu_utilisation, "{:.2%}")),
+        (
+            "network busy",
+            _format_optional(measures.network_utilisation, "{:.3%}") + _messages(measures),
+        ),
+        ("refused", _rejections(measures)),
+        ("clocks ahead", _clock_drift(measures)),
+        ("came to rest", _quiescence(measures)),
         ("trace hash", measures.trace_hash),
     ):
         if value:
@@ -100,26 +106,26 @@ def _facts(measures: Measures) -> Table:
     return table
 
 
-def _or_nothing(value: float | None, form: str) -> str:
-    return _NOTHING if value is None else form.format(value)
+def _format_optional(value: float | None, form: str) -> str:
+    return _NO_VALUE if value is None else form.format(value)
 
 
 def _accuracy(measures: Measures) -> str:
-    text = _or_nothing(measures.accuracy, "{:.2%} of weak first answers were final")
+    text = _format_optional(measures.accuracy, "{:.2%} of weak first answers were final")
     if measures.warehouses is None or measures.exact_accuracy is None:
         return text
     return f"{text}; {measures.exact_accuracy:.2%} counting the numbers of orders"
 
 
-def _fate(measures: Measures) -> str:
+def _response_counts(measures: Measures) -> str:
     lost = measures.weak + measures.strong - measures.answered
     fates = [f"{measures.answered} answered"]
     if lost:
         fates.append(f"{lost} never")
     if measures.gave_up:
-        fates.append(f"{counted(measures.gave_up, 'time')} a client gave up")
+        fates.append(f"{pluralize(measures.gave_up, 'time')} a client gave up")
     if measures.unserved:
-        fates.append(f"{measures.unserved} found {_its(measures.unserved)} replica down")
+        fates.append(f"{measures.unserved} found {_possessive(measures.unserved)} replica down")
     return ", ".join(fates)
 
 
@@ -130,41 +136,42 @@ def _saturated(measures: Measures) -> str:
     return f"{'yes' if measures.saturated else 'no'}, {measures.backlog} not done in the end"
 
 
-def _its(number: int) -> str:
+def _possessive(number: int) -> str:
     return "its" if number == 1 else "their"
 
 
 def _executions(measures: Measures) -> str:
     return (
-        f" ({counted(measures.executions, 'execution')}, {counted(measures.rollbacks, 'rollback')})"
+        f" ({pluralize(measures.executions, 'execution')}, "
+        f"{pluralize(measures.rollbacks, 'rollback')})"
     )
 
 
 def _messages(measures: Measures) -> str:
-    return f" ({counted(measures.messages, 'message')})"
+    return f" ({pluralize(measures.messages, 'message')})"
 
 
-def _refused(measures: Measures) -> str:
+def _rejections(measures: Measures) -> str:
     reasons = [f"{count} {reason}" for reason, count in measures.refused.items()]
     if measures.malformed:
         reasons.append(f"{measures.malformed} malformed")
     return ", ".join(reasons)
 
 
-def _drift(measures: Measures) -> str:
+def _clock_drift(measures: Measures) -> str:
     ahead = measures.drift_us.items()
     return ", ".join(f"replica {replica} by {us / 1_000_000:.1f} s" for replica, us in ahead)
 
 
-def _rest(measures: Measures) -> str:
+def _quiescence(measures: Measures) -> str:
     if measures.unsettled is not None:
         return f"no: {measures.unsettled}"
-    committed = counted(measures.committed, "request")
+    committed = pluralize(measures.committed, "request")
     after_ms = measures.simulated_ms - measures.duration_ms
     return f"{after_ms:.0f} ms after clients stopped, {committed} committed"
 
 
-def peak_table(peak: Peak) -> Table:
+def peak_table(peak: PeakLoad) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in (
         "load",
@@ -195,7 +202,7 @@ def peak_table(peak: Peak) -> Table:
     return table
 
 
-def _percentiles(latency: Latency | None) -> tuple[str, str]:
+def _percentiles(latency: SimulatedLatency | None) -> tuple[str, str]:
     return ("-", "-") if latency is None else (f"{latency.p50:.2f}", f"{latency.p99:.2f}")
 
 

@@ -7,15 +7,15 @@ from typing import Final
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from creekdb.cli.output import complaints
+from creekdb.cli.output import stderr_console
 
-PATIENCE_BEFORE_BAR_S: Final = 2.0
+BAR_DELAY_S: Final = 2.0
 
 
 @contextmanager
-def bar(doing: str, what: str) -> Iterator[Callable[[int, int], None]]:
+def progress_bar(doing: str, what: str) -> Iterator[Callable[[int, int], None]]:
     """To be told how much of how much is done. Shown on a terminal, and after a while."""
-    console = complaints()
+    console = stderr_console()
     shown = Progress(
         TextColumn(doing),
         BarColumn(),
@@ -30,7 +30,7 @@ def bar(doing: str, what: str) -> Iterator[Callable[[int, int], None]]:
     begun = time.monotonic()
 
     def moved(done: int, of: int) -> None:
-        if time.monotonic() - begun > PATIENCE_BEFORE_BAR_S:
+        if time.monotonic() - begun > BAR_DELAY_S:
             shown.start()
         shown.update(task, completed=done, total=of)
 
@@ -41,9 +41,9 @@ def bar(doing: str, what: str) -> Iterator[Callable[[int, int], None]]:
 
 
 @contextmanager
-def busy(doing: str) -> Iterator[None]:
+def spinner(doing: str) -> Iterator[None]:
     """A sign of life, on a terminal, while nobody knows how long it takes."""
-    console = complaints()
+    console = stderr_console()
     if not console.is_terminal:
         yield
         return

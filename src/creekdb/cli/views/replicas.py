@@ -5,36 +5,45 @@ from typing import Any, NamedTuple
 
 from rich.table import Table
 
-_NOTHING = "-"
-_SAME_AT = "same at"
-_USUAL = (
+_NO_VALUE = "-"
+_AGREED_COLUMN = "same at"
+_STATUS_COLUMNS = (
     *("replica", "clients at", "process", "leader", "links"),
-    *("committed", "lag", "tentative", _SAME_AT),
+    *("committed", "lag", "tentative", _AGREED_COLUMN),
 )
-_LIVE = (
+_LIVE_COLUMNS = (
     *("replica", "port", "leader", "links"),
-    *("committed", "lag", "tentative", "ops/s", _SAME_AT),
+    *("committed", "lag", "tentative", "ops/s", _AGREED_COLUMN),
 )
-_LEFT_OUT = ("process", _SAME_AT, "lag", "links", "tentative", "port", "leader", "ops/s")
+_OPTIONAL_COLUMNS = (
+    "process",
+    _AGREED_COLUMN,
+    "lag",
+    "links",
+    "tentative",
+    "port",
+    "leader",
+    "ops/s",
+)
 """Where there is no room for all, in this order."""
-_STATE_WIDTH = 11
+_STATE_WIDTH_MIN = 11
 """So much room there is for the state at least; a longer one goes on in the next line."""
 
 
 STARTING = "starting"
 
 
-class Row(NamedTuple):
+class ReplicaRow(NamedTuple):
     """A replica: where clients find it, and what it says of itself, or why it does not."""
 
     name: str
     address: str
     status: Mapping[str, Any] | None
     state: str = "up"
-    rate: float | None = None
+    operations_per_s: float | None = None
 
 
-def replicas_table(rows: list[Row], width: int, live: bool = False) -> Table:
+def replicas_table(rows: list[ReplicaRow], width: int, live: bool = False) -> Table:
     """In a terminal so wide: what there is no room for is left out, and never the state. `live`:
     with what it does at the moment, and not which process it is."""
     known = [row.status["committed"] for row in rows if row.status is not None]
@@ -46,33 +55,33 @@ def replicas_table(rows: list[Row], width: int, live: bool = False) -> Table:
     table.add_column("state")
     for row, cells in zip(rows, shown, strict=True):
         state = row.state
-        if _SAME_AT not in names and _differs(row):
-            state = f"{state}, {cells[_SAME_AT]}"
+        if _AGREED_COLUMN not in names and _has_diverged(row):
+            state = f"{state}, {cells[_AGREED_COLUMN]}"
         table.add_row(*(cells[name] for name in names), state, style=_style(row))
     return table
 
 
 def _layout(shown: list[dict[str, str]], width: int, live: bool) -> tuple[int, tuple[str, ...]]:
     """How wide gaps are, and which columns there are beside the state."""
-    names: tuple[str, ...] = _LIVE if live else _USUAL
-    if _needed(shown, names, 2) <= width:
+    names: tuple[str, ...] = _LIVE_COLUMNS if live else _STATUS_COLUMNS
+    if _required_width(shown, names, 2) <= width:
         return 2, names
     names = tuple("port" if name == "clients at" else name for name in names)
-    for left_out in ("", *_LEFT_OUT):
+    for left_out in ("", *_OPTIONAL_COLUMNS):
         names = tuple(name for name in names if name != left_out)
-        if _needed(shown, names, 1) <= width:
+        if _required_width(shown, names, 1) <= width:
             break
     return 1, names
 
 
-def _needed(shown: list[dict[str, str]], names: tuple[str, ...], gap: int) -> int:
+def _required_width(shown: list[dict[str, str]], names: tuple[str, ...], gap: int) -> int:
     columns = [max(len(name), *(len(cells[name]) for cells in shown)) for name in names]
     state = max(len("state"), *(len(cells["state"]) for cells in shown))
-    return sum(columns) + gap * len(columns) + min(state, _STATE_WIDTH)
+    return sum(columns) + gap * len(columns) + min(state, _STATE_WIDTH_MIN)
 
 
-def _cells(row: Row, most: int) -> dict[str, str]:
-    cells = dict.fromkeys((*_USUAL, *_LIVE), _NOTHING)
+def _cells(row: ReplicaRow, most: int) -> dict[str, str]:
+    cells = dict.fromkeys((*_STATUS_COLUMNS, *_LIVE_COLUMNS), _NO_VALUE)
     cells |= {"replica": row.name, "clients at": row.address, "state": row.state}
     cells["port"] = row.address.rpartition(":")[2]
     status = row.status
@@ -81,26 +90,26 @@ def _cells(row: Row, most: int) -> dict[str, str]:
     leader = status["leader"]
     if leader is not None:
         cells["leader"] = "itself" if leader == status["replica"] else str(leader)
-    if row.rate is not None:
-        cells["ops/s"] = f"{row.rate:,.0f}"
+    if row.operations_per_s is not None:
+        cells["ops/s"] = f"{row.operations_per_s:,.0f}"
     return cells | {
         "process": str(status["process"]),
-        "links": ",".join(map(str, status["connected"])) or _NOTHING,
+        "links": ",".join(map(str, status["connected"])) or _NO_VALUE,
         "committed": f"{status['committed']:,}",
         "lag": f"{most - status['committed']:,}",
         "tentative": f"{status['tentative']:,}",
-        _SAME_AT: _same_at(status["digests"]),
+        _AGREED_COLUMN: _agreed_text(status["digests"]),
     }
 
 
-def _same_at(digests: Mapping[str, Any]) -> str:
+def _agreed_text(digests: Mapping[str, Any]) -> str:
     """After how many requests its state was last seen to be that of others, or whose is another."""
     if digests["differs_from"]:
         return f"not {','.join(map(str, digests['differs_from']))}"
-    return _NOTHING if digests["digest"] is None else f"{digests['agreed']:,}"
+    return _NO_VALUE if digests["digest"] is None else f"{digests['agreed']:,}"
 
 
-def state_of(status: Mapping[str, Any]) -> str:
+def state_text(status: Mapping[str, Any]) -> str:
     """In a word, or in what is wrong."""
     if wrong := status["failure"] or status["disk"]:
         return str(wrong)
@@ -113,11 +122,11 @@ def state_of(status: Mapping[str, Any]) -> str:
     return "up" if 2 * reached > len(status["members"]) else "no majority"
 
 
-def _style(row: Row) -> str:
+def _style(row: ReplicaRow) -> str:
     if row.status is None:
         return "dim" if row.state == STARTING else "red"
-    return "yellow" if row.state != "up" or _differs(row) else ""
+    return "yellow" if row.state != "up" or _has_diverged(row) else ""
 
 
-def _differs(row: Row) -> bool:
+def _has_diverged(row: ReplicaRow) -> bool:
     return row.status is not None and bool(row.status["digests"]["differs_from"])

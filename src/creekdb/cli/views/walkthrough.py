@@ -9,19 +9,24 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from creekdb.checkers import Verdict
-from creekdb.cli.output import program
+from creekdb.cli.output import command_name
 from creekdb.cli.views.run_summary import verdict_lines
-from creekdb.cli.views.timeline import Final, final_order, order, timeline
-from creekdb.datatypes import named
+from creekdb.cli.views.timeline import (
+    CommittedOperation,
+    committed_operations,
+    committed_order_lines,
+    timeline_lines,
+)
+from creekdb.datatypes import get_datatype
 from creekdb.history import History
 from creekdb.protocol.request import Operation
 from creekdb.simulation.faults.fault_types import Heal, Partition
-from creekdb.simulation.kernel.scenario import ClientModel, Invocation, Scenario
+from creekdb.simulation.kernel.scenario import ClientModel, Scenario, ScriptedInvocation
 
 WEAK, STRONG = False, True
 
 
-def story_scenario(seed: int, scheme: str) -> Scenario:
+def walkthrough_scenario(seed: int, scheme: str) -> Scenario:
     return Scenario(
         seed=seed,
         scheme=scheme,
@@ -31,16 +36,16 @@ def story_scenario(seed: int, scheme: str) -> Scenario:
         record_orders=True,
         clients=ClientModel(sessions=0),
         script=(
-            _ask(20, 0, WEAK, "open", "ann", 100),
-            _ask(40, 3, WEAK, "deposit", "ann", 30),
-            _ask(60, 1, STRONG, "withdraw", "ann", 10),
+            _scripted_call(20, 0, WEAK, "open", "ann", 100),
+            _scripted_call(40, 3, WEAK, "deposit", "ann", 30),
+            _scripted_call(60, 1, STRONG, "withdraw", "ann", 10),
             # By now both sides have noticed the partition, and the larger one has a leader.
-            _ask(200, 0, WEAK, "withdraw", "ann", 80),
-            _ask(210, 3, WEAK, "withdraw", "ann", 70),
-            _ask(220, 4, STRONG, "withdraw", "ann", 20),
-            _ask(230, 1, STRONG, "withdraw", "ann", 35),
-            _ask(400, 2, WEAK, "deposit", "ann", 5),
-            _ask(420, 0, STRONG, "balance", "ann"),
+            _scripted_call(200, 0, WEAK, "withdraw", "ann", 80),
+            _scripted_call(210, 3, WEAK, "withdraw", "ann", 70),
+            _scripted_call(220, 4, STRONG, "withdraw", "ann", 20),
+            _scripted_call(230, 1, STRONG, "withdraw", "ann", 35),
+            _scripted_call(400, 2, WEAK, "deposit", "ann", 5),
+            _scripted_call(420, 0, STRONG, "balance", "ann"),
         ),
         faults=(
             Partition(at_us=100_000, groups=((0, 1), (2, 3, 4))),
@@ -49,30 +54,34 @@ def story_scenario(seed: int, scheme: str) -> Scenario:
     )
 
 
-def _ask(at_ms: int, replica: int, strong: bool, name: str, *arguments: object) -> Invocation:
-    operation: Operation = named("bank").call(name, *arguments)
-    return Invocation(at_ms * 1000, replica, operation, strong)
+def _scripted_call(
+    at_ms: int, replica: int, strong: bool, name: str, *arguments: object
+) -> ScriptedInvocation:
+    operation: Operation = get_datatype("bank").call(name, *arguments)
+    return ScriptedInvocation(at_ms * 1000, replica, operation, strong)
 
 
-def tell(history: History, verdicts: Sequence[Verdict]) -> list[Text]:
+def walkthrough_lines(history: History, verdicts: Sequence[Verdict]) -> list[Text]:
     """The run of `story_scenario`, as lines."""
-    finals = final_order(history)
+    finals = committed_operations(history)
     return [
-        *_opening(history),
+        *_introduction(history),
         Text(),
-        *timeline(history),
+        *timeline_lines(history),
         Text(),
         Text("The final order, and what each operation answers in it:", style="bold"),
-        *order(finals, _remark),
-        _apologies(finals),
-        _states(history),
+        *committed_order_lines(finals, _remark),
+        _change_summary(finals),
+        _state_summary(history),
         *verdict_lines(verdicts),
         Text(),
-        Text.assemble(("Try next:  ", "bold"), f"{program()} simulate --random-faults --seed 7"),
+        Text.assemble(
+            ("Try next:  ", "bold"), f"{command_name()} simulate --random-faults --seed 7"
+        ),
     ]
 
 
-def _opening(history: History) -> list[Text]:
+def _introduction(history: History) -> list[Text]:
     return [
         Text(f"A bank on {len(history.members)} replicas. A client asks the one next to it (●):"),
         Text.assemble(
@@ -99,7 +108,7 @@ def _opening(history: History) -> list[Text]:
     ]
 
 
-def _remark(final: Final) -> Text:
+def _remark(final: CommittedOperation) -> Text:
     if not final.changed:
         return Text("")
     if final.request.strong:
@@ -107,7 +116,7 @@ def _remark(final: Final) -> Text:
     return Text("apology due", style="red")
 
 
-def _apologies(finals: Sequence[Final]) -> Text:
+def _change_summary(finals: Sequence[CommittedOperation]) -> Text:
     weak = [each for each in finals if each.record and not each.request.strong]
     stable = [each for each in finals if each.record and each.record.stable]
     weak_changed = sum(each.changed for each in weak)
@@ -118,21 +127,21 @@ def _apologies(finals: Sequence[Final]) -> Text:
     )
 
 
-def _stable_changed(final: Final) -> bool:
+def _stable_changed(final: CommittedOperation) -> bool:
     stable = final.record.stable if final.record is not None else None
     return stable is not None and not stable.outcome.same_as(final.outcome)
 
 
-def _states(history: History) -> Text:
-    finals = history.finals
+def _state_summary(history: History) -> Text:
+    finals = history.final_states
     count = len({(each.first, each.committed, each.tentative, each.state) for each in finals})
     if count > 1:
         return Text.assemble(("✗ ", "red"), f"{len(finals)} replicas ended in {count} ways")
-    accounts = ", ".join(f"{_key(key)} has {value}" for key, value in finals[0].state)
+    accounts = ", ".join(f"{_key_text(key)} has {value}" for key, value in finals[0].state)
     return Text.assemble(
         ("✓ ", "green"), f"all {len(finals)} replicas ended with this order: {accounts}"
     )
 
 
-def _key(key: object) -> str:
+def _key_text(key: object) -> str:
     return str(key[-1]) if isinstance(key, tuple) else str(key)

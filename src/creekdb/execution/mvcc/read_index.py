@@ -17,67 +17,67 @@ noted by register, unless
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from creekdb.execution.keys import Place
+from creekdb.execution.keys import CollationKey
 from creekdb.execution.mvcc.entry import (
-    Crowd,
-    Entry,
+    MergedRun,
     Position,
-    Range,
-    Stretch,
+    ReaderGroup,
+    RequestEntry,
+    ScannedRange,
     Version,
-    disturb,
-    joined,
+    add_reader,
+    mark_unsorted,
     readers_after,
     reads_version,
 )
-from creekdb.execution.mvcc.snapshot import Snapshot
+from creekdb.execution.mvcc.snapshot import StoreSnapshot
 from creekdb.protocol.values import Key
 
 
-class Ranges:
-    __slots__ = ("_filed",)
+class RangeIndex:
+    __slots__ = ("_by_prefix",)
 
     def __init__(self) -> None:
-        self._filed: dict[Place, dict[Range, None]] = {}
+        self._by_prefix: dict[CollationKey, dict[ScannedRange, None]] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._filed)
+        return bool(self._by_prefix)
 
-    def add(self, passed: Range, reader: Entry) -> None:
+    def add(self, passed: ScannedRange, reader: RequestEntry) -> None:
         passed.reader = reader
-        self._filed.setdefault(_common(passed), {})[passed] = None
+        self._by_prefix.setdefault(_common_prefix(passed), {})[passed] = None
 
-    def remove(self, passed: Range) -> None:
-        common = _common(passed)
-        filed = self._filed[common]
+    def remove(self, passed: ScannedRange) -> None:
+        common = _common_prefix(passed)
+        filed = self._by_prefix[common]
         del filed[passed]
         if not filed:
-            del self._filed[common]
+            del self._by_prefix[common]
 
-    def readers(self, here: Place) -> Iterator[Entry]:
+    def readers_at(self, here: CollationKey) -> Iterator[RequestEntry]:
         """Who scanned past this place."""
         for length in range(len(here) + 1):
-            for passed in self._filed.get(here[:length], ()):
+            for passed in self._by_prefix.get(here[:length], ()):
                 if passed.start <= here < passed.stop and passed.reader is not None:
                     yield passed.reader
 
 
-def united(ranges: Iterable[Range]) -> list[Range]:
+def union_ranges(ranges: Iterable[ScannedRange]) -> list[ScannedRange]:
     """As few ranges as possible that cover the same places."""
-    whole: list[Range] = []
+    whole: list[ScannedRange] = []
     for each in sorted(ranges, key=_start):
         if whole and each.start <= whole[-1].stop:
             whole[-1].stop = max(whole[-1].stop, each.stop)
         else:
-            whole.append(Range(each.start, each.stop))
+            whole.append(ScannedRange(each.start, each.stop))
     return whole
 
 
-def _start(passed: Range) -> Place:
+def _start(passed: ScannedRange) -> CollationKey:
     return passed.start
 
 
-def _common(passed: Range) -> Place:
+def _common_prefix(passed: ScannedRange) -> CollationKey:
     """What every key inside the range starts with."""
     length = 0
     for left, right in zip(passed.start, passed.stop, strict=False):
@@ -87,42 +87,49 @@ def _common(passed: Range) -> Place:
     return passed.start[:length]
 
 
-NOBODY: Final[list[Entry]] = []
+NO_READERS: Final[list[RequestEntry]] = []
 """Never written to."""
 
-NOTED_AT_ONCE: Final = 8
+EAGER_INDEX_FACTOR: Final = 8
 """When there were too many fresh ones, so many times as many that come next are not fresh."""
 
 
-class Readership:
-    __slots__ = ("_fresh", "_fresh_max", "_to_note", "adders", "of_ground", "ranges")
+class ReadIndex:
+    __slots__ = (
+        "_eager_count",
+        "_recent",
+        "_recent_max",
+        "blind_adders",
+        "scanned_ranges",
+        "stable_readers",
+    )
 
     def __init__(self, fresh_max: int) -> None:
-        self._fresh_max = fresh_max
-        self.of_ground: dict[Key, Entry | Crowd] = {}
+        self._recent_max = fresh_max
+        self.stable_readers: dict[Key, RequestEntry | ReaderGroup] = {}
         """By register, who has read what stands on settled ground, as far as it is noted."""
-        self._fresh: dict[Entry, set[Key]] = {}
+        self._recent: dict[RequestEntry, set[Key]] = {}
         """With what they read, and perhaps more."""
-        self._to_note = 0
+        self._eager_count = 0
         """So many that come next are not fresh."""
-        self.ranges = Ranges()
+        self.scanned_ranges = RangeIndex()
         """What scans passed."""
-        self.adders: dict[Key, dict[Entry, None]] = {}
+        self.blind_adders: dict[Key, dict[RequestEntry, None]] = {}
         """Who added without reading: they rely on the register holding small integers only."""
 
     def clear(self) -> None:
-        self.of_ground = {}
-        self._fresh = {}
-        self._to_note = 0
-        self.ranges = Ranges()
-        self.adders = {}
+        self.stable_readers = {}
+        self._recent = {}
+        self._eager_count = 0
+        self.scanned_ranges = RangeIndex()
+        self.blind_adders = {}
 
-    def add(self, entry: Entry, snapshot: Snapshot) -> None:
+    def add(self, entry: RequestEntry, snapshot: StoreSnapshot) -> None:
         """It was executed, on this snapshot."""
-        if snapshot.ranges:
-            self.note_ranges(entry, snapshot.ranges)
-        if snapshot.adds:
-            self.note_adds(entry, snapshot.adds)
+        if snapshot.scanned_ranges:
+            self.add_ranges(entry, snapshot.scanned_ranges)
+        if snapshot.blind_adds:
+            self.add_blind_adds(entry, snapshot.blind_adds)
         for key, (version, value) in entry.reads.items():
             if version is None:
                 continue
@@ -131,130 +138,138 @@ class Readership:
             elif version.readers is None:
                 version.readers = entry
             else:
-                version.readers = joined(version.readers, entry, key, version)
-        if self._to_note:
-            self._to_note -= 1
-            self._note(entry)
+                version.readers = add_reader(version.readers, entry, key, version)
+        if self._eager_count:
+            self._eager_count -= 1
+            self._index_reads(entry)
             return
-        fresh = self._fresh
-        fresh[entry] = snapshot.looked_at()
-        if len(fresh) > self._fresh_max:
-            self._to_note = NOTED_AT_ONCE * self._fresh_max
+        fresh = self._recent
+        fresh[entry] = snapshot.read_keys()
+        if len(fresh) > self._recent_max:
+            self._eager_count = EAGER_INDEX_FACTOR * self._recent_max
             for each in tuple(fresh):
-                self._note_reads_of_ground(each)
+                self._index_recent(each)
 
-    def note_ranges(self, entry: Entry, ranges: Iterable[Range]) -> None:
-        entry.ranges = tuple(ranges)
-        for passed in entry.ranges:
-            self.ranges.add(passed, entry)
+    def add_ranges(self, entry: RequestEntry, ranges: Iterable[ScannedRange]) -> None:
+        entry.scanned_ranges = tuple(ranges)
+        for passed in entry.scanned_ranges:
+            self.scanned_ranges.add(passed, entry)
 
-    def note_adds(self, entry: Entry, keys: Iterable[Key]) -> None:
-        entry.adds = tuple(keys)
-        for key in entry.adds:
-            self.adders.setdefault(key, {})[entry] = None
+    def add_blind_adds(self, entry: RequestEntry, keys: Iterable[Key]) -> None:
+        entry.blind_adds = tuple(keys)
+        for key in entry.blind_adds:
+            self.blind_adders.setdefault(key, {})[entry] = None
 
-    def note(self, entry: Entry, key: Key, version: Version | None, value: Any) -> None:
+    def record_read(
+        self, entry: RequestEntry, key: Key, version: Version | None, value: Any
+    ) -> None:
         """It has read this as well, or instead of something else."""
         entry.reads[key] = version, value
         if version is not None:
-            version.readers = joined(version.readers, entry, key, version)
+            version.readers = add_reader(version.readers, entry, key, version)
         else:
-            if entry in self._fresh:
-                self._note_reads_of_ground(entry)
-            self.of_ground[key] = joined(self.of_ground.get(key), entry, key, None)
+            if entry in self._recent:
+                self._index_recent(entry)
+            self.stable_readers[key] = add_reader(self.stable_readers.get(key), entry, key, None)
 
-    def disturb(self, entry: Entry) -> None:
+    def mark_unsorted(self, entry: RequestEntry) -> None:
         """It has moved, or has read nothing any more."""
-        reads = entry.all_reads() if self.of_ground else entry.reads
+        reads = entry.all_reads() if self.stable_readers else entry.reads
         for key, (version, _) in reads.items():
-            self.disturb_of(key, version)
+            self.mark_readers_unsorted(key, version)
 
-    def disturb_of(self, key: Key, version: Version | None) -> None:
+    def mark_readers_unsorted(self, key: Key, version: Version | None) -> None:
         """One of those who read this has moved, or reads it no longer."""
-        disturb(self.of_ground.get(key) if version is None else version.readers)
+        mark_unsorted(self.stable_readers.get(key) if version is None else version.readers)
 
-    def take_over(self, key: Key, version: Version) -> None:
+    def transfer_readers(self, key: Key, version: Version) -> None:
         """The version is settled: who has read it has read the ground. Who had read what was the
         ground until now, is settled as well."""
-        noted: list[Entry] = []
+        noted: list[RequestEntry] = []
         for reader in readers_after(version.readers, key, version, ()):
             reader.reads[key] = None, version.value
-            is_found = key in reader.versions and not isinstance(reader, Stretch)
-            if not is_found and reader not in self._fresh:
+            is_found = key in reader.versions and not isinstance(reader, MergedRun)
+            if not is_found and reader not in self._recent:
                 noted.append(reader)
         if noted:
-            self.of_ground[key] = noted[0] if len(noted) == 1 else Crowd(*noted)
+            self.stable_readers[key] = noted[0] if len(noted) == 1 else ReaderGroup(*noted)
 
-    def forget(self, entry: Entry) -> None:
+    def remove(self, entry: RequestEntry) -> None:
         """What it read and wrote is no longer its own."""
-        if entry.ranges or entry.adds:
-            self._forget_ranges_and_adds(entry)
-        if entry in self._fresh:
-            del self._fresh[entry]
-            entry.forget()
+        if entry.scanned_ranges or entry.blind_adds:
+            self._remove_ranges_and_adds(entry)
+        if entry in self._recent:
+            del self._recent[entry]
+            entry.clear()
             return
-        initial, reads = entry.initial, entry.reads
-        entry.forget()
-        if self.of_ground:
+        initial, reads = entry.base_reads, entry.reads
+        entry.clear()
+        if self.stable_readers:
             for key, (version, _) in reads.items():
                 if version is None:
-                    self._leave(key, entry)
+                    self._remove_stable_reader(key, entry)
             for key in initial:
                 if key not in reads:
-                    self._leave(key, entry)
+                    self._remove_stable_reader(key, entry)
 
-    def _forget_ranges_and_adds(self, entry: Entry) -> None:
-        for passed in entry.ranges:
-            self.ranges.remove(passed)
-        for key in entry.adds:
-            adders = self.adders[key]
+    def _remove_ranges_and_adds(self, entry: RequestEntry) -> None:
+        for passed in entry.scanned_ranges:
+            self.scanned_ranges.remove(passed)
+        for key in entry.blind_adds:
+            adders = self.blind_adders[key]
             adders.pop(entry, None)
             if not adders:
-                del self.adders[key]
+                del self.blind_adders[key]
 
-    def fresh_after(self, position: Position, keys: dict[Key, Version]) -> list[Entry]:
+    def recent_readers_after(
+        self, position: Position, keys: dict[Key, Version]
+    ) -> list[RequestEntry]:
         """The fresh ones after `position` that may have read any of these registers."""
-        if not self._fresh:
-            return NOBODY
+        if not self._recent:
+            return NO_READERS
         return [
             reader
-            for reader, read in self._fresh.items()
+            for reader, read in self._recent.items()
             if reader.position > position and not read.isdisjoint(keys)
         ]
 
-    def of_ground_after(self, key: Key, position: Position, fresh: list[Entry]) -> list[Entry]:
+    def stable_readers_after(
+        self, key: Key, position: Position, fresh: list[RequestEntry]
+    ) -> list[RequestEntry]:
         """Who has read the ground, and stands after `position`, in their order. `fresh`: which of
         the fresh ones may have."""
-        readers = readers_after(self.of_ground.get(key), key, None, position)
+        readers = readers_after(self.stable_readers.get(key), key, None, position)
         asked = [reader for reader in fresh if reads_version(reader, key, None)]
         if asked:
             readers = sorted({*readers, *asked}, key=_position)
         return readers
 
-    def _note_reads_of_ground(self, entry: Entry) -> None:
+    def _index_recent(self, entry: RequestEntry) -> None:
         """It is not fresh any more."""
-        del self._fresh[entry]
-        self._note(entry)
+        del self._recent[entry]
+        self._index_reads(entry)
 
-    def _note(self, entry: Entry) -> None:
+    def _index_reads(self, entry: RequestEntry) -> None:
         reads, written = entry.reads, entry.versions
         for key, (version, _) in reads.items():
             if version is None and key not in written:
-                self._join(key, entry)
-        for key in entry.initial:
+                self._add_stable_reader(key, entry)
+        for key in entry.base_reads:
             if key not in reads and key not in written:
-                self._join(key, entry)
+                self._add_stable_reader(key, entry)
 
-    def _join(self, key: Key, entry: Entry) -> None:
-        readers = self.of_ground.get(key)
-        self.of_ground[key] = entry if readers is None else joined(readers, entry, key, None)
+    def _add_stable_reader(self, key: Key, entry: RequestEntry) -> None:
+        readers = self.stable_readers.get(key)
+        self.stable_readers[key] = (
+            entry if readers is None else add_reader(readers, entry, key, None)
+        )
 
-    def _leave(self, key: Key, entry: Entry) -> None:
+    def _remove_stable_reader(self, key: Key, entry: RequestEntry) -> None:
         """One who has read the ground there is forgotten."""
-        readers = self.of_ground.get(key)
-        if readers is entry or (isinstance(readers, Crowd) and readers.is_left()):
-            del self.of_ground[key]
+        readers = self.stable_readers.get(key)
+        if readers is entry or (isinstance(readers, ReaderGroup) and readers.drop_cleared()):
+            del self.stable_readers[key]
 
 
-def _position(entry: Entry) -> Position:
+def _position(entry: RequestEntry) -> Position:
     return entry.position

@@ -18,53 +18,53 @@ from collections import deque
 from itertools import islice
 from typing import Final
 
-from creekdb.execution.mvcc.entry import Entry, Phase, Position
-from creekdb.protocol.sorted_blocks import Ranking
+from creekdb.execution.mvcc.entry import ExecutionPhase, Position, RequestEntry
+from creekdb.protocol.sorted_blocks import SortedBlocks
 
-LOSSES_MAX: Final = 8
-LOOK_AHEAD: Final = 64
+FAILED_ATTEMPTS_MAX: Final = 8
+LOOKAHEAD_MAX: Final = 64
 """How many of the earliest requests are considered, when some of them must wait."""
 
 
 class Scheduler:
     def __init__(self, cores: int) -> None:
         self._cores = cores
-        self._waiting: Ranking[Entry] = Ranking()
+        self._waiting: SortedBlocks[RequestEntry] = SortedBlocks()
         """By their positions."""
-        self.running: dict[int, Entry] = {}
+        self.running: dict[int, RequestEntry] = {}
         """By the number of the task."""
-        self._void: set[int] = set()
+        self._cancelled: set[int] = set()
         """Tasks that are under way for nothing."""
 
-    def add(self, entry: Entry) -> None:
-        assert entry.phase is Phase.WAITING
+    def add(self, entry: RequestEntry) -> None:
+        assert entry.phase is ExecutionPhase.WAITING
         self._waiting.add(entry.position, entry)
 
-    def remove(self, entry: Entry) -> bool:
+    def remove(self, entry: RequestEntry) -> bool:
         """Before it moves; False when it was not waiting."""
-        return entry.phase is Phase.WAITING and self._waiting.remove(entry.position, entry)
+        return entry.phase is ExecutionPhase.WAITING and self._waiting.remove(entry.position, entry)
 
-    def start(self, number: int) -> Entry | None:
+    def start(self, number: int) -> RequestEntry | None:
         """The next entry to run, as task `number`; None when there is none or no core is free."""
-        if not self._waiting or len(self.running) + len(self._void) >= self._cores:
+        if not self._waiting or len(self.running) + len(self._cancelled) >= self._cores:
             return None
         entry = self._waiting.first()
-        if entry is None or not self._may_run(entry):
-            ahead = islice(self._waiting, LOOK_AHEAD)
-            entry = next((each for each in ahead if self._may_run(each)), None)
+        if entry is None or not self._can_run(entry):
+            ahead = islice(self._waiting, LOOKAHEAD_MAX)
+            entry = next((each for each in ahead if self._can_run(each)), None)
             if entry is None:
                 return None
         self._waiting.remove(entry.position, entry)
-        entry.phase, entry.jumped = Phase.RUNNING, False
+        entry.phase, entry.has_moved_ahead = ExecutionPhase.RUNNING, False
         self.running[number] = entry
         return entry
 
-    def finish(self, number: int) -> Entry | None:
+    def finish(self, number: int) -> RequestEntry | None:
         """The entry of the task; None when it was started before the last `clear`."""
-        self._void.discard(number)
+        self._cancelled.discard(number)
         return self.running.pop(number, None)
 
-    def first_up_to(self, position: Position) -> Entry | None:
+    def first_pending_up_to(self, position: Position) -> RequestEntry | None:
         """The earliest that is to be executed there, or before."""
         first = self._waiting.first()
         for running in self.running.values():
@@ -72,44 +72,44 @@ class Scheduler:
                 first = running
         return first if first is not None and first.position <= position else None
 
-    def is_done_up_to(self, position: Position) -> bool:
+    def has_executed_up_to(self, position: Position) -> bool:
         """Is there nothing to be executed there, or before?"""
-        return self.first_up_to(position) is None
+        return self.first_pending_up_to(position) is None
 
-    def idle(self) -> bool:
+    def is_idle(self) -> bool:
         return not self._waiting and not self.running
 
     def clear(self) -> None:
         self._waiting.clear()
-        self._void.update(self.running)
+        self._cancelled.update(self.running)
         self.running.clear()
 
-    def _may_run(self, entry: Entry) -> bool:
-        after = entry.after
+    def _can_run(self, entry: RequestEntry) -> bool:
+        after = entry.session_predecessor
         if after is not None and not after.is_executed and after.position < entry.position:
             return False
-        return entry.losses < LOSSES_MAX or self._is_first(entry)
+        return entry.failed_attempts < FAILED_ATTEMPTS_MAX or self._is_first(entry)
 
-    def _is_first(self, entry: Entry) -> bool:
+    def _is_first(self, entry: RequestEntry) -> bool:
         return self._waiting.first() is entry and all(
             entry.position < running.position for running in self.running.values()
         )
 
 
-class Unexecuted:
+class QueueDelay:
     """Requests in the order in which they were issued; some are executed by now."""
 
-    __slots__ = ("_entries", "_ticks", "_worked")
+    __slots__ = ("_entries", "_has_executed", "_ticks")
 
     def __init__(self) -> None:
-        self._entries: deque[tuple[int, Entry]] = deque()
+        self._entries: deque[tuple[int, RequestEntry]] = deque()
         """With how many ticks there had been."""
         self._ticks = 0
-        self._worked = False
+        self._has_executed = False
         """Since the last tick?"""
 
-    def add(self, entry: Entry) -> None:
-        self._forget_executed()
+    def add(self, entry: RequestEntry) -> None:
+        self._drop_executed()
         self._entries.append((self._ticks, entry))
 
     def clear(self) -> None:
@@ -117,19 +117,19 @@ class Unexecuted:
 
     def completed(self) -> None:
         """Something was executed."""
-        self._worked = True
+        self._has_executed = True
 
     def tick(self) -> None:
-        self._ticks += self._worked
-        self._worked = False
-        self._forget_executed()
+        self._ticks += self._has_executed
+        self._has_executed = False
+        self._drop_executed()
 
-    def kept_waiting(self) -> int:
+    def delay_ticks(self) -> int:
         """The ticks that the oldest one has waited for."""
-        self._forget_executed()
+        self._drop_executed()
         return self._ticks - self._entries[0][0] if self._entries else 0
 
-    def _forget_executed(self) -> None:
+    def _drop_executed(self) -> None:
         entries = self._entries
         while entries and entries[0][1].outcome is not None:
             entries.popleft()

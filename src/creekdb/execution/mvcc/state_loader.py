@@ -20,13 +20,13 @@ from zlib import crc32
 
 import msgspec
 
-from creekdb.execution.base_state import Base
+from creekdb.execution.base_state import BaseState
 from creekdb.execution.keys import SortedKeys
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.values import Key
 
 MASK: Final = 2**64 - 1
-_ODD: Final = 0x9E3779B97F4A7C15
+_ODD_FACTOR: Final = 0x9E3779B97F4A7C15
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 
@@ -34,58 +34,58 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 class StateDigest:
     """A checksum c counts c (c + odd)."""
 
-    __slots__ = ("_squares", "_sum")
+    __slots__ = ("_square_sum", "_sum")
 
     def __init__(self) -> None:
         self._sum = 0
         """Of the checksums."""
-        self._squares = 0
+        self._square_sum = 0
 
     @property
     def value(self) -> int:
-        return (self._squares + self._sum * _ODD) & MASK
+        return (self._square_sum + self._sum * _ODD_FACTOR) & MASK
 
     @value.setter
     def value(self, value: int) -> None:
-        self._sum, self._squares = 0, value
+        self._sum, self._square_sum = 0, value
 
     def replace(self, key: Key, old: Any, new: Any) -> None:
         """A register holds another value than before; `ABSENT`: none."""
         now, before = _checksum(key, new), _checksum(key, old)
         self._sum += now - before
-        self._squares += (now - before) * (now + before)  # one product, not two
+        self._square_sum += (now - before) * (now + before)  # one product, not two
 
 
 def _checksum(key: Key, value: Any) -> int:
     return 0 if value is ABSENT else crc32(_encode((key, value)))
 
 
-class Arrivals:
+class StateLoader:
     """`base` is what lies below them. `digested`: is a digest of them asked for? `ordered`: will
     somebody ask for them in order?"""
 
-    __slots__ = ("_base", "_count", "digest", "held", "in_order", "keys")
+    __slots__ = ("_base", "_count", "digest", "keys", "registers", "sorted_keys")
 
-    def __init__(self, base: Base, digested: bool, ordered: bool = False) -> None:
+    def __init__(self, base: BaseState, digested: bool, ordered: bool = False) -> None:
         self._base = base
         self._count = 0
-        self.held: dict[Key, Any] = {}
+        self.registers: dict[Key, Any] = {}
         """By register; `ABSENT` where one of the base was deleted."""
         self.keys: list[Key] = []
-        self.in_order = SortedKeys() if ordered else None
+        self.sorted_keys = SortedKeys() if ordered else None
         self.digest = StateDigest() if digested else None
 
     def add(self, held: Sequence[tuple[Key, Any]], deleted: Sequence[Key]) -> None:
         self._count += len(held) + len(deleted)
         before = len(self.keys)
-        self.held.update(held)
+        self.registers.update(held)
         self.keys += [key for key, _ in held]
         if deleted:
-            self.held.update(dict.fromkeys(deleted, ABSENT))
+            self.registers.update(dict.fromkeys(deleted, ABSENT))
             self.keys += deleted
-        if self.in_order is not None:
+        if self.sorted_keys is not None:
             for key in self.keys[before:]:
-                self.in_order.add(key)
+                self.sorted_keys.add(key)
         digest, base = self.digest, self._base
         if digest is not None:
             for key, value in held:
@@ -93,21 +93,23 @@ class Arrivals:
             for key in deleted:
                 digest.replace(key, base.read(key), ABSENT)
 
-    def is_sound(self) -> bool:
+    def has_unique_keys(self) -> bool:
         """Was no register taken in twice?"""
-        return len(self.held) == self._count
+        return len(self.registers) == self._count
 
-    def leave(self, held: dict[Key, Any], keys: list[Key], in_order: SortedKeys | None) -> None:
+    def adopt_replaced(
+        self, held: dict[Key, Any], keys: list[Key], in_order: SortedKeys | None
+    ) -> None:
         """These were taken over from here, and replaced those."""
-        self.held, self.keys, self.in_order = held, keys, in_order
+        self.registers, self.keys, self.sorted_keys = held, keys, in_order
         self._count = len(held)
 
-    def give_up(self, most: int) -> bool:
+    def discard(self, most: int) -> bool:
         """Forget at most so many of what is here; False when there is nothing any more."""
-        held, keys = self.held, self.keys
+        held, keys = self.registers, self.keys
         del keys[max(0, len(keys) - most) :]
         for _ in range(min(most, len(held))):
             held.popitem()
-        if self.in_order is not None and not self.in_order.give_up(most):
-            self.in_order = None
-        return bool(held or keys or self.in_order is not None)
+        if self.sorted_keys is not None and not self.sorted_keys.discard(most):
+            self.sorted_keys = None
+        return bool(held or keys or self.sorted_keys is not None)

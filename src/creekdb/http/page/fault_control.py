@@ -13,9 +13,9 @@ import msgspec
 from aiohttp import web
 
 from creekdb.errors import CreekError
-from creekdb.http.page.routes import numeric
+from creekdb.http.page.routes import numeric_origin
 
-SECRET: Final = "Creek-Trial"
+SECRET_HEADER: Final = "Creek-Trial"
 BODY_MAX: Final = 64 * 1024
 HOST: Final = "127.0.0.1"
 
@@ -23,7 +23,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Link = tuple[int, int]
 
 
-class Breakable(Protocol):
+class FaultPort(Protocol):
     """A cluster that can be broken. What makes no sense raises an error, and changes nothing."""
 
     def kill(self, replica: int) -> None:
@@ -37,16 +37,16 @@ class Breakable(Protocol):
     def heal(self, links: Iterable[Link]) -> None: ...
 
 
-class _Replica(msgspec.Struct, forbid_unknown_fields=True):
+class _ReplicaBody(msgspec.Struct, forbid_unknown_fields=True):
     replica: int
 
 
-class _Links(msgspec.Struct, forbid_unknown_fields=True):
+class _LinksBody(msgspec.Struct, forbid_unknown_fields=True):
     links: list[Link]
 
 
-class Control:
-    def __init__(self, cluster: Breakable, pages: Iterable[str], secret: str) -> None:
+class FaultControlServer:
+    def __init__(self, cluster: FaultPort, pages: Iterable[str], secret: str) -> None:
         self._cluster = cluster
         self._pages = frozenset(pages)
         self._secret = secret
@@ -74,61 +74,61 @@ class Control:
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         origin = request.headers.get("Origin", "")
-        if numeric(origin) not in self._pages or f"http://{request.host}" != self.address:
-            return _refused(403, "only pages of this trial may ask")
-        response = await self._answer(request, handler)
+        if numeric_origin(origin) not in self._pages or f"http://{request.host}" != self.address:
+            return _error_response(403, "only pages of this trial may ask")
+        response = await self._respond(request, handler)
         response.headers["Access-Control-Allow-Origin"] = origin
         response.headers["Cache-Control"] = "no-store"
         return response
 
-    async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _respond(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.method == "OPTIONS":
             allowed = {
                 "Access-Control-Allow-Methods": "POST",
-                "Access-Control-Allow-Headers": f"content-type, {SECRET.lower()}",
+                "Access-Control-Allow-Headers": f"content-type, {SECRET_HEADER.lower()}",
             }
             return web.Response(status=204, headers=allowed)
-        given = request.headers.get(SECRET, "").encode()
+        given = request.headers.get(SECRET_HEADER, "").encode()
         if not hmac.compare_digest(given, self._secret.encode()):
-            return _refused(403, "the page is of an earlier trial: load it again")
+            return _error_response(403, "the page is of an earlier trial: load it again")
         if request.content_type != "application/json":
-            return _refused(415, "the body must be JSON")
+            return _error_response(415, "the body must be JSON")
         try:
             return await handler(request)
         except msgspec.DecodeError as error:
-            return _refused(400, str(error))
+            return _error_response(400, str(error))
         except CreekError as error:
-            return _refused(409, str(error))
+            return _error_response(409, str(error))
         except web.HTTPException as error:
-            return _refused(error.status, error.reason)
+            return _error_response(error.status, error.reason)
 
     # --- what can be asked --------------------------------------------------------------------
 
     async def _kill(self, request: web.Request) -> web.Response:
-        self._cluster.kill(msgspec.json.decode(await request.read(), type=_Replica).replica)
-        return _done()
+        self._cluster.kill(msgspec.json.decode(await request.read(), type=_ReplicaBody).replica)
+        return _done_response()
 
     async def _start(self, request: web.Request) -> web.Response:
-        self._cluster.start(msgspec.json.decode(await request.read(), type=_Replica).replica)
-        return _done()
+        self._cluster.start(msgspec.json.decode(await request.read(), type=_ReplicaBody).replica)
+        return _done_response()
 
     async def _cut(self, request: web.Request) -> web.Response:
-        self._cluster.cut(msgspec.json.decode(await request.read(), type=_Links).links)
-        return _done()
+        self._cluster.cut(msgspec.json.decode(await request.read(), type=_LinksBody).links)
+        return _done_response()
 
     async def _heal(self, request: web.Request) -> web.Response:
-        self._cluster.heal(msgspec.json.decode(await request.read(), type=_Links).links)
-        return _done()
+        self._cluster.heal(msgspec.json.decode(await request.read(), type=_LinksBody).links)
+        return _done_response()
 
 
-def _done() -> web.Response:
-    return _json(200, {"done": True})
+def _done_response() -> web.Response:
+    return _json_response(200, {"done": True})
 
 
-def _refused(status: int, why: str) -> web.Response:
-    return _json(status, {"status": status, "detail": why})
+def _error_response(status: int, why: str) -> web.Response:
+    return _json_response(status, {"status": status, "detail": why})
 
 
-def _json(status: int, body: Any) -> web.Response:
+def _json_response(status: int, body: Any) -> web.Response:
     headers = {"Content-Type": "application/json"}
     return web.Response(status=status, body=msgspec.json.encode(body), headers=headers)

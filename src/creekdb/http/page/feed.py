@@ -15,204 +15,205 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import Any, Final
 
-from creekdb.http.operations import Described, Operations
-from creekdb.protocol.effects import Response, Task, Work
+from creekdb.http.operations import OperationCatalog, OperationSpec
+from creekdb.protocol.effects import Response, Task, TaskKind
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import NOOP, Operation, Outcome, Request
-from creekdb.server.observability.latency import SECONDS
-from creekdb.server.observability.metrics import lag
-from creekdb.server.observability.status import QUIET
+from creekdb.server.observability.latency import LATENCY_BOUNDS_S
+from creekdb.server.observability.metrics import lag_instances
+from creekdb.server.observability.status import UNLOGGED_REASONS
 from creekdb.server.runtime.server import Server
-from creekdb.wire.deduplication import INTERNAL, described
+from creekdb.wire.deduplication import INTERNAL_PREFIX, describe_call
 
-LIVES_MAX: Final = 1024
-ANSWERS_MAX: Final = 8
+OPERATIONS_MAX: Final = 1024
+RESPONSES_MAX: Final = 8
 """Of one call: the first, and the last ones."""
 TEXT_MAX: Final = 80
 
 
-class Life:
-    __slots__ = ("answers", "called_at", "executions", "started")
+class OperationHistory:
+    __slots__ = ("called_at_ms", "executions", "responses", "started_s")
 
     def __init__(self) -> None:
         self.executions = 0
-        self.started: float | None = None
+        self.started_s: float | None = None
         """When it was called, if that was here, to count from."""
-        self.called_at = 0
+        self.called_at_ms = 0
         """The same, by the clock on the wall, in milliseconds."""
-        self.answers: list[dict[str, Any]] = []
+        self.responses: list[dict[str, Any]] = []
 
 
-class Lives:
+class CallHistory:
     """An `Onlooker`. The oldest are forgotten."""
 
     def __init__(self) -> None:
-        self._lives: dict[Dot, Life] = {}
+        self._by_id: dict[Dot, OperationHistory] = {}
 
-    def invoked(self, id: Dot) -> None:
-        life = self._of(id)
-        life.started, life.called_at = time.perf_counter(), time.time_ns() // 1_000_000
+    def on_invocation(self, id: Dot) -> None:
+        life = self._history_of(id)
+        life.started_s, life.called_at_ms = time.perf_counter(), time.time_ns() // 1_000_000
 
-    def answered(self, response: Response) -> None:
-        life = self._lives.get(response.id)
-        if life is None or life.started is None:
+    def on_response(self, response: Response) -> None:
+        life = self._by_id.get(response.id)
+        if life is None or life.started_s is None:
             return
         answer = {
             "kind": response.kind.value,
-            "ms": round((time.perf_counter() - life.started) * 1000, 2),
-            "says": told(response.outcome),
+            "ms": round((time.perf_counter() - life.started_s) * 1000, 2),
+            "says": short_outcome(response.outcome),
             "raised": response.outcome.error is not None,
             "changed": response.changed,
         }
-        if len(life.answers) == ANSWERS_MAX:
-            del life.answers[1]
-        life.answers.append(answer)
+        if len(life.responses) == RESPONSES_MAX:
+            del life.responses[1]
+        life.responses.append(answer)
 
-    def executing(self, tasks: tuple[Task, ...]) -> None:
+    def on_tasks(self, tasks: tuple[Task, ...]) -> None:
         for task in tasks:
-            if task.work is Work.EXECUTE:
-                self._of(task.request.id).executions += 1
+            if task.kind is TaskKind.EXECUTE:
+                self._history_of(task.request.id).executions += 1
 
     def entry(self, request: Request) -> dict[str, Any]:
         """A request as a page shows it."""
         operation = request.operation
-        life = self._lives.get(request.id)
+        life = self._by_id.get(request.id)
         shown: dict[str, Any] = {
             "id": str(request.id),
-            "says": shortened(described(operation)),
+            "says": shorten(describe_call(operation)),
             "strong": request.strong,
-            "own": is_own(operation),
+            "own": is_internal(operation),
             "runs": 0 if life is None else life.executions,
         }
-        if life is not None and life.started is not None:
-            shown |= {"called_at": life.called_at, "answers": life.answers}
+        if life is not None and life.started_s is not None:
+            shown |= {"called_at": life.called_at_ms, "answers": life.responses}
         return shown
 
-    def _of(self, id: Dot) -> Life:
-        life = self._lives.get(id)
+    def _history_of(self, id: Dot) -> OperationHistory:
+        life = self._by_id.get(id)
         if life is None:
-            life = self._lives[id] = Life()
-            if len(self._lives) > LIVES_MAX:
-                del self._lives[next(iter(self._lives))]
+            life = self._by_id[id] = OperationHistory()
+            if len(self._by_id) > OPERATIONS_MAX:
+                del self._by_id[next(iter(self._by_id))]
         return life
 
 
-def is_own(operation: Operation) -> bool:
+def is_internal(operation: Operation) -> bool:
     """Is it the cluster's, and not a client's?"""
     return operation == NOOP or (
-        operation.name.startswith(INTERNAL) and described(operation).startswith(INTERNAL)
+        operation.name.startswith(INTERNAL_PREFIX)
+        and describe_call(operation).startswith(INTERNAL_PREFIX)
     )
 
 
-def told(outcome: Outcome) -> str:
-    return shortened(repr(outcome.value) if outcome.error is None else outcome.error)
+def short_outcome(outcome: Outcome) -> str:
+    return shorten(repr(outcome.value) if outcome.error is None else outcome.error)
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     return text if len(text) <= TEXT_MAX else f"{text[: TEXT_MAX - 1]}…"
 
 
-PAUSE_S: Final = 0.2
-LINGER_S: Final = 300.0
+UPDATE_INTERVAL_S: Final = 0.2
+IDLE_TIMEOUT_S: Final = 300.0
 """How long it goes on without a page."""
-BEAT_S: Final = 2.0
+KEEPALIVE_S: Final = 2.0
 """Between two signs of life, when nothing happens."""
-SHOWN: Final = 50
+OPERATIONS_SHOWN: Final = 50
 """Operations of each list."""
-NETWORK: Final = QUIET | {"cut"}
+NETWORK_REASONS: Final = UNLOGGED_REASONS | {"cut"}
 """Counted like inputs that are refused; the page shows it as links that are down."""
 
 
-class Feed:
-    def __init__(self, server: Server, operations: Operations, version: str) -> None:
+class PageFeed:
+    def __init__(self, server: Server, operations: OperationCatalog, version: str) -> None:
         self._server = server
         self._operations = [
             {
                 "name": each.name,
-                "readonly": each.readonly,
+                "readonly": each.is_readonly,
                 "about": each.documentation.partition("\n\n")[0],
                 "takes": [
                     {
                         "name": parameter.name,
-                        "required": parameter.required,
-                        "default": None if parameter.required else repr(parameter.default),
+                        "required": parameter.is_required,
+                        "default": None if parameter.is_required else repr(parameter.default),
                         "type": parameter.schema.get("type"),
-                        "rest": parameter.is_rest,
+                        "rest": parameter.is_variadic,
                     }
                     for parameter in each.parameters
                 ],
             }
-            for each in sorted(operations.all.values(), key=_declared)
+            for each in sorted(operations.by_name.values(), key=_declaration_order)
         ]
         self._version = version
-        self.pages = 0
-        self._lives = Lives()
-        self._committed: deque[tuple[int, Request]] = deque(maxlen=SHOWN)
+        self.open_pages = 0
+        self._call_history = CallHistory()
+        self._committed: deque[tuple[int, Request]] = deque(maxlen=OPERATIONS_SHOWN)
         """The last ones with their places, also when the replica has summed them up."""
-        self._now: dict[str, Any] = {}
+        self._state: dict[str, Any] = {}
         self._changed = asyncio.Event()
-        self._looking: asyncio.Task[None] | None = None
-        self._stopped = False
+        self._update_task: asyncio.Task[None] | None = None
+        self._is_stopped = False
 
     async def follow(self) -> AsyncGenerator[tuple[str, Any] | None, None]:
         """`about` the replica, first and when that changes; how it is `now`; None when nothing has
         happened for a while."""
-        self.pages += 1
+        self.open_pages += 1
         try:
-            if self._looking is None:
-                self._look()
-                self._looking = self._server.tasks.spawn(self._keep_looking())
+            if self._update_task is None:
+                self._update()
+                self._update_task = self._server.task_supervisor.spawn(self._update_loop())
             about: dict[str, Any] = {}
-            while not self._stopped:
-                changed, now = self._changed, self._now
-                if about != (known := self._about()):
+            while not self._is_stopped:
+                changed, now = self._changed, self._state
+                if about != (known := self._describe_replica()):
                     about = known
                     yield "about", about
                 yield "now", now
                 try:
-                    async with asyncio.timeout(BEAT_S):
+                    async with asyncio.timeout(KEEPALIVE_S):
                         await changed.wait()
                 except TimeoutError:
                     yield None
         finally:
-            self.pages -= 1
+            self.open_pages -= 1
 
     async def stop(self) -> None:
-        self._stopped = True
+        self._is_stopped = True
         self._changed.set()
-        if self._looking is not None:
-            self._looking.cancel()
+        if self._update_task is not None:
+            self._update_task.cancel()
             with suppress(asyncio.CancelledError):
-                await self._looking
+                await self._update_task
 
-    async def _keep_looking(self) -> None:
-        self._server.look_on(self._lives)
+    async def _update_loop(self) -> None:
+        self._server.set_observer(self._call_history)
         alone = 0
         try:
-            while alone * PAUSE_S < LINGER_S:
-                await asyncio.sleep(PAUSE_S)
-                self._look()
-                alone = 0 if self.pages else alone + 1
+            while alone * UPDATE_INTERVAL_S < IDLE_TIMEOUT_S:
+                await asyncio.sleep(UPDATE_INTERVAL_S)
+                self._update()
+                alone = 0 if self.open_pages else alone + 1
         finally:
-            self._server.look_on(None)
-            self._lives = Lives()
+            self._server.set_observer(None)
+            self._call_history = CallHistory()
             self._committed.clear()
-            self._looking = None
+            self._update_task = None
 
-    def _look(self) -> None:
-        now = self.now()
-        if now != self._now:
-            self._now = now
+    def _update(self) -> None:
+        now = self.replica_state()
+        if now != self._state:
+            self._state = now
             changed, self._changed = self._changed, asyncio.Event()
             changed.set()
 
     # --- what is shown ------------------------------------------------------------------------
 
-    def _about(self) -> dict[str, Any]:
+    def _describe_replica(self) -> dict[str, Any]:
         server = self._server
-        status, trial = server.status(), server.trial
-        pages = {str(replica): at for replica, at in server.peers.http.items() if at}
+        status, trial = server.status(), server.dev_control
+        pages = {str(replica): at for replica, at in server.peers.http_urls.items() if at}
         shown = {
             name: status[name] for name in ("cluster", "replica", "members", "datatype", "scheme")
         }
@@ -228,58 +229,58 @@ class Feed:
             "version": self._version,
             "pages": pages,
             "operations": self._operations,
-            "bounds_s": SECONDS,
+            "bounds_s": LATENCY_BOUNDS_S,
             "trial": told,
         }
 
-    def now(self) -> dict[str, Any]:
+    def replica_state(self) -> dict[str, Any]:
         server = self._server
         replica, counts = server.driver.replica, server.driver.replica.probes.counts
         length = replica.committed_length()
-        self._remember(length, replica.last_committed(SHOWN))
-        lives = self._lives
+        self._record_committed(length, replica.last_committed(OPERATIONS_SHOWN))
+        lives = self._call_history
         return {
             "leader": replica.leader(),
-            "connected": sorted(server.peers.connected()),
-            "cut": sorted(server.peers.cut),
-            "waits_for": replica.waits_for(),
-            "problem": _problem(server),
-            "lag": lag(replica.progress(), server.config.replica),
+            "connected": sorted(server.peers.connected_members()),
+            "cut": sorted(server.peers.disconnected),
+            "waits_for": replica.awaited_members(),
+            "problem": _failure_text(server),
+            "lag": lag_instances(replica.stable_instances(), server.config.replica),
             "committed_length": length,
             "tentative_length": replica.tentative_length(),
             "committed": [
                 lives.entry(request) | {"place": place} for place, request in self._committed
             ],
-            "tentative": [lives.entry(each) for each in replica.last_tentative(SHOWN)],
+            "tentative": [lives.entry(each) for each in replica.last_tentative(OPERATIONS_SHOWN)],
             "calls": {
                 answer: {"counts": list(histogram.counts), "total_s": round(histogram.total, 6)}
-                for answer, histogram in server.latencies.by_answer().items()
+                for answer, histogram in server.latencies.by_response().items()
             },
             "backlog": server.driver.backlog,
-            "undecided": len(server.undecided),
+            "undecided": len(server.pending_strong_calls),
             "reexecutions": counts.get(Probe.REEXECUTED, 0),
             "apologies": counts.get(Probe.APOLOGY, 0),
             "refused": {
                 reason: number
-                for reason, number in server.refused_by_reason().items()
-                if reason not in NETWORK
+                for reason, number in server.rejections_by_reason().items()
+                if reason not in NETWORK_REASONS
             },
         }
 
-    def _remember(self, length: int, last: tuple[Request, ...]) -> None:
+    def _record_committed(self, length: int, last: tuple[Request, ...]) -> None:
         known = self._committed[-1][0] + 1 if self._committed else 0
         for place, request in enumerate(last, length - len(last)):
             if place >= known:
                 self._committed.append((place, request))
 
 
-def _declared(operation: Described) -> tuple[bool, int]:
+def _declaration_order(operation: OperationSpec) -> tuple[bool, int]:
     """Those of the data type as they stand in its file, and then that of all."""
-    return operation.name == NOOP.name, operation.line
+    return operation.name == NOOP.name, operation.source_line
 
 
-def _problem(server: Server) -> str | None:
+def _failure_text(server: Server) -> str | None:
     """Why it cannot do its part."""
     if server.failure is not None:
         return str(server.failure)
-    return None if server.journal.failed is None else str(server.journal.failed)
+    return None if server.journal.fault is None else str(server.journal.fault)

@@ -3,19 +3,19 @@
 from collections import Counter
 from typing import Any, Final, TypeAlias
 
-from creekdb.history import LIVE
+from creekdb.history import LIVE_SOURCE
 from creekdb.pipeline.report import formatting
 from creekdb.pipeline.report.charts import curves
-from creekdb.pipeline.report.evidence import Evidence, Row
+from creekdb.pipeline.report.evidence import Evidence, ReportRow
 from creekdb.pipeline.report.quantities import Unit
 
-SHOWN_MAX: Final = 50
+ENTRIES_MAX: Final = 50
 """Of each kind; a page that lists thousands is not read."""
-UNKNOWN: Final = (False, "?")
+UNKNOWN_COLUMN: Final = (False, "?")
 """The column of runs that nobody knows."""
-WORST_FIRST: Final = ("illegal", "unknown", "ok")
+VERDICTS_BY_SEVERITY: Final = ("illegal", "unknown", "ok")
 
-ASKS: Final = {
+CHECKER_DESCRIPTIONS: Final = {
     "prefix_order": "what replicas have committed is one order, of which some have less",
     "reliable_broadcast": "every replica gets every request, each origin’s in their order",
     "promises": "acceptors keep their promises, across crashes too",
@@ -38,50 +38,50 @@ _Column: TypeAlias = tuple[bool, str]
 """Is it of live runs, and of which scheme?"""
 
 
-def checks(evidence: Evidence) -> dict[str, Any]:
+def checks_section(evidence: Evidence) -> dict[str, Any]:
     tables = evidence.tables
     verdicts = tables.verdicts
-    column_of = {row["run"]: _column(row) for row in (*tables.measures, *tables.runs)}
-    columns = _ordered({column_of.get(row["run"], UNKNOWN) for row in verdicts})
+    column_of = {row["run"]: _column_of(row) for row in (*tables.measures, *tables.runs)}
+    columns = _sorted_columns({column_of.get(row["run"], UNKNOWN_COLUMN) for row in verdicts})
     counts: dict[tuple[str, _Column], Counter[str]] = {}
     for row in verdicts:
-        key = row["checker"], column_of.get(row["run"], UNKNOWN)
+        key = row["checker"], column_of.get(row["run"], UNKNOWN_COLUMN)
         counts.setdefault(key, Counter())[row["verdict"]] += 1
     return {
-        "text": _text(evidence),
+        "text": _summary_text(evidence),
         "schemes": [
-            formatting.name_of(scheme) + (", live" if is_live else "")
+            formatting.scheme_name(scheme) + (", live" if is_live else "")
             for is_live, scheme in columns
         ],
         "rows": [
             {
                 "checker": checker.replace("_", " "),
-                "asks": ASKS.get(checker, ""),
+                "asks": CHECKER_DESCRIPTIONS.get(checker, ""),
                 "cells": [_cell(counts.get((checker, column), Counter())) for column in columns],
             }
             for checker in dict.fromkeys(row["checker"] for row in verdicts)
         ],
-        "details": _details(evidence),
+        "details": _failure_details(evidence),
     }
 
 
-def _column(run: Row) -> _Column:
-    return run["source"] == LIVE, run["scheme"]
+def _column_of(run: ReportRow) -> _Column:
+    return run["source"] == LIVE_SOURCE, run["scheme"]
 
 
-def _ordered(columns: set[_Column]) -> list[_Column]:
+def _sorted_columns(columns: set[_Column]) -> list[_Column]:
     """Live ones come last."""
-    schemes = curves.ordered(sorted({scheme for _, scheme in columns}))
+    schemes = curves.in_paper_order(sorted({scheme for _, scheme in columns}))
     return sorted(columns, key=lambda each: (each[0], schemes.index(each[1])))
 
 
-def _text(evidence: Evidence) -> str:
+def _summary_text(evidence: Evidence) -> str:
     verdicts = evidence.tables.verdicts
     if not verdicts:
         return "These runs have not been verified: there are no verdicts."
     counted = Counter(row["verdict"] for row in verdicts)
-    total = formatting.number(len(verdicts), Unit.COUNT)
-    runs = formatting.number(len({row["run"] for row in verdicts}), Unit.COUNT)
+    total = formatting.format_number(len(verdicts), Unit.COUNT)
+    runs = formatting.format_number(len({row["run"] for row in verdicts}), Unit.COUNT)
     unsure = f"; {counted['unknown']} could not be decided" if counted["unknown"] else ""
     illegal = counted["illegal"]
     found = (
@@ -95,26 +95,30 @@ def _text(evidence: Evidence) -> str:
 
 def _cell(counted: Counter[str]) -> dict[str, str]:
     if not counted:
-        return {"state": "none", "text": formatting.NOTHING}
-    state = next((each for each in WORST_FIRST if counted[each]), "unknown")
+        return {"state": "none", "text": formatting.NO_VALUE}
+    state = next((each for each in VERDICTS_BY_SEVERITY if counted[each]), "unknown")
     if state == "ok":
         return {"state": state, "text": f"ok · {counted['ok']}"}
-    known = [f"{counted[each]} {each}" for each in WORST_FIRST if counted[each]]
-    others = [f"{count} {each}" for each, count in counted.items() if each not in WORST_FIRST]
+    known = [f"{counted[each]} {each}" for each in VERDICTS_BY_SEVERITY if counted[each]]
+    others = [
+        f"{count} {each}" for each, count in counted.items() if each not in VERDICTS_BY_SEVERITY
+    ]
     return {"state": state, "text": " · ".join([*known, *others])}
 
 
-def _details(evidence: Evidence) -> list[tuple[str, list[dict[str, str]], bool]]:
+def _failure_details(evidence: Evidence) -> list[tuple[str, list[dict[str, str]], bool]]:
     tables = evidence.tables
-    illegal = [_found(row) for row in tables.verdicts if row["verdict"] == "illegal"]
-    unknown = [_found(row) for row in tables.verdicts if row["verdict"] not in ("ok", "illegal")]
+    illegal = [_verdict_entry(row) for row in tables.verdicts if row["verdict"] == "illegal"]
+    unknown = [
+        _verdict_entry(row) for row in tables.verdicts if row["verdict"] not in ("ok", "illegal")
+    ]
     violated = [
-        _run("TPC-C’s consistency conditions", row, row["violated"])
+        _run_entry("TPC-C’s consistency conditions", row, row["violated"])
         for row in tables.runs
         if row["violated"]
     ]
     unsettled = [
-        _run("did not come to rest", row, row["unsettled"])
+        _run_entry("did not come to rest", row, row["unsettled"])
         for row in tables.runs
         if row["unsettled"] is not None
     ]
@@ -123,7 +127,7 @@ def _details(evidence: Evidence) -> list[tuple[str, list[dict[str, str]], bool]]
         for row in tables.failed
     ]
     return [
-        (f"{name}: {len(found)}", _alike(found), is_open)
+        (f"{name}: {len(found)}", _deduplicate(found), is_open)
         for name, found, is_open in (
             ("Experiments that failed", failed, True),
             ("Illegal", illegal, True),
@@ -135,7 +139,7 @@ def _details(evidence: Evidence) -> list[tuple[str, list[dict[str, str]], bool]]
     ]
 
 
-def _alike(found: list[dict[str, str]]) -> list[dict[str, str]]:
+def _deduplicate(found: list[dict[str, str]]) -> list[dict[str, str]]:
     """What says the same of many runs is there once, with the first of them."""
     groups: dict[tuple[str, str], list[dict[str, str]]] = {}
     for each in found:
@@ -144,12 +148,12 @@ def _alike(found: list[dict[str, str]]) -> list[dict[str, str]]:
         first | ({"run": f"{first['run']} and {len(others)} more"} if others else {})
         for first, *others in groups.values()
     ]
-    left_out = len(shown) - SHOWN_MAX
+    left_out = len(shown) - ENTRIES_MAX
     more = {"what": f"… and {left_out} more", "run": "", "detail": "", "command": ""}
-    return shown[:SHOWN_MAX] + ([more] if left_out > 0 else [])
+    return shown[:ENTRIES_MAX] + ([more] if left_out > 0 else [])
 
 
-def _found(row: Row) -> dict[str, str]:
+def _verdict_entry(row: ReportRow) -> dict[str, str]:
     return {
         "what": row["checker"].replace("_", " "),
         "run": row["run"],
@@ -158,5 +162,5 @@ def _found(row: Row) -> dict[str, str]:
     }
 
 
-def _run(what: str, row: Row, detail: str) -> dict[str, str]:
+def _run_entry(what: str, row: ReportRow, detail: str) -> dict[str, str]:
     return {"what": what, "run": row["run"], "detail": detail, "command": row["command"]}

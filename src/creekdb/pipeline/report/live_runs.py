@@ -9,40 +9,48 @@ from collections.abc import Iterable
 from itertools import groupby, pairwise
 from typing import Any, Final, NamedTuple
 
-from creekdb.history import LIVE
+from creekdb.history import LIVE_SOURCE
 from creekdb.pipeline.report import charts, formatting
-from creekdb.pipeline.report.charts import Axis, Panel, Rows
+from creekdb.pipeline.report.charts import Axis, ChartPanel, ChartRows
 from creekdb.pipeline.report.charts.theme import DASHED, SOLID, Palette
-from creekdb.pipeline.report.evidence import Evidence, Row
-from creekdb.pipeline.report.partitions import by_run, faults_of
+from creekdb.pipeline.report.evidence import Evidence, ReportRow
+from creekdb.pipeline.report.partitions import parse_recorded_faults, rows_by_run
 from creekdb.pipeline.report.quantities import Unit
 from creekdb.pipeline.schemas import ALL_KINDS
 from creekdb.simulation.faults.fault_types import Crash, Fault, Heal, Partition, Restart
-from creekdb.simulation.faults.language import fault_phrase, fault_text
+from creekdb.simulation.faults.language import describe_fault, format_fault
 
-SHOWN_MAX: Final = 3
+LIVE_RUNS_MAX: Final = 3
 US_PER_S: Final = 1_000_000
-WEAK: Final = "weak, answered"
-STRONG: Final = "strong, stable"
-KINDS: Final = {"weak_tentative": WEAK, "strong_stable": STRONG}
-DASHES: Final = {WEAK: DASHED, STRONG: SOLID}
-WAITED_AXIS: Final = "latency at each replica, median, ms"
+WEAK_GROUP: Final = "weak, answered"
+STRONG_GROUP: Final = "strong, stable"
+RESPONSE_GROUPS: Final = {"weak_tentative": WEAK_GROUP, "strong_stable": STRONG_GROUP}
+GROUP_DASHES: Final = {WEAK_GROUP: DASHED, STRONG_GROUP: SOLID}
+LATENCY_AXIS: Final = "latency at each replica, median, ms"
 TENTATIVE_AXIS: Final = "tentative at each replica"
-LEAST_MS: Final = 0.01
-SAME: Final = ("scheme", "layout", "warehouses", "load_tps", "strong_share", "replicas", "seed")
+LATENCY_MS_MIN: Final = 0.01
+COUNTERPART_COLUMNS: Final = (
+    "scheme",
+    "layout",
+    "warehouses",
+    "load_tps",
+    "strong_share",
+    "replicas",
+    "seed",
+)
 """What a live run and its twin have in common."""
-MEASURED: Final = (
+MEASURE_ROWS: Final = (
     ("throughput", "throughput_tps", Unit.PER_SECOND),
     ("accuracy of first answers", "accuracy", Unit.SHARE),
     ("executions of a transaction", "execution_ratio", Unit.RATIO),
 )
-WAITED: Final = (
+LATENCY_ROWS: Final = (
     ("weak: first answer", "weak_tentative"),
     ("weak: final", "weak_stable"),
     ("strong: first answer", "strong_tentative"),
     ("strong: stable", "strong_stable"),
 )
-STATISTICS: Final = (("median", "p50_us"), ("p99", "p99_us"))
+LATENCY_STATISTICS: Final = (("median", "p50_us"), ("p99", "p99_us"))
 
 
 class LiveRun(NamedTuple):
@@ -54,81 +62,81 @@ class LiveRun(NamedTuple):
     """Kinds of lines, with their colours and dashes."""
     columns: list[str]
     """Of panels, and of the table: live, and simulated if there is a twin."""
-    panels: list[list[Panel]]
+    panels: list[list[ChartPanel]]
     """A row for each thing that is drawn."""
     table: dict[str, Any]
     verdict: str
     is_fine: bool
 
 
-def live_runs(evidence: Evidence, palette: Palette) -> list[LiveRun]:
-    return [_drawn(evidence, palette, run) for run in _live(evidence)]
+def draw_live_runs(evidence: Evidence, palette: Palette) -> list[LiveRun]:
+    return [_draw_live_run(evidence, palette, run) for run in _selected_live_runs(evidence)]
 
 
-def shown_live(evidence: Evidence) -> set[str]:
+def live_run_names(evidence: Evidence) -> set[str]:
     """The names of live runs, and of their twins."""
-    runs = _live(evidence)
-    found = (twin for run in runs if (twin := twin_of(evidence, run)) is not None)
+    runs = _selected_live_runs(evidence)
+    found = (twin for run in runs if (twin := counterpart_of(evidence, run)) is not None)
     return {run["run"] for run in (*runs, *found)}
 
 
-def twin_of(evidence: Evidence, live: Row) -> Row | None:
+def counterpart_of(evidence: Evidence, live: ReportRow) -> ReportRow | None:
     """The simulated run that differs in nothing but when, to the moment, faults happened."""
     for run in evidence.tables.runs:
-        alike = all(run[name] == live[name] for name in SAME)
-        if run["source"] != LIVE and alike and _kinds(run) == _kinds(live):
+        alike = all(run[name] == live[name] for name in COUNTERPART_COLUMNS)
+        if run["source"] != LIVE_SOURCE and alike and _fault_names(run) == _fault_names(live):
             return run
     return None
 
 
-def sentence(evidence: Evidence) -> list[str]:
+def summary_sentences(evidence: Evidence) -> list[str]:
     """What the page's opening says of it."""
-    runs = _live(evidence)
+    runs = _selected_live_runs(evidence)
     if not runs:
         return []
-    verdict, _ = _judged(evidence, runs[0])
-    happened = f" while {_told(runs[0])}" if runs[0]["faults"] else ""
+    verdict, _ = _verdict_text(evidence, runs[0])
+    happened = f" while {_faults_text(runs[0])}" if runs[0]["faults"] else ""
     return [
         f"{runs[0]['replicas']} live replicas, real processes on one machine, did it too"
         f"{happened}: {verdict}."
     ]
 
 
-def summary(evidence: Evidence) -> list[str]:
+def summary_lines(evidence: Evidence) -> list[str]:
     """For a terminal: a line for each run."""
     lines = []
-    for run in _live(evidence):
-        twin = twin_of(evidence, run)
+    for run in _selected_live_runs(evidence):
+        twin = counterpart_of(evidence, run)
         both = [run] if twin is None else [run, twin]
-        rows = {label: cells for label, *cells in _table(evidence, both)["rows"]}
+        rows = {label: cells for label, *cells in _comparison_table(evidence, both)["rows"]}
         told = [
             f"{name} {rows[f'{label}, median'][0]}"
             + (f" (simulated {rows[f'{label}, median'][1]})" if twin is not None else "")
-            for name, label in (("weak", WAITED[0][0]), ("strong", WAITED[-1][0]))
+            for name, label in (("weak", LATENCY_ROWS[0][0]), ("strong", LATENCY_ROWS[-1][0]))
         ]
-        verdict, _ = _judged(evidence, run)
+        verdict, _ = _verdict_text(evidence, run)
         line = f"live cluster {run['run']}: answered within, median, {', '.join(told)}; {verdict}"
-        lines.append(line.replace(formatting.SPACE, " "))
+        lines.append(line.replace(formatting.NO_BREAK_SPACE, " "))
     return lines
 
 
-def _live(evidence: Evidence) -> list[Row]:
-    found = [run for run in evidence.tables.runs if run["source"] == LIVE]
-    return sorted(found, key=lambda run: str(run["run"]))[:SHOWN_MAX]
+def _selected_live_runs(evidence: Evidence) -> list[ReportRow]:
+    found = [run for run in evidence.tables.runs if run["source"] == LIVE_SOURCE]
+    return sorted(found, key=lambda run: str(run["run"]))[:LIVE_RUNS_MAX]
 
 
-def _kinds(run: Row) -> list[str]:
-    return [_name(each) for each in faults_of(run["faults"])]
+def _fault_names(run: ReportRow) -> list[str]:
+    return [_fault_name(each) for each in parse_recorded_faults(run["faults"])]
 
 
-def _told(run: Row) -> str:
+def _faults_text(run: ReportRow) -> str:
     words_of = {
         Crash: "one was killed",
         Restart: "started again",
         Partition: "one was cut off from the others",
         Heal: "the network healed",
     }
-    kinds = dict.fromkeys(map(type, faults_of(run["faults"])))
+    kinds = dict.fromkeys(map(type, parse_recorded_faults(run["faults"])))
     told = [words_of[kind] for kind in kinds if kind in words_of]
     return " and ".join(filter(None, (", ".join(told[:-1]), *told[-1:])))
 
@@ -136,66 +144,79 @@ def _told(run: Row) -> str:
 # --- over time ----------------------------------------------------------------------------------
 
 
-def _drawn(evidence: Evidence, palette: Palette, run: Row) -> LiveRun:
-    twin = twin_of(evidence, run)
+def _draw_live_run(evidence: Evidence, palette: Palette, run: ReportRow) -> LiveRun:
+    twin = counterpart_of(evidence, run)
     both = [run] if twin is None else [run, twin]
-    colours = {WEAK: palette["good"], STRONG: palette.scheme(run["scheme"])}
-    verdict, is_fine = _judged(evidence, run)
-    load = "" if run["load_tps"] is None else f" at {formatting.throughput(run['load_tps'])}"
+    colours = {WEAK_GROUP: palette["good"], STRONG_GROUP: palette.scheme(run["scheme"])}
+    verdict, is_fine = _verdict_text(evidence, run)
+    load = "" if run["load_tps"] is None else f" at {formatting.format_throughput(run['load_tps'])}"
     seconds = (run["end_us"] - run["begin_us"]) / US_PER_S
     return LiveRun(
-        title=f"{formatting.name_of(run['scheme'])}, {run['replicas']} replicas{load}",
+        title=f"{formatting.scheme_name(run['scheme'])}, {run['replicas']} replicas{load}",
         text=f"{seconds:.0f} seconds of TPC-C with {run['warehouses'] or 'no'} warehouses on "
         f"{run['cores']} cores that everybody shares, the clients too.",
         faults=[
             (
-                f"{(each.at_us - run['begin_us']) / US_PER_S:.1f}{formatting.SPACE}s",
-                fault_phrase(each),
+                f"{(each.at_us - run['begin_us']) / US_PER_S:.1f}{formatting.NO_BREAK_SPACE}s",
+                describe_fault(each),
             )
-            for each in faults_of(run["faults"])
+            for each in parse_recorded_faults(run["faults"])
         ],
         groups={
-            group: (colour, " ".join(map(str, DASHES[group]))) for group, colour in colours.items()
+            group: (colour, " ".join(map(str, GROUP_DASHES[group])))
+            for group, colour in colours.items()
         },
         columns=["Live", "Simulated"][: len(both)],
-        panels=_panels(evidence, both, colours, palette),
-        table=_table(evidence, both),
+        panels=_draw_panels(evidence, both, colours, palette),
+        table=_comparison_table(evidence, both),
         verdict=verdict,
         is_fine=is_fine,
     )
 
 
-def _panels(
-    evidence: Evidence, both: list[Row], colours: dict[str, str], palette: Palette
-) -> list[list[Panel]]:
+def _draw_panels(
+    evidence: Evidence, both: list[ReportRow], colours: dict[str, str], palette: Palette
+) -> list[list[ChartPanel]]:
     """All in a row have the same axes."""
-    steps, samples = by_run(evidence.tables.over_time), by_run(evidence.tables.samples)
+    steps, samples = rows_by_run(evidence.tables.over_time), rows_by_run(evidence.tables.samples)
     replica = {"a replica": palette.scheme(both[0]["scheme"])}
     drawn = []
     for key, title, logarithmic, groups, rows in (
-        ("done", "transactions per second", False, colours, [_done(steps, run) for run in both]),
-        ("waited", WAITED_AXIS, True, colours, [_waited(steps, run) for run in both]),
-        ("tentative", TENTATIVE_AXIS, False, replica, [_tentative(samples, run) for run in both]),
+        (
+            "done",
+            "transactions per second",
+            False,
+            colours,
+            [_throughput_points(steps, run) for run in both],
+        ),
+        ("waited", LATENCY_AXIS, True, colours, [_latency_points(steps, run) for run in both]),
+        (
+            "tentative",
+            TENTATIVE_AXIS,
+            False,
+            replica,
+            [_tentative_points(samples, run) for run in both],
+        ),
     ):
         values = [row["value"] for each in rows for row in each]
         if not values:
             continue
-        x = Axis("seconds", charts.PLAIN, [0, _length_s(both[0])], low=0)
+        x = Axis("seconds", charts.PLAIN_LABEL, [0, _length_s(both[0])], low=0)
         low = None if logarithmic else 0.0
-        y = Axis(title, charts.PLAIN, values, logarithmic, low=low)
+        y = Axis(title, charts.PLAIN_LABEL, values, logarithmic, low=low)
         drawn.append(
             [
-                Panel(
+                ChartPanel(
                     f"live-{key}-{run['run']}",
-                    charts.timeline(
+                    charts.timeline_chart(
                         points,
                         groups,
-                        _moments(run),
+                        _fault_marks(run),
                         palette,
                         x,
                         y,
                         f"{title} over time, {run['source']}: {run['run']}",
-                        DASHES,
+                        GROUP_DASHES,
                     ),
                 )
                 for run, points in zip(both, rows, strict=True)
@@ -204,11 +225,11 @@ def _panels(
     return drawn
 
 
-def _length_s(run: Row) -> float:
+def _length_s(run: ReportRow) -> float:
     return float(run["end_us"] - run["begin_us"]) / US_PER_S
 
 
-def _done(steps: dict[str, list[Row]], run: Row) -> Rows:
+def _throughput_points(steps: dict[str, list[ReportRow]], run: ReportRow) -> ChartRows:
     """In a second, at all replicas together."""
     done: dict[tuple[str, int], int] = {}
     length_us = 1
@@ -218,40 +239,40 @@ def _done(steps: dict[str, list[Row]], run: Row) -> Rows:
         length_us = row["length_us"]
     times = sorted({at_us for _, at_us in done})
     return [
-        _point(KINDS[answer], answer, at_us, rate, formatting.throughput(rate))
-        for answer in KINDS
+        _point(RESPONSE_GROUPS[answer], answer, at_us, rate, formatting.format_throughput(rate))
+        for answer in RESPONSE_GROUPS
         for at_us in times
         for rate in [done.get((answer, at_us), 0) * US_PER_S / length_us]
     ]
 
 
-def _waited(steps: dict[str, list[Row]], run: Row) -> Rows:
+def _latency_points(steps: dict[str, list[ReportRow]], run: ReportRow) -> ChartRows:
     """The median of each replica. A line ends where nobody asked there for more than a step."""
 
-    def key(row: Row) -> tuple[str, int]:
+    def key(row: ReportRow) -> tuple[str, int]:
         return row["answer"], row["replica"]
 
     mine = [row for row in steps.get(run["run"], ()) if row["p50_us"] is not None]
-    found: Rows = []
+    found: ChartRows = []
     for (answer, replica), of_one in groupby(sorted(mine, key=key), key):
         rows = sorted(of_one, key=lambda row: int(row["at_us"]))
         piece = 0
         for before, row in pairwise([rows[0], *rows]):
             piece += row["at_us"] - before["at_us"] > 2 * row["length_us"]
-            value = max(row["p50_us"] / 1000, LEAST_MS)
-            shown = formatting.milliseconds(row["p50_us"])
-            line = f"replica {replica}, {KINDS[answer]}"
+            value = max(row["p50_us"] / 1000, LATENCY_MS_MIN)
+            shown = formatting.format_ms(row["p50_us"])
+            line = f"replica {replica}, {RESPONSE_GROUPS[answer]}"
             detail = f"{replica} {answer} {piece}"
-            found.append(_point(KINDS[answer], detail, row["at_us"], value, shown, line))
+            found.append(_point(RESPONSE_GROUPS[answer], detail, row["at_us"], value, shown, line))
     return found
 
 
-def _tentative(samples: dict[str, list[Row]], run: Row) -> Rows:
+def _tentative_points(samples: dict[str, list[ReportRow]], run: ReportRow) -> ChartRows:
     """A line ends where its replica does."""
     begin_us, end_us = run["begin_us"], run["end_us"]
-    crashes = [each for each in faults_of(run["faults"]) if isinstance(each, Crash)]
+    crashes = [each for each in parse_recorded_faults(run["faults"]) if isinstance(each, Crash)]
 
-    def incarnation(row: Row) -> int:
+    def incarnation(row: ReportRow) -> int:
         return sum(each.replica == row["replica"] and each.at_us < row["at_us"] for each in crashes)
 
     return [
@@ -260,7 +281,7 @@ def _tentative(samples: dict[str, list[Row]], run: Row) -> Rows:
             f"{row['replica']} {incarnation(row)}",
             row["at_us"] - begin_us,
             row["tentative"],
-            formatting.number(row["tentative"], Unit.COUNT),
+            formatting.format_number(row["tentative"], Unit.COUNT),
             f"replica {row['replica']}",
         )
         for row in sorted(samples.get(run["run"], ()), key=lambda row: int(row["at_us"]))
@@ -282,21 +303,21 @@ def _point(
     }
 
 
-def _moments(run: Row) -> Rows:
+def _fault_marks(run: ReportRow) -> ChartRows:
     """A fault is shaded until what mends it."""
-    faults = faults_of(run["faults"])
+    faults = parse_recorded_faults(run["faults"])
 
     def seconds(fault: Fault) -> float:
         return (fault.at_us - int(run["begin_us"])) / US_PER_S
 
     return [
-        {"at": seconds(each), "text": _name(each)}
-        | ({"until": seconds(end)} if (end := _mended(each, faults)) is not None else {})
+        {"at": seconds(each), "text": _fault_name(each)}
+        | ({"until": seconds(end)} if (end := _repair_of(each, faults)) is not None else {})
         for each in faults
     ]
 
 
-def _mended(fault: Fault, faults: Iterable[Fault]) -> Fault | None:
+def _repair_of(fault: Fault, faults: Iterable[Fault]) -> Fault | None:
     later = (each for each in faults if each.at_us > fault.at_us)
     match fault:
         case Crash(replica=replica):
@@ -307,7 +328,7 @@ def _mended(fault: Fault, faults: Iterable[Fault]) -> Fault | None:
             return None
 
 
-def _name(fault: Fault) -> str:
+def _fault_name(fault: Fault) -> str:
     """Short, for a chart."""
     match fault:
         case Crash(replica=replica):
@@ -315,13 +336,13 @@ def _name(fault: Fault) -> str:
         case Partition(groups=groups):
             return "cut " + "|".join(",".join(map(str, group)) for group in groups)
         case _:
-            return fault_text(fault).partition(" at ")[0]
+            return format_fault(fault).partition(" at ")[0]
 
 
 # --- in numbers ---------------------------------------------------------------------------------
 
 
-def _table(evidence: Evidence, both: list[Row]) -> dict[str, Any]:
+def _comparison_table(evidence: Evidence, both: list[ReportRow]) -> dict[str, Any]:
     measures = {row["run"]: row for row in evidence.tables.measures}
     latencies = {
         (row["run"], row["answer"]): row
@@ -330,32 +351,32 @@ def _table(evidence: Evidence, both: list[Row]) -> dict[str, Any]:
     }
     rows = [
         [label, *(_cell(measures.get(run["run"]), name, unit) for run in both)]
-        for label, name, unit in MEASURED[:1]
+        for label, name, unit in MEASURE_ROWS[:1]
     ]
     rows += [
         [
             f"{label}, {told}",
             *(_cell(latencies.get((run["run"], answer)), name, Unit.MICROSECONDS) for run in both),
         ]
-        for label, answer in WAITED
-        for told, name in STATISTICS
+        for label, answer in LATENCY_ROWS
+        for told, name in LATENCY_STATISTICS
     ]
     rows += [
         [label, *(_cell(measures.get(run["run"]), name, unit) for run in both)]
-        for label, name, unit in MEASURED[1:]
+        for label, name, unit in MEASURE_ROWS[1:]
     ]
     return {"header": ["", "live", "simulated"][: len(both) + 1], "rows": rows}
 
 
-def _cell(row: Row | None, name: str, unit: Unit) -> str:
+def _cell(row: ReportRow | None, name: str, unit: Unit) -> str:
     if row is None or row[name] is None:
-        return formatting.NOTHING
+        return formatting.NO_VALUE
     if unit is Unit.MICROSECONDS:
-        return formatting.milliseconds(row[name])
-    return formatting.number(row[name], unit)
+        return formatting.format_ms(row[name])
+    return formatting.format_number(row[name], unit)
 
 
-def _judged(evidence: Evidence, run: Row) -> tuple[str, bool]:
+def _verdict_text(evidence: Evidence, run: ReportRow) -> tuple[str, bool]:
     """In words, and whether all is well."""
     mine = [row["verdict"] for row in evidence.tables.verdicts if row["run"] == run["run"]]
     if not mine:

@@ -25,106 +25,114 @@ import creekdb
 from creekdb.errors import StorageFault
 from creekdb.pipeline.report import claims, formatting
 from creekdb.pipeline.report.charts import curves
-from creekdb.pipeline.report.charts.theme import colours, css_name, of_picture, of_style_sheet
-from creekdb.pipeline.report.checks import checks
-from creekdb.pipeline.report.claims import Judged, Mark, grouped, judge, tally
-from creekdb.pipeline.report.evidence import SETUP, Evidence, Row, read_tables
+from creekdb.pipeline.report.charts.theme import colours, css_name, css_palette, picture_palette
+from creekdb.pipeline.report.checks import checks_section
+from creekdb.pipeline.report.claims import (
+    ClaimResult,
+    ClaimStatus,
+    claim_rows_by_section,
+    evaluate_claims,
+    tally_text,
+)
+from creekdb.pipeline.report.evidence import SETUP_COLUMNS, Evidence, ReportRow, read_report_tables
 from creekdb.pipeline.report.figures import FIGURES, Figure
-from creekdb.pipeline.report.live_runs import live_runs
-from creekdb.pipeline.report.live_runs import summary as live_summary
-from creekdb.pipeline.report.paper.claim import UP_TO
+from creekdb.pipeline.report.live_runs import draw_live_runs
+from creekdb.pipeline.report.live_runs import summary_lines as live_summary
+from creekdb.pipeline.report.paper.claim import LATENCY_LOAD_SHARE_MAX
 from creekdb.pipeline.report.quantities import Unit
-from creekdb.pipeline.report.summary import by_transaction, headline
-from creekdb.pipeline.report.timelines import timelines
-from creekdb.pipeline.report.variations import scheme_lines, variations
+from creekdb.pipeline.report.summary import report_summary, transaction_latencies
+from creekdb.pipeline.report.timelines import draw_timelines
+from creekdb.pipeline.report.variations import draw_variations, variation_lines
 
 
-def made_with(evidence: Evidence) -> dict[str, Any]:
+def provenance_section(evidence: Evidence) -> dict[str, Any]:
     done = {row["run"]: row["throughput_tps"] for row in evidence.tables.measures}
-    order = curves.ordered(evidence.schemes)
-    runs = sorted(evidence.tables.runs, key=lambda row: (_place(order, row["scheme"]), row["run"]))
-    count = formatting.number(len(runs), Unit.COUNT)
+    order = curves.in_paper_order(evidence.schemes)
+    runs = sorted(
+        evidence.tables.runs, key=lambda row: (_scheme_position(order, row["scheme"]), row["run"])
+    )
+    count = formatting.format_number(len(runs), Unit.COUNT)
     return {
         "text": "What all runs have in common, unless it says otherwise: the paper’s environment. "
         "Each command makes the same run again, to the last event, on any machine; but that of a "
         "live run makes another one like it.",
         "title": f"All {count} runs and their commands",
         "usual": [
-            (name.replace("_", " "), formatting.parameter(name, value))
-            for name, value in evidence.usual.items()
+            (name.replace("_", " "), formatting.format_parameter(name, value))
+            for name, value in evidence.default_setup.items()
             if name != "faults"
         ],
-        "rows": [_row(evidence, row, done.get(row["run"])) for row in runs],
+        "rows": [_run_row(evidence, row, done.get(row["run"])) for row in runs],
     }
 
 
-def _place(order: list[str], scheme: str) -> int:
+def _scheme_position(order: list[str], scheme: str) -> int:
     return order.index(scheme) if scheme in order else len(order)
 
 
-def _row(evidence: Evidence, row: Row, done_tps: float | None) -> dict[str, Any]:
+def _run_row(evidence: Evidence, row: ReportRow, done_tps: float | None) -> dict[str, Any]:
     differs = [
-        f"{name.replace('_', ' ')} {formatting.parameter(name, row[name])}"
-        for name in SETUP
-        if row[name] != evidence.usual[name]
+        f"{name.replace('_', ' ')} {formatting.format_parameter(name, row[name])}"
+        for name in SETUP_COLUMNS
+        if row[name] != evidence.default_setup[name]
     ]
     return {
         "run": row["run"],
-        "scheme": formatting.name_of(row["scheme"]),
-        "differs": ", ".join(differs) or formatting.NOTHING,
-        "load": formatting.NOTHING
+        "scheme": formatting.scheme_name(row["scheme"]),
+        "differs": ", ".join(differs) or formatting.NO_VALUE,
+        "load": formatting.NO_VALUE
         if row["load_tps"] is None
-        else formatting.throughput(row["load_tps"]),
+        else formatting.format_throughput(row["load_tps"]),
         "seed": row["seed"],
-        "done": formatting.NOTHING if done_tps is None else formatting.throughput(done_tps),
+        "done": formatting.NO_VALUE if done_tps is None else formatting.format_throughput(done_tps),
         "command": row["command"],
     }
 
 
-VEGA_LITE: Final = "6.4"
+VEGA_LITE_VERSION: Final = "6.4"
 """Of those that vl-convert brings: what altair writes for."""
-EXPOSED: Final = "window.vegaEmbed = vegaEmbed;"
+BUNDLE_ENTRY: Final = "window.vegaEmbed = vegaEmbed;"
 """What the page's script uses of the libraries."""
 
 
-def page(evidence: Evidence, judged: list[Judged]) -> str:
-    palette = of_style_sheet(evidence.schemes)
+def render_page(evidence: Evidence, judged: list[ClaimResult]) -> str:
+    palette = css_palette(evidence.schemes)
     figures = [figure for draw in FIGURES if (figure := draw(evidence, palette, False))]
-    varied = variations(evidence, palette)
-    timed = timelines(evidence, palette)
-    lived = live_runs(evidence, palette)
-    charts: dict[str, Any] = {figure.key: _chart(figure) for figure in figures}
+    varied = draw_variations(evidence, palette)
+    timed = draw_timelines(evidence, palette)
+    lived = draw_live_runs(evidence, palette)
+    charts: dict[str, Any] = {figure.key: _chart_data(figure) for figure in figures}
     rows = [row.panels for row in varied] + [each.panels for each in timed]
     rows += [row for each in lived for row in each.panels]
     charts |= {panel.key: {"spec": panel.spec} for row in rows for panel in row}
-    script, bundle = _file("page.js"), _bundle()
+    script, bundle = _template_text("page.js"), _script_bundle()
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    template = environment.from_string(_file("page.html"))
+    template = environment.from_string(_template_text("page.html"))
     return template.render(
         bundle=Markup(bundle),
         charts=charts,
-        checks=checks(evidence),
-        figures=[figure._asdict() | {"numbers": _numbers(figure)} for figure in figures],
-        headline=headline(evidence, judged),
+        checks=checks_section(evidence),
+        figures=[figure._asdict() | {"numbers": _figure_table(figure)} for figure in figures],
+        headline=report_summary(evidence, judged),
         live=lived,
         palette=palette,
-        runs=made_with(evidence),
+        runs=provenance_section(evidence),
         script=Markup(script),
-        script_hashes=Markup(" ".join(map(_hash, (bundle, script)))),
+        script_hashes=Markup(" ".join(map(_csp_hash, (bundle, script)))),
         sections=_sections(figures, bool(varied), bool(timed), bool(lived)),
-        statements=grouped(judged),
-        style=Markup(_variables(evidence.schemes) + _file("page.css")),
-        tally=tally(judged),
-        transactions=by_transaction(evidence),
+        statements=claim_rows_by_section(judged),
+        style=Markup(_css_variables(evidence.schemes) + _template_text("page.css")),
+        tally=tally_text(judged),
+        transactions=transaction_latencies(evidence),
         timelines=timed,
-        up_to=formatting.percent(UP_TO),
-        variation_lines=scheme_lines(evidence),
+        up_to=formatting.format_percent(LATENCY_LOAD_SHARE_MAX),
+        variation_lines=variation_lines(evidence),
         variations=varied,
         version=creekdb.__version__,
     )
 
 
-def _chart(figure: Figure) -> dict[str, Any]:
+def _chart_data(figure: Figure) -> dict[str, Any]:
     """What the script needs of a figure."""
     return {
         "spec": figure.spec,
@@ -134,16 +142,16 @@ def _chart(figure: Figure) -> dict[str, Any]:
     }
 
 
-def _numbers(figure: Figure) -> dict[str, Any]:
+def _figure_table(figure: Figure) -> dict[str, Any]:
     """The points of a figure as a table, its statistics side by side."""
-    names = list(figure.statistics) or [figure.tells]
+    names = list(figure.statistics) or [figure.quantity]
     rows: dict[tuple[str, float], dict[str, dict[str, Any]]] = {}
     for row in figure.rows:
         key = row["line"], row["throughput"]
-        rows.setdefault(key, {})[row.get("statistic", figure.tells)] = row
+        rows.setdefault(key, {})[row.get("statistic", figure.quantity)] = row
     cells = [
         [line, first["asked"], first["done"], first["interval"]]
-        + [by_name[name]["shown"] if name in by_name else formatting.NOTHING for name in names]
+        + [by_name[name]["shown"] if name in by_name else formatting.NO_VALUE for name in names]
         for (line, _), by_name in rows.items()
         for first in [next(iter(by_name.values()))]
     ]
@@ -154,7 +162,7 @@ def _sections(
     figures: list[Figure], varied: bool, timed: bool, lived: bool
 ) -> Iterable[tuple[str, str]]:
     for figure in figures:
-        yield figure.key, figure.tells.capitalize()
+        yield figure.key, figure.quantity.capitalize()
     if varied:
         yield "variations", "Variations"
     if timed:
@@ -164,7 +172,7 @@ def _sections(
     yield from (("paper", "Paper"), ("checks", "Checks"), ("runs", "Runs"))
 
 
-def _variables(schemes: list[str]) -> str:
+def _css_variables(schemes: list[str]) -> str:
     """The colours, in light and dark: by the reader's system, or by the switch. Print is light."""
 
     def block(dark: bool) -> str:
@@ -180,24 +188,24 @@ def _variables(schemes: list[str]) -> str:
 
 
 @cache
-def _bundle() -> str:
+def _script_bundle() -> str:
     """The libraries that draw, without anything that would end a script early."""
-    bundle: str = vl_convert.javascript_bundle(EXPOSED, vl_version=VEGA_LITE)
+    bundle: str = vl_convert.javascript_bundle(BUNDLE_ENTRY, vl_version=VEGA_LITE_VERSION)
     return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
-def _hash(script: str) -> str:
+def _csp_hash(script: str) -> str:
     return f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'"
 
 
-def _file(name: str) -> str:
+def _template_text(name: str) -> str:
     return files(__package__).joinpath("templates", name).read_text(encoding="utf-8")
 
 
-PAGE: Final = "report.html"
-TABLE: Final = "statements.md"
-PICTURES: Final = "figures"
-SHARPNESS: Final = 2
+PAGE_FILE: Final = "report.html"
+CLAIMS_FILE: Final = "statements.md"
+PICTURES_DIR: Final = "figures"
+PNG_SCALE: Final = 2
 """Pixels of a PNG for each of the drawing."""
 
 
@@ -209,35 +217,37 @@ class Report(NamedTuple):
 
 def write_report(out: Path) -> Report:
     """What an earlier report left there is replaced."""
-    evidence = Evidence(read_tables(out))
-    judged = judge(evidence)
-    target = out / PAGE
-    beside = out / f".{PAGE}.partial"
+    evidence = Evidence(read_report_tables(out))
+    judged = evaluate_claims(evidence)
+    target = out / PAGE_FILE
+    beside = out / f".{PAGE_FILE}.partial"
     try:
-        _write_pictures(evidence, out / PICTURES)
-        (out / TABLE).write_text(claims.table(judged), encoding="utf-8")
-        beside.write_text(page(evidence, judged), encoding="utf-8")
+        _write_pictures(evidence, out / PICTURES_DIR)
+        (out / CLAIMS_FILE).write_text(claims.markdown_table(judged), encoding="utf-8")
+        beside.write_text(render_page(evidence, judged), encoding="utf-8")
         beside.replace(target)
     except OSError as error:
         raise StorageFault(f"cannot write to {out}: {error.strerror or error}") from error
-    return Report(target, [_summary(judged), *live_summary(evidence)])
+    return Report(target, [_claims_line(judged), *live_summary(evidence)])
 
 
-def _summary(judged: list[Judged]) -> str:
-    marks = [each.mark for each in judged]
-    hold, differ, not_measured = (marks.count(mark) for mark in Mark)
+def _claims_line(judged: list[ClaimResult]) -> str:
+    marks = [each.status for each in judged]
+    hold, differ, not_measured = (marks.count(mark) for mark in ClaimStatus)
     counts = f"{hold} hold, {differ} differ, {not_measured} not measured"
     return f"{len(marks)} statements of the paper: {counts}"
 
 
 def _write_pictures(evidence: Evidence, folder: Path) -> None:
     folder.mkdir(exist_ok=True)
-    palette = of_picture(evidence.schemes)
+    palette = picture_palette(evidence.schemes)
     for draw in FIGURES:
         figure = draw(evidence, palette, True)
         if figure is None:
             continue
-        svg: str = vl_convert.vegalite_to_svg(figure.spec, vl_version=VEGA_LITE)
-        png: bytes = vl_convert.vegalite_to_png(figure.spec, vl_version=VEGA_LITE, scale=SHARPNESS)
+        svg: str = vl_convert.vegalite_to_svg(figure.spec, vl_version=VEGA_LITE_VERSION)
+        png: bytes = vl_convert.vegalite_to_png(
+            figure.spec, vl_version=VEGA_LITE_VERSION, scale=PNG_SCALE
+        )
         (folder / f"{figure.key}.svg").write_text(svg, encoding="utf-8")
         (folder / f"{figure.key}.png").write_bytes(png)

@@ -13,7 +13,7 @@ class Unit(StrEnum):
     COUNT = "count"
 
 
-DIGITS: Final = {
+DECIMAL_DIGITS: Final = {
     Unit.PER_SECOND: 0,
     Unit.MICROSECONDS: -1,
     Unit.SHARE: 4,
@@ -28,18 +28,18 @@ class Band(NamedTuple):
     high: float
 
 
-def within(value: float, tolerance: float) -> Band:
+def band_around(value: float, tolerance: float) -> Band:
     return Band(value * (1 - tolerance), value * (1 + tolerance))
 
 
-def at_least(value: float) -> Band:
+def band_from(value: float) -> Band:
     return Band(value, inf)
 
 
-def at_most(value: float) -> Band:
+def band_up_to(value: float) -> Band:
     return Band(-inf, value)
 
 
-def about(value: float, last_digit: float) -> Band:
+def rounding_band(value: float, last_digit: float) -> Band:
     """What is rounded to the value, at that digit."""
     return Band(value - last_digit / 2, value + last_digit / 2)

@@ -10,20 +10,20 @@ from math import inf, isinf
 from statistics import fmean
 from typing import Any, NamedTuple, Protocol
 
-from creekdb.pipeline.report.evidence import Evidence, Point
-from creekdb.pipeline.report.partitions import Partitioned, partitioned
+from creekdb.pipeline.report.evidence import CurvePoint, Evidence
+from creekdb.pipeline.report.partitions import PartitionedRun, partitioned_runs
 
-Differing = Mapping[str, Any]
-USUAL: Differing = {}
+SetupOverrides = Mapping[str, Any]
+NO_OVERRIDES: SetupOverrides = {}
 
 
-class Found(NamedTuple):
+class QueryResult(NamedTuple):
     """From the lowest to the highest value; they are one where a single number is asked for."""
 
     low: float
     high: float
     seeds: int
-    possible: tuple[float, float] | None = None
+    possible_range: tuple[float, float] | None = None
     """Where it must lie, if loads were tried too far apart to know better."""
     mean: float | None = None
     """Over the loads; None where a single number is asked for."""
@@ -33,231 +33,231 @@ class Found(NamedTuple):
         return self.low if self.mean is None else self.mean
 
     @property
-    def is_bound(self) -> bool:
+    def is_lower_bound(self) -> bool:
         """Is it only known to be at least this much?"""
-        return self.possible is not None and isinf(self.possible[1])
+        return self.possible_range is not None and isinf(self.possible_range[1])
 
 
-class Finding(Protocol):
+class Query(Protocol):
     """A way to find a number."""
 
     @property
-    def how(self) -> str: ...
+    def description(self) -> str: ...
 
-    def find(self, evidence: Evidence) -> Found | None: ...
+    def evaluate(self, evidence: Evidence) -> QueryResult | None: ...
 
 
 class PeakThroughput(NamedTuple):
     scheme: str
-    differing: Differing = USUAL
+    overrides: SetupOverrides = NO_OVERRIDES
 
     @property
-    def how(self) -> str:
+    def description(self) -> str:
         return "throughput at the highest load that did not saturate it, mean over seeds"
 
-    def find(self, evidence: Evidence) -> Found | None:
-        peak = evidence.peak(self.scheme, **self.differing)
+    def evaluate(self, evidence: Evidence) -> QueryResult | None:
+        peak = evidence.peak(self.scheme, **self.overrides)
         if peak is None:
             return None
-        return Found(peak.mean, peak.mean, peak.seeds, (peak.mean, peak.too_much))
+        return QueryResult(peak.mean, peak.mean, peak.seeds, (peak.mean, peak.saturating_tps))
 
 
 class PeakRatio(NamedTuple):
     """How many times as high a peak is as another."""
 
     scheme: str
-    differing: Differing
-    other: Differing = USUAL
+    overrides: SetupOverrides
+    base_overrides: SetupOverrides = NO_OVERRIDES
 
     @property
-    def how(self) -> str:
+    def description(self) -> str:
         return "peak throughput ÷ peak throughput"
 
-    def find(self, evidence: Evidence) -> Found | None:
-        one = evidence.peak(self.scheme, **self.differing)
-        two = evidence.peak(self.scheme, **self.other)
-        if one is None or two is None or isinf(two.too_much) or not two.mean:
+    def evaluate(self, evidence: Evidence) -> QueryResult | None:
+        one = evidence.peak(self.scheme, **self.overrides)
+        two = evidence.peak(self.scheme, **self.base_overrides)
+        if one is None or two is None or isinf(two.saturating_tps) or not two.mean:
             return None
         ratio = one.mean / two.mean
-        possible = one.mean / two.too_much, one.too_much / two.mean
-        return Found(ratio, ratio, min(one.seeds, two.seeds), possible)
+        possible = one.mean / two.saturating_tps, one.saturating_tps / two.mean
+        return QueryResult(ratio, ratio, min(one.seeds, two.seeds), possible)
 
 
-class MorePeak(NamedTuple):
+class PeakScaling(NamedTuple):
     """The peak with the most of something, against the usual one."""
 
     scheme: str
     parameter: str
 
     @property
-    def how(self) -> str:
+    def description(self) -> str:
         return f"peak with the most {self.parameter} that were tried ÷ the usual peak"
 
-    def find(self, evidence: Evidence) -> Found | None:
+    def evaluate(self, evidence: Evidence) -> QueryResult | None:
         tried = [
             value
             for value in evidence.values(self.parameter)
-            if value > evidence.usual[self.parameter]
+            if value > evidence.default_setup[self.parameter]
             and evidence.peak(self.scheme, **{self.parameter: value})
         ]
         if not tried:
             return None
-        return PeakRatio(self.scheme, {self.parameter: max(tried)}).find(evidence)
+        return PeakRatio(self.scheme, {self.parameter: max(tried)}).evaluate(evidence)
 
 
-class Range(NamedTuple):
+class MeasureRange(NamedTuple):
     """Of a measure, over all loads below saturation."""
 
     scheme: str
     measure: str
-    differing: Differing = USUAL
-    up_to: float = 1.0
+    overrides: SetupOverrides = NO_OVERRIDES
+    load_share_max: float = 1.0
     """Up to which share of the first load that is too much: close to it latency strikes up, as
     cores are short now and then."""
 
     @property
-    def how(self) -> str:
-        return f"range over {_loads(self.up_to)}, mean over seeds"
+    def description(self) -> str:
+        return f"range over {_load_range_text(self.load_share_max)}, mean over seeds"
 
-    def find(self, evidence: Evidence) -> Found | None:
-        return _range(self.points(evidence))
+    def evaluate(self, evidence: Evidence) -> QueryResult | None:
+        return _result_of_points(self.points(evidence))
 
-    def points(self, evidence: Evidence) -> list[Point]:
-        points = evidence.curve(self.scheme, self.measure, **self.differing)
-        too_much = min((point.load_tps for point in points if point.saturated), default=inf)
+    def points(self, evidence: Evidence) -> list[CurvePoint]:
+        points = evidence.curve(self.scheme, self.measure, **self.overrides)
+        too_much = min((point.load_tps for point in points if point.is_saturated), default=inf)
         return [
             point
             for point in points
-            if not point.saturated and point.load_tps <= self.up_to * too_much
+            if not point.is_saturated and point.load_tps <= self.load_share_max * too_much
         ]
 
 
-class Highest(NamedTuple):
+class MeasureMaximum(NamedTuple):
     """Of a measure, over all loads below saturation."""
 
     scheme: str
     measure: str
-    differing: Differing = USUAL
+    overrides: SetupOverrides = NO_OVERRIDES
 
     @property
-    def how(self) -> str:
+    def description(self) -> str:
         return "highest over all loads below saturation, mean over seeds"
 
-    def find(self, evidence: Evidence) -> Found | None:
-        found = Range(self.scheme, self.measure, self.differing).find(evidence)
+    def evaluate(self, evidence: Evidence) -> QueryResult | None:
+        found = MeasureRange(self.scheme, self.measure, self.overrides).evaluate(evidence)
         return None if found is None else found._replace(low=found.high, mean=None)
 
 
-class Compared(NamedTuple):
+class CurveComparison(NamedTuple):
     """Two curves at the same loads, put together by `operation`. Between the loads that were tried
     the second is taken to be straight."""
 
-    one: Range
-    two: Range
+    left: MeasureRange
+    right: MeasureRange
     operation: Callable[[float, float], float]
-    words: str
+    label: str
 
     @property
-    def how(self) -> str:
-        return f"{self.words} at equal loads: {_loads(self.one.up_to)} of both"
+    def description(self) -> str:
+        return f"{self.label} at equal loads: {_load_range_text(self.left.load_share_max)} of both"
 
-    def find(self, evidence: Evidence) -> Found | None:
-        two = self.two.points(evidence)
+    def evaluate(self, evidence: Evidence) -> QueryResult | None:
+        two = self.right.points(evidence)
         pairs = [
             (point, value)
-            for point in self.one.points(evidence)
-            if (value := _at(two, point.load_tps))
+            for point in self.left.points(evidence)
+            if (value := _interpolate(two, point.load_tps))
         ]
         if not pairs:
             return None
         values = [self.operation(point.mean, value) for point, value in pairs]
         seeds = min(point.seeds for point in (*two, *(point for point, _ in pairs)))
-        return Found(min(values), max(values), seeds, mean=fmean(values))
+        return QueryResult(min(values), max(values), seeds, mean=fmean(values))
 
 
-class HighestOfAll(NamedTuple):
+class OverallMaximum(NamedTuple):
     """Of a measure, over all schemes and their loads below saturation."""
 
     measure: str
 
     @property
-    def how(self) -> str:
+    def description(self) -> str:
         return "highest over all systems and loads below saturation"
 
-    def find(self, evidence: Evidence) -> Found | None:
+    def evaluate(self, evidence: Evidence) -> QueryResult | None:
         curves = [evidence.below_saturation(each, self.measure) for each in evidence.schemes]
-        found = _range([point for curve in curves for point in curve])
+        found = _result_of_points([point for curve in curves for point in curve])
         return None if found is None else found._replace(low=found.high, mean=None)
 
 
-class Difference(NamedTuple):
+class QueryDifference(NamedTuple):
     """By how much one number exceeds another."""
 
-    one: Finding
-    two: Finding
+    left: Query
+    right: Query
 
     @property
-    def how(self) -> str:
-        return f"difference of the two: {self.one.how}"
+    def description(self) -> str:
+        return f"difference of the two: {self.left.description}"
 
-    def find(self, evidence: Evidence) -> Found | None:
-        one, two = self.one.find(evidence), self.two.find(evidence)
+    def evaluate(self, evidence: Evidence) -> QueryResult | None:
+        one, two = self.left.evaluate(evidence), self.right.evaluate(evidence)
         if one is None or two is None:
             return None
         value = one.typical - two.typical
-        return Found(value, value, min(one.seeds, two.seeds))
+        return QueryResult(value, value, min(one.seeds, two.seeds))
 
 
-class Only(NamedTuple):
+class ReducedQuery(NamedTuple):
     """One value of a range: an end of it, or its mean."""
 
-    finding: Finding
-    end: Callable[[Found], float]
-    words: str
+    query: Query
+    reduce: Callable[[QueryResult], float]
+    label: str
 
     @property
-    def how(self) -> str:
-        return f"{self.words} of: {self.finding.how}"
+    def description(self) -> str:
+        return f"{self.label} of: {self.query.description}"
 
-    def find(self, evidence: Evidence) -> Found | None:
-        found = self.finding.find(evidence)
+    def evaluate(self, evidence: Evidence) -> QueryResult | None:
+        found = self.query.evaluate(evidence)
         if found is None:
             return None
-        value = self.end(found)
+        value = self.reduce(found)
         return found._replace(low=value, high=value, mean=None)
 
 
-class DuringPartitions(NamedTuple):
+class PartitionGrowth(NamedTuple):
     """What every run with a partition tells of it, on as many replicas as usual: the range over
     those runs."""
 
     scheme: str
-    tell: Callable[[Partitioned], float | None]
-    words: str
+    measure: Callable[[PartitionedRun], float | None]
+    label: str
 
     @property
-    def how(self) -> str:
-        return self.words
+    def description(self) -> str:
+        return self.label
 
-    def find(self, evidence: Evidence) -> Found | None:
-        usual = evidence.usual["source"], evidence.usual["replicas"]
+    def evaluate(self, evidence: Evidence) -> QueryResult | None:
+        usual = evidence.default_setup["source"], evidence.default_setup["replicas"]
         told = [
             value
-            for each in partitioned(evidence.tables)
+            for each in partitioned_runs(evidence.tables)
             if (each.source, each.replicas) == usual
             and each.scheme == self.scheme
-            and (value := self.tell(each)) is not None
+            and (value := self.measure(each)) is not None
         ]
-        return Found(min(told), max(told), len(told)) if told else None
+        return QueryResult(min(told), max(told), len(told)) if told else None
 
 
-def _loads(up_to: float) -> str:
+def _load_range_text(up_to: float) -> str:
     if up_to == 1:
         return "all loads below saturation"
     return f"loads up to {100 * up_to:.0f}\u00a0% of the first that is too much"
 
 
-def _at(points: list[Point], load_tps: float) -> float | None:
+def _interpolate(points: list[CurvePoint], load_tps: float) -> float | None:
     """The value of a curve at a load; None where it does not reach."""
     for left, right in itertools.pairwise(points):
         if left.load_tps <= load_tps <= right.load_tps:
@@ -266,9 +266,9 @@ def _at(points: list[Point], load_tps: float) -> float | None:
     return next((point.mean for point in points if point.load_tps == load_tps), None)
 
 
-def _range(points: list[Point]) -> Found | None:
+def _result_of_points(points: list[CurvePoint]) -> QueryResult | None:
     if not points:
         return None
     means = [point.mean for point in points]
     seeds = min(point.seeds for point in points)
-    return Found(min(means), max(means), seeds, mean=fmean(means))
+    return QueryResult(min(means), max(means), seeds, mean=fmean(means))

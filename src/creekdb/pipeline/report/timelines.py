@@ -3,19 +3,25 @@
 from typing import Any, Final, NamedTuple
 
 from creekdb.pipeline.report import charts, formatting
-from creekdb.pipeline.report.charts import Axis, Panel, Rows
+from creekdb.pipeline.report.charts import Axis, ChartPanel, ChartRows
 from creekdb.pipeline.report.charts.theme import Palette
-from creekdb.pipeline.report.evidence import Evidence, Row
-from creekdb.pipeline.report.live_runs import shown_live
-from creekdb.pipeline.report.partitions import Moment, Partitioned, by_run, moments, partitioned
+from creekdb.pipeline.report.evidence import Evidence, ReportRow
+from creekdb.pipeline.report.live_runs import live_run_names
+from creekdb.pipeline.report.partitions import (
+    FaultMarker,
+    PartitionedRun,
+    fault_markers,
+    partitioned_runs,
+    rows_by_run,
+)
 from creekdb.pipeline.report.quantities import Unit
 
 TIMELINES_MAX: Final = 6
 SAMPLES_MAX: Final = 250
 """Points drawn for each replica: more than that, an eye cannot tell apart."""
-ALL: Final = "all replicas"
+ALL_REPLICAS: Final = "all replicas"
 MAJORITY: Final = "in the majority"
-OTHERS: Final = "out of touch"
+MINORITY: Final = "out of touch"
 US_PER_S: Final = 1_000_000
 
 
@@ -23,16 +29,16 @@ class Timeline(NamedTuple):
     run: str
     title: str
     faults: str
-    panels: list[Panel]
+    panels: list[ChartPanel]
     groups: dict[str, str]
 
 
-def timelines(evidence: Evidence, palette: Palette) -> list[Timeline]:
+def draw_timelines(evidence: Evidence, palette: Palette) -> list[Timeline]:
     """One for each experiment with faults, of its first seed; live runs and their twins are shown
     elsewhere."""
-    samples = by_run(evidence.tables.samples)
-    elsewhere = shown_live(evidence)
-    split = {each.run: each for each in partitioned(evidence.tables)}
+    samples = rows_by_run(evidence.tables.samples)
+    elsewhere = live_run_names(evidence)
+    split = {each.run: each for each in partitioned_runs(evidence.tables)}
     drawn: dict[tuple[Any, ...], Timeline] = {}
     for run in sorted(evidence.tables.runs, key=lambda run: (run["seed"], run["run"])):
         if run["run"] in elsewhere:
@@ -45,33 +51,33 @@ def timelines(evidence: Evidence, palette: Palette) -> list[Timeline]:
 
 
 def _timeline(
-    run: Row, samples: list[Row], split: Partitioned | None, palette: Palette
+    run: ReportRow, samples: list[ReportRow], split: PartitionedRun | None, palette: Palette
 ) -> Timeline:
-    marked = _moments(moments(run["faults"]), split)
+    marked = _fault_marks(fault_markers(run["faults"]), split)
     colours = (
-        {ALL: palette.scheme(run["scheme"])}
+        {ALL_REPLICAS: palette.scheme(run["scheme"])}
         if split is None
-        else {MAJORITY: palette.scheme(run["scheme"]), OTHERS: palette["unsure"]}
+        else {MAJORITY: palette.scheme(run["scheme"]), MINORITY: palette["unsure"]}
     )
     panels = []
     for column, title in (("tentative", "tentative"), ("committed", "committed")):
-        rows = _rows(samples, column, split)
-        x = Axis("seconds", charts.PLAIN, [row["at"] for row in rows], low=0)
-        y = Axis(title, charts.THOUSANDS, [row["value"] for row in rows] + [0.0], low=0)
+        rows = _chart_rows(samples, column, split)
+        x = Axis("seconds", charts.PLAIN_LABEL, [row["at"] for row in rows], low=0)
+        y = Axis(title, charts.THOUSANDS_LABEL, [row["value"] for row in rows] + [0.0], low=0)
         description = f"Operations that are {title} at each replica over time, in {run['run']}"
-        spec = charts.timeline(rows, colours, marked, palette, x, y, description)
-        panels.append(Panel(f"timeline-{run['run']}-{column}", spec))
-    load = "" if run["load_tps"] is None else f" at {formatting.throughput(run['load_tps'])}"
+        spec = charts.timeline_chart(rows, colours, marked, palette, x, y, description)
+        panels.append(ChartPanel(f"timeline-{run['run']}-{column}", spec))
+    load = "" if run["load_tps"] is None else f" at {formatting.format_throughput(run['load_tps'])}"
     return Timeline(
         run=run["run"],
-        title=f"{formatting.name_of(run['scheme'])}{load}",
+        title=f"{formatting.scheme_name(run['scheme'])}{load}",
         faults=run["faults"],
         panels=panels,
         groups=colours,
     )
 
 
-def _rows(samples: list[Row], column: str, split: Partitioned | None) -> Rows:
+def _chart_rows(samples: list[ReportRow], column: str, split: PartitionedRun | None) -> ChartRows:
     times = sorted({row["at_us"] for row in samples})
     every = -(-len(times) // SAMPLES_MAX)
     kept = set(times[::every]) | set(times[-1:])
@@ -82,22 +88,22 @@ def _rows(samples: list[Row], column: str, split: Partitioned | None) -> Rows:
             "group": group,
             "at": row["at_us"] / US_PER_S,
             "value": row[column],
-            "shown": formatting.number(row[column], Unit.COUNT),
+            "shown": formatting.format_number(row[column], Unit.COUNT),
             "when": f"{row['at_us'] / US_PER_S:.2f} s",
         }
         for row in sorted(samples, key=lambda row: (row["replica"], row["at_us"]))
         if row["at_us"] in kept
-        for group in [_group(row["replica"], split)]
+        for group in [_replica_group(row["replica"], split)]
     ]
 
 
-def _group(replica: int, split: Partitioned | None) -> str:
+def _replica_group(replica: int, split: PartitionedRun | None) -> str:
     if split is None:
-        return ALL
-    return MAJORITY if replica in split.majority else OTHERS
+        return ALL_REPLICAS
+    return MAJORITY if replica in split.majority else MINORITY
 
 
-def _moments(given: list[Moment], split: Partitioned | None) -> Rows:
+def _fault_marks(given: list[FaultMarker], split: PartitionedRun | None) -> ChartRows:
     """A partition lasts until it heals, and is shaded for so long."""
     return [
         {"at": each.at_us / US_PER_S, "text": each.text.partition(" at ")[0]}

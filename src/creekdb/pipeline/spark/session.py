@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession as SparkSession
 
-LOCAL: Final = "local[*]"
-RETRIES: Final = 3
+LOCAL_MASTER: Final = "local[*]"
+TASK_ATTEMPTS_MAX: Final = 3
 """How often a task that lost its process is tried, on this machine."""
-HEAP_SHARE: Final = 4
+HEAP_DIVISOR: Final = 4
 """The heap is one part in so many of the machine's memory; the rest is for Python's processes."""
 HEAP_MIB_MIN: Final = 1024
 HEAP_MIB_MAX: Final = 4096
-REACHED_WITHIN_S: Final = 5.0
-ENDED_WITHIN_S: Final = 5.0
+CONNECT_TIMEOUT_S: Final = 5.0
+EXIT_TIMEOUT_S: Final = 5.0
 """Of a Java process with which the connection broke, if that is because it ended."""
-INSTALL: Final = "install them with: pip install 'creekdb[pipeline]'"
+INSTALL_HINT: Final = "install them with: pip install 'creekdb[pipeline]'"
 
-_LOGGING: Final = """\
+_LOG4J_CONFIG: Final = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
@@ -53,18 +53,18 @@ appender.stderr.layout.pattern = %m%n%throwable
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
 """
-_LOOPBACK: Final = {
+_LOOPBACK_SETTINGS: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
-_EXCEPTION = re.compile(
+_EXCEPTION_LINE = re.compile(
     r"^(?:Exception in thread \"\S+\" |Caused by: |: )?[\w.$]+(?:Exception|Error): (.+)"
 )
 
 
 @contextmanager
-def session(
-    master: str = LOCAL, name: str = "creek", heap_mib: int | None = None
+def spark_session(
+    master: str = LOCAL_MASTER, name: str = "creek", heap_mib: int | None = None
 ) -> Iterator["SparkSession"]:
     """A session on `master`, which is stopped in the end. A process has one at a time: if there is
     one already, it is that, and whoever began it stops it. The heap of the driver is sized for the
@@ -73,7 +73,7 @@ def session(
         from pyspark.sql import SparkSession  # noqa: PLC0415 - it is optional
     except ImportError as error:
         raise UsageError(
-            f"the pipeline needs packages that are missing ({error}): {INSTALL}"
+            f"the pipeline needs packages that are missing ({error}): {INSTALL_HINT}"
         ) from None
     if (running := SparkSession.getActiveSession()) is not None:
         yield running
@@ -85,35 +85,37 @@ def session(
         os.environ["JAVA_HOME"] = str(java_home(scratch))
         if is_local(master) or "PYSPARK_PYTHON" not in os.environ:
             os.environ["PYSPARK_PYTHON"] = sys.executable
-        builder = SparkSession.builder.master(_patient(master)).appName(name)
+        builder = SparkSession.builder.master(_with_task_retries(master)).appName(name)
         for key, value in _settings(master, scratch, heap_mib or _heap_mib()).items():
             builder = builder.config(key, value)
         before = signal.getsignal(signal.SIGINT)
         try:
-            with _chatter_to(chatter):
+            with _redirect_stderr(chatter):
                 spark = builder.getOrCreate()
         except Exception as error:  # noqa: BLE001 - whatever it is, a user gets one line
-            raise UsageError(f"Spark cannot start on {master}: {_reason(error, chatter)}") from None
-        with _stopped_in_the_end(spark, chatter), _interruptible(before):
+            raise UsageError(
+                f"Spark cannot start on {master}: {_startup_failure(error, chatter)}"
+            ) from None
+        with _stop_on_exit(spark, chatter), _restore_interrupts(before):
             if not is_local(master):
-                spark.sparkContext.addPyFile(str(_zipped(scratch)))
+                spark.sparkContext.addPyFile(str(_package_archive(scratch)))
             yield spark
 
 
 @contextmanager
-def _stopped_in_the_end(spark: "SparkSession", chatter: Path) -> Iterator[None]:
+def _stop_on_exit(spark: "SparkSession", chatter: Path) -> Iterator[None]:
     """Unless it has ended before, of which is told. It is stopped on another thread's connection:
     that of this one an interruption may have broken."""
     code: int | None = None
     try:
-        with _complaints_to(chatter, spark):
+        with _log_connection_errors(chatter, spark):
             yield
     except CreekError:
         raise
     except Exception as error:
-        code = _ended(spark, error)
+        code = _java_exit_code(spark, error)
         if code is not None:
-            raise HelperEnded(_last_words(code, chatter)) from error
+            raise HelperEnded(_exit_report(code, chatter)) from error
         raise
     finally:
         if code is None:
@@ -125,7 +127,7 @@ def _stopped_in_the_end(spark: "SparkSession", chatter: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _interruptible(before: "_HANDLER") -> Iterator[None]:
+def _restore_interrupts(before: "_HANDLER") -> Iterator[None]:
     """An interruption ends as one, and then signals are handled as they were `before` Spark. Its
     own handler calls Java in the middle of another call; and Py4J, interrupted at the wrong moment,
     raises an error of its own instead."""
@@ -161,7 +163,7 @@ def _check_reachable(master: str) -> None:
     for address in match[1].split(","):
         host, _, port = address.rpartition(":")
         try:
-            socket.create_connection((host, int(port)), REACHED_WITHIN_S).close()
+            socket.create_connection((host, int(port)), CONNECT_TIMEOUT_S).close()
         except (OSError, ValueError, OverflowError) as error:
             problem = str(error)
         else:
@@ -173,21 +175,21 @@ def is_local(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def _is_here(master: str) -> bool:
+def _is_on_this_host(master: str) -> bool:
     return is_local(master) or "//127.0.0.1" in master or "//localhost" in master
 
 
-def _patient(master: str) -> str:
+def _with_task_retries(master: str) -> str:
     """On this machine, too, a task is tried again when its process was lost."""
     match = re.fullmatch(r"local\[([^,\]]+)\]", master)
-    return f"local[{match[1]},{RETRIES}]" if match else master
+    return f"local[{match[1]},{TASK_ATTEMPTS_MAX}]" if match else master
 
 
 def _settings(master: str, scratch: Path, heap_mib: int) -> dict[str, str]:
     logging = scratch / "log4j2.properties"
-    logging.write_text(_LOGGING)
+    logging.write_text(_LOG4J_CONFIG)
     return {
-        **(_LOOPBACK if _is_here(master) else {}),
+        **(_LOOPBACK_SETTINGS if _is_on_this_host(master) else {}),
         "spark.driver.memory": f"{heap_mib}m",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{logging}",
         "spark.python.unix.domain.socket.enabled": "true",
@@ -197,23 +199,23 @@ def _settings(master: str, scratch: Path, heap_mib: int) -> dict[str, str]:
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        **(_here() if is_local(master) else {}),
+        **(_local_settings() if is_local(master) else {}),
     }
 
 
-def _here() -> dict[str, str]:
+def _local_settings() -> dict[str, str]:
     """On this machine, tasks find modules where this process does, also those of the user."""
     here = os.getcwd()
     paths = {"spark.executorEnv.PYTHONPATH": here} if {"", here} & {*sys.path} else {}
-    return {**paths, "spark.sql.shuffle.partitions": str(2 * _cores())}
+    return {**paths, "spark.sql.shuffle.partitions": str(2 * _core_count())}
 
 
-def _cores() -> int:
+def _core_count() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _heap_mib() -> int:
-    return min(max(_memory_mib() // HEAP_SHARE, HEAP_MIB_MIN), HEAP_MIB_MAX)
+    return min(max(_memory_mib() // HEAP_DIVISOR, HEAP_MIB_MIN), HEAP_MIB_MAX)
 
 
 def _memory_mib() -> int:
@@ -227,7 +229,7 @@ def _memory_mib() -> int:
 
 
 @contextmanager
-def _chatter_to(file: Path) -> Iterator[None]:
+def _redirect_stderr(file: Path) -> Iterator[None]:
     """What this process, and what it starts, writes to its standard error goes to `file`."""
     sys.stderr.flush()
     kept = os.dup(2)
@@ -242,7 +244,7 @@ def _chatter_to(file: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _complaints_to(file: Path, spark: "SparkSession") -> Iterator[None]:
+def _log_connection_errors(file: Path, spark: "SparkSession") -> Iterator[None]:
     """What Spark's side of this process says of a connection that broke goes to `file`, too."""
     handler = logging.FileHandler(file)
     logging.getLogger().addHandler(handler)
@@ -256,7 +258,7 @@ def _complaints_to(file: Path, spark: "SparkSession") -> Iterator[None]:
         handler.close()
 
 
-def tasks(spark: "SparkSession") -> tuple[int, int]:
+def task_counts(spark: "SparkSession") -> tuple[int, int]:
     """How many tasks of what is going on are done, and how many there are in all; none, if Spark
     has ended, of which somebody else will tell."""
     from py4j.protocol import Py4JError  # noqa: PLC0415 - it is optional
@@ -271,7 +273,7 @@ def tasks(spark: "SparkSession") -> tuple[int, int]:
     return done, sum(stage.numTasks for stage in stages)
 
 
-def _ended(spark: "SparkSession", error: Exception) -> int | None:
+def _java_exit_code(spark: "SparkSession", error: Exception) -> int | None:
     """The code with which the Java process ended, if it has."""
     from py4j.protocol import Py4JError, Py4JJavaError  # noqa: PLC0415 - it is optional
 
@@ -281,11 +283,11 @@ def _ended(spark: "SparkSession", error: Exception) -> int | None:
     told_by_java = isinstance(error, Py4JJavaError)
     if isinstance(error, ConnectionError | EOFError | Py4JError) and not told_by_java:
         with suppress(subprocess.TimeoutExpired):
-            return process.wait(ENDED_WITHIN_S)
+            return process.wait(EXIT_TIMEOUT_S)
     return process.poll()
 
 
-def _last_words(code: int, chatter: Path) -> str:
+def _exit_report(code: int, chatter: Path) -> str:
     """What became of Spark, where its log is kept, and what to do."""
     how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
     file, name = tempfile.mkstemp(prefix="creek-spark-", suffix=".log")
@@ -297,17 +299,17 @@ def _last_words(code: int, chatter: Path) -> str:
     )
 
 
-def _reason(error: Exception, chatter: Path) -> str:
+def _startup_failure(error: Exception, chatter: Path) -> str:
     """The line that says most: the first that Java named an exception in, or the error's own."""
     said = chatter.read_text(errors="replace").splitlines() if chatter.exists() else []
     for line in (*said, *str(error).splitlines()):
-        if match := _EXCEPTION.match(line.strip()):
+        if match := _EXCEPTION_LINE.match(line.strip()):
             return match[1]
     told = [line for line in (*str(error).splitlines(), *said) if line.strip()]
     return told[0].strip() if told else type(error).__name__
 
 
-def _zipped(scratch: Path) -> Path:
+def _package_archive(scratch: Path) -> Path:
     """This package, to be sent where it may not be installed: without what is compiled here, which
     can be imported neither from an archive nor on any machine."""
     package = Path(creekdb.__file__).parent

@@ -23,31 +23,31 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from creekdb.errors import StorageFault, UsageError
-from creekdb.execution.keys import OURS
-from creekdb.history import gather
-from creekdb.history.recording import Started, frames
-from creekdb.history.recording import recordings as recordings_in
-from creekdb.history.records import Cast, Committed
+from creekdb.execution.keys import RESERVED_PREFIXES
+from creekdb.history import merge_recordings
+from creekdb.history.recording import RecordingStarted, read_frames
+from creekdb.history.recording import find_recordings as recordings_in
+from creekdb.history.records import Committed, RbCast
 from creekdb.http.schema import to_json
 from creekdb.pipeline.schemas import COMMITTED, REGISTERS
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Request
 from creekdb.protocol.values import Key
 from creekdb.server.backup.format import (
-    Deleted,
-    Head,
-    contents,
-    read_head,
-    registers_of,
-    requests_of,
+    BackupHeader,
+    DeletedBlock,
+    read_blocks,
+    read_header,
+    read_registers,
+    read_requests,
 )
-from creekdb.wire.deduplication import ONCE, called
+from creekdb.wire.deduplication import DEDUPLICATED_CALL, unwrap_call
 
-ROWS: Final = 65_536
+ROWS_PER_GROUP: Final = 65_536
 """In a group of a file: more are not in memory at once."""
-INT_MAX: Final = 2**63
+INT64_END: Final = 2**63
 
-_KINDS: Final = {
+_VALUE_COLUMNS: Final = {
     type(None): ("null", None),
     bool: ("bool", "value_bool"),
     int: ("int", "value_int"),
@@ -59,7 +59,7 @@ _KINDS: Final = {
 }
 
 
-class Exported(msgspec.Struct, frozen=True, kw_only=True):
+class ExportManifest(msgspec.Struct, frozen=True, kw_only=True):
     """What a folder holds."""
 
     cluster: str
@@ -72,22 +72,22 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
     """Of the operations from here to `length`, none is missing."""
 
 
-def export(backup: Path, out: Path, recordings: Iterable[Path] = ()) -> Exported:
+def export_backup(backup: Path, out: Path, recordings: Iterable[Path] = ()) -> ExportManifest:
     """`recordings`: folders in which replicas of the cluster recorded what they did."""
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise UsageError(f"{out} holds something already: name a folder that is empty, or new")
-    head = read_head(backup)
-    committed = dict(enumerate(requests_of(backup), head.first))
+    head = read_header(backup)
+    committed = dict(enumerate(read_requests(backup), head.first))
     for folder in recordings:
-        _add_recorded(committed, head, folder)
+        _add_recorded_requests(committed, head, folder)
     aside = out.with_name(f".{out.name}.partial")
     try:
         shutil.rmtree(aside, ignore_errors=True)  # an earlier attempt was interrupted
         aside.mkdir(parents=True)
-        registers = _write(aside / "state", REGISTERS, _state_rows(backup))
+        registers = _write_parquet(aside / "state", REGISTERS, _state_rows(backup))
         rows = (_operation_row(index, committed[index]) for index in sorted(committed))
-        operations = _write(aside / "operations", COMMITTED, rows)
-        exported = Exported(
+        operations = _write_parquet(aside / "operations", COMMITTED, rows)
+        exported = ExportManifest(
             cluster=head.cluster,
             datatype=head.datatype,
             length=head.length,
@@ -105,11 +105,11 @@ def export(backup: Path, out: Path, recordings: Iterable[Path] = ()) -> Exported
     return exported
 
 
-def _write(folder: Path, schema: pa.Schema, rows: Iterator[dict[str, Any]]) -> int:
+def _write_parquet(folder: Path, schema: pa.Schema, rows: Iterator[dict[str, Any]]) -> int:
     folder.mkdir()
     count = 0
     with pq.ParquetWriter(folder / "part-0.parquet", schema) as writer:
-        while batch := list(islice(rows, ROWS)):
+        while batch := list(islice(rows, ROWS_PER_GROUP)):
             writer.write_table(pa.Table.from_pylist(batch, schema))
             count += len(batch)
     return count
@@ -118,20 +118,20 @@ def _write(folder: Path, schema: pa.Schema, rows: Iterator[dict[str, Any]]) -> i
 # --- operations -------------------------------------------------------------------------------
 
 
-def _add_recorded(committed: dict[int, Request], head: Head, folder: Path) -> None:
+def _add_recorded_requests(committed: dict[int, Request], head: BackupHeader, folder: Path) -> None:
     for path in recordings_in(folder):
-        started = next(frames(path), None)
-        if isinstance(started, Started) and started.cluster != head.cluster:
+        started = next(read_frames(path), None)
+        if isinstance(started, RecordingStarted) and started.cluster != head.cluster:
             raise UsageError(
                 f"{path} was recorded by cluster '{started.cluster}', and the state is of "
                 f"'{head.cluster}': leave it out"
             )
     requests: dict[Dot, Request] = {}
     places: dict[int, Dot] = {}
-    for log in gather(folder).logs:
-        for each in log.known_events:
+    for log in merge_recordings(folder).logs:
+        for each in log.visible_events:
             match each.event:
-                case Cast(request=cast):
+                case RbCast(request=cast):
                     requests[cast.id] = cast
                 case Committed(id=id, index=index):
                     places[index] = id
@@ -156,9 +156,9 @@ def _complete_from(committed: dict[int, Request], length: int) -> int:
 
 
 def _operation_row(index: int, request: Request) -> dict[str, Any]:
-    operation = called(request.operation)
+    operation = unwrap_call(request.operation)
     client, number = None, None
-    if request.operation.name == ONCE:
+    if request.operation.name == DEDUPLICATED_CALL:
         client, number = request.operation.arguments[:2]
     return {
         "index": index,
@@ -167,7 +167,7 @@ def _operation_row(index: int, request: Request) -> dict[str, Any]:
         "timestamp_us": request.timestamp,
         "strong": request.strong,
         "operation": operation.name,
-        "arguments": _text(operation.arguments),
+        "arguments": _json_text(operation.arguments),
         "client": client,
         "number": number,
     }
@@ -178,46 +178,54 @@ def _operation_row(index: int, request: Request) -> dict[str, Any]:
 
 def _state_rows(backup: Path) -> Iterator[dict[str, Any]]:
     return chain(
-        (_register_row(key, value) for key, value in registers_of(backup) if not _is_ours(key)),
-        (_key_columns(key) | {"kind": "deleted"} for key in _deleted(backup) if not _is_ours(key)),
+        (
+            _register_row(key, value)
+            for key, value in read_registers(backup)
+            if not _is_internal_key(key)
+        ),
+        (
+            _key_columns(key) | {"kind": "deleted"}
+            for key in _deleted_keys(backup)
+            if not _is_internal_key(key)
+        ),
     )
 
 
-def _deleted(backup: Path) -> Iterator[Key]:
-    for block in contents(backup):
-        if isinstance(block, Deleted):
+def _deleted_keys(backup: Path) -> Iterator[Key]:
+    for block in read_blocks(backup):
+        if isinstance(block, DeletedBlock):
             yield from block.keys
 
 
-def _is_ours(key: Key) -> bool:
+def _is_internal_key(key: Key) -> bool:
     """What calls came to, and who the members are."""
-    return isinstance(key, tuple) and bool(key) and key[0] in OURS
+    return isinstance(key, tuple) and bool(key) and key[0] in RESERVED_PREFIXES
 
 
 def _key_columns(key: Key) -> dict[str, Any]:
-    row: dict[str, Any] = {"key": _text(key)}
+    row: dict[str, Any] = {"key": _json_text(key)}
     match key:
         case str():
             row["key_text"] = key
         case int():
-            row["key_int"] = _int(key)
+            row["key_int"] = _int64_or_none(key)
         case _:
             row["key_parts"] = list(map(str, key))
     return row
 
 
 def _register_row(key: Key, value: Any) -> dict[str, Any]:
-    kind, column = _KINDS[type(value)]
-    row = _key_columns(key) | {"kind": kind, "value": _text(value)}
+    kind, column = _VALUE_COLUMNS[type(value)]
+    row = _key_columns(key) | {"kind": kind, "value": _json_text(value)}
     if column is not None:
-        row[column] = _int(value) if kind == "int" else value
+        row[column] = _int64_or_none(value) if kind == "int" else value
     return row
 
 
-def _int(value: int) -> int | None:
+def _int64_or_none(value: int) -> int | None:
     """None for what has no place in 64 bits with a sign."""
-    return value if -INT_MAX <= value < INT_MAX else None
+    return value if -INT64_END <= value < INT64_END else None
 
 
-def _text(value: Any) -> str:
+def _json_text(value: Any) -> str:
     return json.dumps(to_json(value), ensure_ascii=False, separators=(",", ":"))

@@ -30,21 +30,21 @@ import msgspec
 from creekdb.errors import BadValue, UnknownName, UsageError
 from creekdb.evaluation import Experiment
 from creekdb.schemes.registry import SCHEMES
-from creekdb.simulation.faults.language import duration_text, parse_duration_us
+from creekdb.simulation.faults.language import format_duration, parse_duration_us
 
-GRIDS: Final = ("quick", "paper")
+BUILT_IN_GRIDS: Final = ("quick", "paper")
 CELLS_MAX: Final = 100_000
-TRANSACTIONS_US_MIN: Final = 100_000
+DURATION_US_MIN: Final = 100_000
 """How long clients ask at least when a number of transactions is given: less tells little."""
 
-SLUG_MAX: Final = 40
-_DURATIONS: Final = {"duration": "duration_us", "warm_up": "warm_up_us"}
+SLUG_CHARS_MAX: Final = 40
+_DURATION_FIELDS: Final = {"duration": "duration_us", "warm_up": "warm_up_us"}
 _FIELDS: Final = tuple(
-    next((key for key, name in _DURATIONS.items() if name == field), field)
+    next((key for key, name in _DURATION_FIELDS.items() if name == field), field)
     for field in Experiment.__struct_fields__
 )
-_KINDS: Final = {int: "a whole number", str: "a text", bool: "true or false"}
-KEYS: Final = (*_FIELDS, "transactions")
+_TYPE_NAMES: Final = {int: "a whole number", str: "a text", bool: "true or false"}
+GRID_KEYS: Final = (*_FIELDS, "transactions")
 
 
 class Cell(NamedTuple):
@@ -61,38 +61,40 @@ class Grid(NamedTuple):
 
 def load_grid(name: str) -> Grid:
     """A grid of ours, or the one in the file of that name."""
-    if name in GRIDS:
+    if name in BUILT_IN_GRIDS:
         text = (
             resources.files("creekdb.pipeline.stages")
             .joinpath("grids", f"{name}.toml")
             .read_text("utf-8")
         )
-        return parse(name, _toml(name, text))
+        return parse_grid(name, _parse_toml(name, text))
     path = Path(name)
     if not path.exists():
-        raise UnknownName("grid", name, (*GRIDS, "a TOML or JSON file"))
+        raise UnknownName("grid", name, (*BUILT_IN_GRIDS, "a TOML or JSON file"))
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the grid in {path}: {error}") from error
-    return parse(name, _json(name, text) if path.suffix == ".json" else _toml(name, text))
+    return parse_grid(
+        name, _parse_json(name, text) if path.suffix == ".json" else _parse_toml(name, text)
+    )
 
 
-def _toml(name: str, text: str) -> dict[str, Any]:
+def _parse_toml(name: str, text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{name} is not TOML: {error}") from error
 
 
-def _json(name: str, text: str) -> Any:
+def _parse_json(name: str, text: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise UsageError(f"{name} is not JSON: {error}") from error
 
 
-def parse(name: str, content: Any) -> Grid:
+def parse_grid(name: str, content: Any) -> Grid:
     """`name`: where it comes from, for complaints."""
     blocks = content.get("block") if isinstance(content, dict) else None
     if not isinstance(blocks, list) or not blocks or set(content) != {"block"}:
@@ -102,27 +104,27 @@ def parse(name: str, content: Any) -> Grid:
         where = f"{name}, block {number}"
         if not isinstance(block, dict):
             raise UsageError(f"{where}: it is not a table of keys and values")
-        experiments += _experiments(where, block)
+        experiments += _block_experiments(where, block)
         if len(experiments) > CELLS_MAX:
             raise UsageError(f"{where}: the grid has more than {CELLS_MAX} experiments by now")
     distinct = tuple(dict.fromkeys(experiments))
     return Grid(name, tuple(Cell(cell_name(each), each) for each in distinct))
 
 
-def _experiments(where: str, block: dict[str, Any]) -> Iterator[Experiment]:
+def _block_experiments(where: str, block: dict[str, Any]) -> Iterator[Experiment]:
     for key in block:
-        if key not in KEYS:
-            raise UsageError(f"{where}, key '{key}': {UnknownName('key', key, KEYS)}")
+        if key not in GRID_KEYS:
+            raise UsageError(f"{where}, key '{key}': {UnknownName('key', key, GRID_KEYS)}")
     if "transactions" in block and "duration" in block:
         raise UsageError(f"{where}, key 'transactions': it excludes 'duration'")
-    values = {key: _values(where, key, value) for key, value in block.items()}
+    values = {key: _value_list(where, key, value) for key, value in block.items()}
     if math.prod(map(len, values.values())) > CELLS_MAX:
         raise UsageError(f"{where}: it has more than {CELLS_MAX} experiments")
     for combination in product(*values.values()):
-        yield _experiment(where, dict(zip(values, combination, strict=True)))
+        yield _build_experiment(where, dict(zip(values, combination, strict=True)))
 
 
-def _values(where: str, key: str, value: Any) -> Sequence[Any]:
+def _value_list(where: str, key: str, value: Any) -> Sequence[Any]:
     if not isinstance(value, list):
         return [value]
     if not value:
@@ -130,19 +132,19 @@ def _values(where: str, key: str, value: Any) -> Sequence[Any]:
     return value
 
 
-def _experiment(where: str, chosen: dict[str, Any]) -> Experiment:
+def _build_experiment(where: str, chosen: dict[str, Any]) -> Experiment:
     fields = {
-        _DURATIONS.get(key, key): _read(where, key, value)
+        _DURATION_FIELDS.get(key, key): _parse_value(where, key, value)
         for key, value in chosen.items()
         if key != "transactions"
     }
     if "transactions" in chosen:
-        fields["duration_us"] = _lasting(where, chosen)
+        fields["duration_us"] = _duration_for_transactions_us(where, chosen)
     _check_durations(where, fields)
     try:
         return msgspec.convert(fields, Experiment)
     except (msgspec.ValidationError, UsageError) as error:
-        key, why = _blamed(fields, error)
+        key, why = _invalid_key(fields, error)
         raise UsageError(f"{where}, key '{key}': {why}") from error
 
 
@@ -154,12 +156,12 @@ def _check_durations(where: str, fields: dict[str, Any]) -> None:
     warm_up_us = fields.get("warm_up_us", 0)
     if not warm_up_us < duration_us:
         raise UsageError(
-            f"{where}, key 'warm_up': {duration_text(warm_up_us)} must be shorter than the "
-            f"duration, which is {duration_text(duration_us)}"
+            f"{where}, key 'warm_up': {format_duration(warm_up_us)} must be shorter than the "
+            f"duration, which is {format_duration(duration_us)}"
         )
 
 
-def _read(where: str, key: str, value: Any) -> Any:
+def _parse_value(where: str, key: str, value: Any) -> Any:
     try:
         match key:
             case "faults":
@@ -176,28 +178,28 @@ def _read(where: str, key: str, value: Any) -> Any:
         raise UsageError(f"{where}, key '{key}': {error}") from error
 
 
-def _blamed(fields: dict[str, Any], error: Exception) -> tuple[str, str]:
+def _invalid_key(fields: dict[str, Any], error: Exception) -> tuple[str, str]:
     """The key that is wrong by itself, and why; or else the one that does not go with others."""
-    keys = {field: key for key, field in _DURATIONS.items()}
-    durations = {field: fields[field] for field in _DURATIONS.values() if field in fields}
+    keys = {field: key for key, field in _DURATION_FIELDS.items()}
+    durations = {field: fields[field] for field in _DURATION_FIELDS.values() if field in fields}
     for field, value in (*durations.items(), *fields.items()):
         try:
             msgspec.convert({**durations, field: value}, Experiment)
         except msgspec.ValidationError:
-            return keys.get(field, field), _not_of_its_kind(field, value)
+            return keys.get(field, field), _type_mismatch(field, value)
         except UsageError as alone:
             return keys.get(field, field), str(alone)
     together = ("faults", "warm_up", "duration")
-    return next(key for key in together if _DURATIONS.get(key, key) in fields), str(error)
+    return next(key for key in together if _DURATION_FIELDS.get(key, key) in fields), str(error)
 
 
-def _not_of_its_kind(field: str, value: Any) -> str:
+def _type_mismatch(field: str, value: Any) -> str:
     usual = getattr(Experiment(), field)
     example = "" if usual is None or usual is False else f", such as {usual}"
-    return f"{value!r} is not {_KINDS.get(type(usual), 'a number')}{example}"
+    return f"{value!r} is not {_TYPE_NAMES.get(type(usual), 'a number')}{example}"
 
 
-def _lasting(where: str, chosen: dict[str, Any]) -> int:
+def _duration_for_transactions_us(where: str, chosen: dict[str, Any]) -> int:
     """As long as it takes to ask for so many transactions, in whole milliseconds."""
     number = chosen["transactions"]
     if type(number) is not int or number < 1:
@@ -205,7 +207,7 @@ def _lasting(where: str, chosen: dict[str, Any]) -> int:
     load_tps = chosen.get("load_tps", Experiment().load_tps)
     if not isinstance(load_tps, int | float) or not load_tps > 0:
         raise UsageError(f"{where}, key 'load_tps': {load_tps!r} is not a number above 0")
-    return max(TRANSACTIONS_US_MIN, math.ceil(number / load_tps * 1000) * 1000)
+    return max(DURATION_US_MIN, math.ceil(number / load_tps * 1000) * 1000)
 
 
 # --- names --------------------------------------------------------------------------------------
@@ -215,11 +217,11 @@ def cell_name(experiment: Experiment) -> str:
     """Readable, and the same for the same experiment whatever grid it stands in."""
     usual = Experiment()
     scheme = experiment.scheme if experiment.scheme in SCHEMES else _slug(experiment.scheme)
-    parts = [scheme, f"w{experiment.warehouses}", f"{_number(experiment.load_tps)}tps"]
+    parts = [scheme, f"w{experiment.warehouses}", f"{_number_text(experiment.load_tps)}tps"]
     if experiment.strong_share is not None:
-        parts.append(f"strong{_number(experiment.strong_share)}")
+        parts.append(f"strong{_number_text(experiment.strong_share)}")
     if experiment.exec_scale != usual.exec_scale:
-        parts.append(f"x{_number(experiment.exec_scale)}")
+        parts.append(f"x{_number_text(experiment.exec_scale)}")
     if experiment.replicas != usual.replicas:
         parts.append(f"n{experiment.replicas}")
     if experiment.cores != usual.cores:
@@ -233,17 +235,17 @@ def cell_name(experiment: Experiment) -> str:
     if experiment.faults:
         parts.append(_slug("; ".join(experiment.faults)))
     if experiment.duration_us != usual.duration_us:
-        parts.append(duration_text(experiment.duration_us))
+        parts.append(format_duration(experiment.duration_us))
     if experiment.warm_up_us is not None:
-        parts.append(f"after{duration_text(experiment.warm_up_us)}")
+        parts.append(f"after{format_duration(experiment.warm_up_us)}")
     return "-".join((*parts, f"s{experiment.seed}"))
 
 
-def _number(value: float) -> str:
+def _number_text(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(value)
 
 
 def _slug(text: str) -> str:
     """The words that can stand in a file's name, and a number that stands for the rest."""
-    words = "_".join(re.findall(r"[a-z0-9]+", text.lower()))[:SLUG_MAX].rstrip("_")
+    words = "_".join(re.findall(r"[a-z0-9]+", text.lower()))[:SLUG_CHARS_MAX].rstrip("_")
     return f"{words}_{zlib.crc32(text.encode()):08x}"

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import creekdb
 from creekdb.errors import StorageFault, UsageError
 from creekdb.evaluation import Experiment
-from creekdb.history import load_config
+from creekdb.history import load_run_config
 from creekdb.pipeline.spark.frames import spark_schema
 from creekdb.pipeline.stages import run_tables
 from creekdb.pipeline.stages.grid import Cell, Grid
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SCHEMA_VERSION: Final = 1
-MARK: Final = "pipeline.json"
-RUNS: Final = "runs"
-FAILED: Final = "failed"
-ATTEMPTS: Final = ".attempts"
+MANIFEST_FILE: Final = "pipeline.json"
+RUNS_DIR: Final = "runs"
+FAILED_DIR: Final = "failed"
+ATTEMPTS_DIR: Final = ".attempts"
 """Where tasks write before they move what they wrote into place."""
 
-_NOT_SIMULATING: Final = (
+_UNHASHED_PACKAGES: Final = (
     "cli",
     "client",
     "http",
@@ -56,13 +56,13 @@ def code_hash() -> str:
     found = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
         place = path.relative_to(package)
-        if place.parts[0] not in _NOT_SIMULATING:
+        if place.parts[0] not in _UNHASHED_PACKAGES:
             found.update(f"{place.as_posix()}\n".encode())
             found.update(path.read_bytes())
     return found.hexdigest()[:16]
 
 
-def prepare(out: Path, grid: Grid, force: bool = False) -> None:
+def prepare_output_dir(out: Path, grid: Grid, force: bool = False) -> None:
     """Make the folder that of the grid, or find that it is. `force`: what another grid left there
     is removed; what is not ours never is."""
     mark = {
@@ -70,42 +70,46 @@ def prepare(out: Path, grid: Grid, force: bool = False) -> None:
         "creek": creekdb.__version__,
         "code": code_hash(),
         "grid": grid.name,
-        "cells": {cell.name: _plain(cell.experiment) for cell in grid.cells},
+        "cells": {cell.name: _json_value(cell.experiment) for cell in grid.cells},
     }
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is not a folder: name another")
     try:
-        if out.exists() and any(out.iterdir()) and (problem := _foreign(out, mark)) is not None:
-            if not force or not (out / MARK).is_file():
+        if (
+            out.exists()
+            and any(out.iterdir())
+            and (problem := _mismatch_reason(out, mark)) is not None
+        ):
+            if not force or not (out / MANIFEST_FILE).is_file():
                 raise UsageError(problem)
             shutil.rmtree(out)
-        for folder in (out, out / RUNS, out / FAILED):
+        for folder in (out, out / RUNS_DIR, out / FAILED_DIR):
             folder.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(out / ATTEMPTS, ignore_errors=True)
-        (out / ATTEMPTS).mkdir()
-        aside = out / f".{MARK}.partial"
+        shutil.rmtree(out / ATTEMPTS_DIR, ignore_errors=True)
+        (out / ATTEMPTS_DIR).mkdir()
+        aside = out / f".{MANIFEST_FILE}.partial"
         aside.write_text(json.dumps(mark, indent=2) + "\n", encoding="utf-8")
-        aside.replace(out / MARK)
+        aside.replace(out / MANIFEST_FILE)
     except OSError as error:
         raise StorageFault(f"cannot write to {out}: {error.strerror}") from error
 
 
-def _plain(experiment: Experiment) -> Any:
+def _json_value(experiment: Experiment) -> Any:
     """As it comes back from a file."""
     return msgspec.json.decode(msgspec.json.encode(experiment))
 
 
-def _foreign(out: Path, mark: dict[str, Any]) -> str | None:
+def _mismatch_reason(out: Path, mark: dict[str, Any]) -> str | None:
     """Why what is in the folder is not of this grid, or None."""
-    if not (out / MARK).is_file():
+    if not (out / MANIFEST_FILE).is_file():
         return f"{out} holds files that are not of a pipeline: name another folder"
     try:
-        found = json.loads((out / MARK).read_bytes())
+        found = json.loads((out / MANIFEST_FILE).read_bytes())
         cells = {name: mark["cells"].get(name) for name in found["cells"]}
         mark = {**mark, "cells": cells}  # there may be more
         differing = [key for key in ("schema_version", "cells", "code") if found[key] != mark[key]]
     except (ValueError, KeyError, TypeError):
-        return f"{out / MARK} is damaged: name another folder, or replace it with --force"
+        return f"{out / MANIFEST_FILE} is damaged: name another folder, or replace it with --force"
     what = {
         "schema_version": "another schema version",
         "cells": f"another grid ({found['grid']})",
@@ -119,30 +123,30 @@ def _foreign(out: Path, mark: dict[str, Any]) -> str | None:
 # --- run folders --------------------------------------------------------------------------------
 
 
-def run_folders(where: Path) -> list[Path]:
+def run_directories(where: Path) -> list[Path]:
     """All runs of a pipeline's folder, or of any folder that holds run folders, or the one run that
     the folder is."""
     if (where / "config.json").is_file():
         return [where]
-    inside = where / RUNS if (where / MARK).is_file() else where
+    inside = where / RUNS_DIR if (where / MANIFEST_FILE).is_file() else where
     if not inside.is_dir():
         raise UsageError(f"{where} holds no runs")
     return sorted(each for each in inside.iterdir() if (each / "config.json").is_file())
 
 
-def check(folder: Path) -> None:
+def check_run_directory(folder: Path) -> None:
     """Is it a run folder in our schema version, with its tables whole? Otherwise `UsageError` or
     `StorageFault`."""
-    load_config(folder)
-    for name, place in run_tables.FILES.items():
+    load_run_config(folder)
+    for name, place in run_tables.TABLE_FILES.items():
         file = folder / place
         if not file.is_file():
             raise StorageFault(f"{folder} has no {place}")
-        if not schema_of(file).equals(run_tables.SCHEMAS[name]):
+        if not parquet_schema(file).equals(run_tables.RUN_TABLE_SCHEMAS[name]):
             raise StorageFault(f"{file} is damaged: its columns are others than {name} has")
 
 
-def schema_of(file: Path) -> pa.Schema:
+def parquet_schema(file: Path) -> pa.Schema:
     """Of a file that is whole: a truncated one lacks its end, which says what is in it."""
     try:
         return pq.read_schema(file)
@@ -150,21 +154,21 @@ def schema_of(file: Path) -> pa.Schema:
         raise StorageFault(f"{file} is damaged: {str(error).splitlines()[0]}") from error
 
 
-def ensure_tables(folders: Iterable[Path]) -> None:
+def ensure_run_tables(folders: Iterable[Path]) -> None:
     """Give tables to runs that have none yet: those of a live cluster, or of `creek simulate`."""
     for folder in folders:
-        if not (folder / run_tables.FILES["runs"]).exists():
-            run_tables.add(folder)
+        if not (folder / run_tables.TABLE_FILES["runs"]).exists():
+            run_tables.add_run_tables(folder)
 
 
-def read(spark: "SparkSession", folders: Sequence[Path], name: str) -> "DataFrame":
+def read_run_table(spark: "SparkSession", folders: Sequence[Path], name: str) -> "DataFrame":
     """One of the tables of `schemas` (`runs`, `operations`, `orders`, `samples`) of all runs."""
-    schema = spark_schema(run_tables.SCHEMAS[name])
-    files = [str((folder / run_tables.FILES[name]).resolve()) for folder in folders]
+    schema = spark_schema(run_tables.RUN_TABLE_SCHEMAS[name])
+    files = [str((folder / run_tables.TABLE_FILES[name]).resolve()) for folder in folders]
     if not files:
         return spark.createDataFrame([], schema)
     return spark.read.schema(schema).parquet(*files)
 
 
-def is_done(out: Path, cell: Cell) -> bool:
-    return (out / RUNS / cell.name).is_dir()
+def is_cell_done(out: Path, cell: Cell) -> bool:
+    return (out / RUNS_DIR / cell.name).is_dir()

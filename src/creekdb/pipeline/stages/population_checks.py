@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from creekdb.tpcc.schema import CUSTOMERS, DELIVERED, DISTRICTS, ITEMS, TABLES
 
-ROWS: Final = {
+ROWS_PER_WAREHOUSE: Final = {
     "warehouse": 1,
     "district": DISTRICTS,
     "customer": DISTRICTS * CUSTOMERS,
@@ -27,26 +27,26 @@ ROWS: Final = {
 PROBLEMS_MAX: Final = 20
 
 
-def read_tables(spark: SparkSession, folder: Path) -> dict[str, DataFrame]:
+def read_population_tables(spark: SparkSession, folder: Path) -> dict[str, DataFrame]:
     return {name: spark.read.parquet(str((folder / name).resolve())) for name in TABLES}
 
 
-def problems(tables: dict[str, DataFrame], warehouses: int) -> list[str]:
+def find_problems(tables: dict[str, DataFrame], warehouses: int) -> list[str]:
     """What does not hold, at most so many of it; nothing when all is well."""
     found = reduce(
         DataFrame.unionByName,
         (
-            *(_counts(name, tables[name], warehouses) for name in ROWS),
-            _lines(tables["orders"], tables["order_line"]),
-            _orderers(tables["orders"]),
-            _new_orders(tables["orders"], tables["new_order"]),
+            *(_count_problems(name, tables[name], warehouses) for name in ROWS_PER_WAREHOUSE),
+            _order_line_problems(tables["orders"], tables["order_line"]),
+            _customer_problems(tables["orders"]),
+            _new_order_problems(tables["orders"], tables["new_order"]),
         ),
     )
     told = found.orderBy("problem").limit(PROBLEMS_MAX).collect()
     return [row.problem for row in told]
 
 
-def _counts(name: str, table: DataFrame, warehouses: int) -> DataFrame:
+def _count_problems(name: str, table: DataFrame, warehouses: int) -> DataFrame:
     """Of each warehouse; ITEM counts as that of one."""
     key = TABLES[name].key
     keyed = table.groupBy(*key).agg(F.count("*").alias("times"))
@@ -57,13 +57,13 @@ def _counts(name: str, table: DataFrame, warehouses: int) -> DataFrame:
     last = 1 if name == "item" else warehouses
     expected = table.sparkSession.range(1, last + 1).withColumnRenamed("id", "w")
     rows, keys = F.coalesce("rows", F.lit(0)), F.coalesce("keys", F.lit(0))
-    wrong = ~F.col("w").between(1, last) | (rows != keys) | (rows != ROWS[name])
+    wrong = ~F.col("w").between(1, last) | (rows != keys) | (rows != ROWS_PER_WAREHOUSE[name])
     found = expected.join(counted, "w", "full_outer").where(wrong)
     words = (f"{name} of warehouse ", F.col("w"), " has ", rows, " rows and ", keys, " keys")
-    return _told(found, *words)
+    return _problem_rows(found, *words)
 
 
-def _lines(orders: DataFrame, order_line: DataFrame) -> DataFrame:
+def _order_line_problems(orders: DataFrame, order_line: DataFrame) -> DataFrame:
     """An order has as many lines as it says, numbered from 1."""
     key = {"ol_w_id": "o_w_id", "ol_d_id": "o_d_id", "ol_o_id": "o_id"}
     lines = (
@@ -75,16 +75,20 @@ def _lines(orders: DataFrame, order_line: DataFrame) -> DataFrame:
     wrong = orders.join(lines, list(key.values()), "full_outer").where(
         ~expected.eqNullSafe(F.col("lines"))
     )
-    return _told(wrong, "lines differ from o_ol_cnt in order ", F.concat_ws(", ", *key.values()))
+    return _problem_rows(
+        wrong, "lines differ from o_ol_cnt in order ", F.concat_ws(", ", *key.values())
+    )
 
 
-def _orderers(orders: DataFrame) -> DataFrame:
+def _customer_problems(orders: DataFrame) -> DataFrame:
     counted = orders.groupBy("o_w_id", "o_d_id").agg(F.count_distinct("o_c_id").alias("customers"))
     wrong = counted.where(F.col("customers") != CUSTOMERS)
-    return _told(wrong, "not all customers have an order in district ", *_district())
+    return _problem_rows(
+        wrong, "not all customers have an order in district ", *_district_columns()
+    )
 
 
-def _new_orders(orders: DataFrame, new_order: DataFrame) -> DataFrame:
+def _new_order_problems(orders: DataFrame, new_order: DataFrame) -> DataFrame:
     waiting = new_order.select(
         F.col("no_w_id").alias("o_w_id"),
         F.col("no_d_id").alias("o_d_id"),
@@ -94,15 +98,19 @@ def _new_orders(orders: DataFrame, new_order: DataFrame) -> DataFrame:
     joined = orders.join(waiting, ["o_w_id", "o_d_id", "o_id"], "full_outer")
     undelivered = F.col("o_c_id").isNotNull() & F.col("o_carrier_id").isNull()
     wrong = joined.where(undelivered != F.coalesce("new", F.lit(False)))
-    return _told(
-        wrong, "new_order and the carrier differ in order ", *_district(), ", ", F.col("o_id")
+    return _problem_rows(
+        wrong,
+        "new_order and the carrier differ in order ",
+        *_district_columns(),
+        ", ",
+        F.col("o_id"),
     )
 
 
-def _district() -> tuple[str | Column, ...]:
+def _district_columns() -> tuple[str | Column, ...]:
     return F.col("o_w_id"), ", ", F.col("o_d_id")
 
 
-def _told(wrong: DataFrame, *words: str | Column) -> DataFrame:
+def _problem_rows(wrong: DataFrame, *words: str | Column) -> DataFrame:
     texts = [F.lit(each) if isinstance(each, str) else each for each in words]
     return wrong.limit(PROBLEMS_MAX).select(F.concat(*texts).alias("problem"))

@@ -27,22 +27,22 @@ ILLEGAL: Final = "illegal"
 UNKNOWN: Final = "unknown"
 
 
-def found(runs: DataFrame, operations: DataFrame, orders: DataFrame) -> DataFrame:
+def find_violations(runs: DataFrame, operations: DataFrame, orders: DataFrame) -> DataFrame:
     """(run, checker, verdict, detail) of each run and checker that is not content. One
     counterexample each: the first, in the order of places or of numbers."""
-    promised = _promised(runs, operations)
-    agreed = _agreed(orders)
+    promised = _with_scheme_guarantees(runs, operations)
+    agreed = _commit_positions(orders)
     parts = [
-        _disagreements(agreed, "prefix_order"),
-        _twice(agreed, "prefix_order"),
-        _holes(agreed, "prefix_order"),
-        _unplaced(promised.where(_as_strong()), "stable_us", "real_time"),
-        _overtaken(promised.where(_as_strong()), ("run",), "real_time"),
-        _replicas(promised, agreed, "session_order"),
-        _connections(promised, "session_order"),
-        _overtaken(promised, ("run", "session"), "session_order"),
-        _unplaced(promised, "coalesce(stable_us, final_us)", "committed_once"),
-        _elsewhere(promised, agreed, "committed_once"),
+        _position_disagreements(agreed, "prefix_order"),
+        _duplicate_commits(agreed, "prefix_order"),
+        _position_gaps(agreed, "prefix_order"),
+        _uncommitted_responses(promised.where(_is_ordered_as_strong()), "stable_us", "real_time"),
+        _real_time_violations(promised.where(_is_ordered_as_strong()), ("run",), "real_time"),
+        _replica_order_violations(promised, agreed, "session_order"),
+        _session_order_violations(promised, "session_order"),
+        _real_time_violations(promised, ("run", "session"), "session_order"),
+        _uncommitted_responses(promised, "coalesce(stable_us, final_us)", "committed_once"),
+        _position_conflicts(promised, agreed, "committed_once"),
     ]
     everything = reduce(DataFrame.unionByName, parts)
     # A rule that is broken counts for more than one that cannot be judged.
@@ -51,32 +51,32 @@ def found(runs: DataFrame, operations: DataFrame, orders: DataFrame) -> DataFram
     return worst.select("run", "checker", "first.verdict", "first.detail")
 
 
-CHECKERS: Final = ("prefix_order", "real_time", "session_order", "committed_once")
+RELATIONAL_CHECKERS: Final = ("prefix_order", "real_time", "session_order", "committed_once")
 
 
 # --- what is looked at -------------------------------------------------------------------------
 
 
-def _promised(runs: DataFrame, operations: DataFrame) -> DataFrame:
+def _with_scheme_guarantees(runs: DataFrame, operations: DataFrame) -> DataFrame:
     """Operations, and whether the scheme of their run gives tentative answers."""
-    terms = runs.select("run", _gives_tentative_answers(F.col("scheme")).alias("tentative"))
+    terms = runs.select("run", _has_tentative_responses(F.col("scheme")).alias("tentative"))
     return operations.join(F.broadcast(terms), "run")
 
 
-def _gives_tentative_answers(scheme: Column) -> Column:
+def _has_tentative_responses(scheme: Column) -> Column:
     """Those of Creek unless the scheme is known to differ."""
-    settings, datatype = Settings(members=(0,)), datatypes.named("register")
+    settings, datatype = Settings(members=(0,)), datatypes.get_datatype("register")
     made = {name: make(0, settings, datatype) for name, make in registry.SCHEMES.items()}
-    without = [name for name, replica in made.items() if not replica.terms.tentative]
+    without = [name for name, replica in made.items() if not replica.guarantees.tentative]
     return ~scheme.isin(without)
 
 
-def _as_strong() -> Column:
+def _is_ordered_as_strong() -> Column:
     """Where all answers are stable, all operations are as strong."""
     return F.col("strong") | ~F.col("tentative")
 
 
-def _agreed(orders: DataFrame) -> DataFrame:
+def _commit_positions(orders: DataFrame) -> DataFrame:
     """A row per place: who stands there as one replica says, and as another one does."""
     said = F.struct("origin", "event", "replica")
     return orders.groupBy("run", "index").agg(F.min(said).alias("one"), F.max(said).alias("other"))
@@ -85,7 +85,7 @@ def _agreed(orders: DataFrame) -> DataFrame:
 # --- what is wrong with it ---------------------------------------------------------------------
 
 
-def _broken(
+def _first_violation(
     frame: DataFrame, checker: str, place: str, text: str, *values: str, verdict: str = ILLEGAL
 ) -> DataFrame:
     """The first row of each run, by `place`, told with `text`; `values` are SQL."""
@@ -106,8 +106,8 @@ def _ms(time_us: str) -> str:
     return f"{time_us} / 1000"
 
 
-def _disagreements(agreed: DataFrame, checker: str) -> DataFrame:
-    return _broken(
+def _position_disagreements(agreed: DataFrame, checker: str) -> DataFrame:
+    return _first_violation(
         agreed.where("(one.origin, one.event) != (other.origin, other.event)"),
         checker,
         "index",
@@ -117,11 +117,11 @@ def _disagreements(agreed: DataFrame, checker: str) -> DataFrame:
     )
 
 
-def _twice(agreed: DataFrame, checker: str) -> DataFrame:
+def _duplicate_commits(agreed: DataFrame, checker: str) -> DataFrame:
     places = agreed.groupBy("run", "one.origin", "one.event").agg(
         F.min("index").alias("first"), F.max("index").alias("last")
     )
-    return _broken(
+    return _first_violation(
         places.where("first != last"),
         checker,
         "first",
@@ -130,13 +130,13 @@ def _twice(agreed: DataFrame, checker: str) -> DataFrame:
     )
 
 
-def _holes(agreed: DataFrame, checker: str) -> DataFrame:
+def _position_gaps(agreed: DataFrame, checker: str) -> DataFrame:
     spans = agreed.selectExpr(
         "run",
         "index",
         "index - lag(index, 1, -1) over (partition by run order by index) as step",
     )
-    return _broken(
+    return _first_violation(
         spans.where("step > 1"),
         checker,
         "index - step + 1",
@@ -146,8 +146,8 @@ def _holes(agreed: DataFrame, checker: str) -> DataFrame:
     )
 
 
-def _unplaced(operations: DataFrame, answered_us: str, checker: str) -> DataFrame:
-    return _broken(
+def _uncommitted_responses(operations: DataFrame, answered_us: str, checker: str) -> DataFrame:
+    return _first_violation(
         operations.where(f"{answered_us} is not null and commit_index is null"),
         checker,
         answered_us,
@@ -156,7 +156,9 @@ def _unplaced(operations: DataFrame, answered_us: str, checker: str) -> DataFram
     )
 
 
-def _overtaken(operations: DataFrame, within: tuple[str, ...], checker: str) -> DataFrame:
+def _real_time_violations(
+    operations: DataFrame, within: tuple[str, ...], checker: str
+) -> DataFrame:
     """A stable answer, and an operation that was invoked after it and is committed before it: of
     all that stand before the answered one, the one that was invoked last tells."""
     beside = operations.where("commit_index is not null").selectExpr(
@@ -165,7 +167,7 @@ def _overtaken(operations: DataFrame, within: tuple[str, ...], checker: str) -> 
             partition by {", ".join(within)} order by commit_index
             range between unbounded preceding and 1 preceding) as late""",
     )
-    return _broken(
+    return _first_violation(
         beside.where("late.invoked_us > stable_us"),
         checker,
         "commit_index",
@@ -177,7 +179,7 @@ def _overtaken(operations: DataFrame, within: tuple[str, ...], checker: str) -> 
     )
 
 
-def _replicas(operations: DataFrame, agreed: DataFrame, checker: str) -> DataFrame:
+def _replica_order_violations(operations: DataFrame, agreed: DataFrame, checker: str) -> DataFrame:
     """Weak requests come before all that their replica issues later. Operations that clients asked
     for are known with their strength; the rest of an order are strong no-ops of replicas. An
     identifier that was given twice, after a crash, means the last request."""
@@ -202,11 +204,12 @@ def _replicas(operations: DataFrame, agreed: DataFrame, checker: str) -> DataFra
     )
     beside = issued.selectExpr(
         "*",
-        f"""max(case when weak then struct(coalesce(commit_index, {_NEVER}) as place, event) end)
+        f"""max(case when weak then struct(coalesce(commit_index, {_UNCOMMITTED_POSITION}) as place,
+        event) end)
             over (partition by run, replica order by event
             rows between unbounded preceding and 1 preceding) as earlier""",
     )
-    return _broken(
+    return _first_violation(
         beside.where("earlier.place > commit_index"),
         checker,
         "commit_index",
@@ -216,11 +219,11 @@ def _replicas(operations: DataFrame, agreed: DataFrame, checker: str) -> DataFra
     )
 
 
-_NEVER: Final = f"{2**62}L"
+_UNCOMMITTED_POSITION: Final = f"{2**62}L"
 """The place of what is not committed: behind everything."""
 
 
-def _connections(operations: DataFrame, checker: str) -> DataFrame:
+def _session_order_violations(operations: DataFrame, checker: str) -> DataFrame:
     """Weak operations come before all that their session invokes later at the same replica."""
     beside = operations.where("tentative and commit_index is not null").selectExpr(
         "*",
@@ -228,7 +231,7 @@ def _connections(operations: DataFrame, checker: str) -> DataFrame:
             over (partition by run, session, replica, incarnation order by invoked_us, event
             rows between unbounded preceding and 1 preceding) as earlier""",
     )
-    return _broken(
+    return _first_violation(
         beside.where("earlier.place > commit_index"),
         checker,
         "commit_index",
@@ -239,12 +242,12 @@ def _connections(operations: DataFrame, checker: str) -> DataFrame:
     )
 
 
-def _elsewhere(operations: DataFrame, agreed: DataFrame, checker: str) -> DataFrame:
+def _position_conflicts(operations: DataFrame, agreed: DataFrame, checker: str) -> DataFrame:
     """Somebody else stands where an operation is said to be."""
     claimed = operations.where("commit_index is not null").alias("asked")
     same_place = F.expr("asked.run = placed.run and asked.commit_index = placed.index")
     beside = claimed.join(agreed.alias("placed"), same_place).selectExpr("asked.*", "one", "other")
-    return _broken(
+    return _first_violation(
         beside.where(
             "(one.origin, one.event) != (replica, event) "
             "or (other.origin, other.event) != (replica, event)"

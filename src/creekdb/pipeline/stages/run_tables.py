@@ -21,119 +21,130 @@ import pyarrow.parquet as pq
 from creekdb import tpcc
 from creekdb.evaluation import measures
 from creekdb.history import (
-    LIVE,
+    LIVE_SOURCE,
     Committed,
     Dot,
     History,
     LoggedEvent,
     OperationRecord,
-    Speculated,
-    load,
+    SpeculativelyExecuted,
+    load_run,
 )
-from creekdb.pipeline.schemas import COUNTED, OPERATIONS, ORDERS, RUNS, SAMPLES
-from creekdb.simulation.faults.language import fault_text
-from creekdb.simulation.kernel.cluster import Run
+from creekdb.pipeline.schemas import COUNTER_COLUMNS, OPERATIONS, ORDERS, RUNS, SAMPLES
+from creekdb.simulation.faults.language import format_fault
+from creekdb.simulation.kernel.cluster import SimulationRun
 from creekdb.simulation.kernel.scenario import Scenario, scenario_from_config
 from creekdb.simulation.observation.recorder import Speculation
 from creekdb.simulation.observation.samples import ReplicaSample
-from creekdb.wire.deduplication import called
+from creekdb.wire.deduplication import unwrap_call
 
-Order: TypeAlias = Sequence[tuple[int, Dot]]
+CommitOrder: TypeAlias = Sequence[tuple[int, Dot]]
 """What a replica committed, and at which place."""
 
-FILES: Final = {
+TABLE_FILES: Final = {
     "runs": "run.parquet",
     "operations": "operations/part-0.parquet",
     "orders": "replicas/orders.parquet",
     "samples": "replicas/samples.parquet",
 }
-SCHEMAS: Final = {"runs": RUNS, "operations": OPERATIONS, "orders": ORDERS, "samples": SAMPLES}
+RUN_TABLE_SCHEMAS: Final = {
+    "runs": RUNS,
+    "operations": OPERATIONS,
+    "orders": ORDERS,
+    "samples": SAMPLES,
+}
 
-_MODELS: Final = {"clients", "cpu", "network"}
+_SIMULATION_KEYS: Final = {"clients", "cpu", "network"}
 """What the configuration of a simulation has, and that of a live cluster has not."""
 
 SIMULATED: Final = "simulated"
 
 
-class Tables(NamedTuple):
+class RunArrowTables(NamedTuple):
     runs: pa.Table
     operations: pa.Table
     orders: pa.Table
     samples: pa.Table
 
 
-def of_run(
-    name: str, scenario: Scenario, run: Run, violated: Iterable[str] = (), command: str = ""
-) -> Tables:
+def tables_of_simulation(
+    name: str,
+    scenario: Scenario,
+    run: SimulationRun,
+    violated: Iterable[str] = (),
+    command: str = "",
+) -> RunArrowTables:
     """Of a simulation that just ended. `violated`: TPC-C's conditions that do not hold."""
-    window, finals = run.window, run.history.finals
-    seconds = window.length_us / 1_000_000
+    window, finals = run.window, run.history.final_states
+    seconds = window.duration_us / 1_000_000
     row = {
         "run": name,
-        **_described(scenario),
+        **_scenario_columns(scenario),
         "begin_us": window.begin_us,
         "end_us": window.end_us,
         "executions": sum(run.cpu.executions),
         "to_execute": sum(final.first + len(final.committed) for final in finals)
-        + sum(each.local for each in run.history.operations),
+        + sum(each.is_local for each in run.history.operations),
         "busy_us": window.busy_us,
-        "core_us": scenario.replicas * scenario.cpu.cores * window.length_us,
+        "core_us": scenario.replicas * scenario.cpu.cores * window.duration_us,
         "bytes": sum(window.bytes.values()),
         "capacity_bytes": round(scenario.replicas * scenario.network.bandwidth_bps / 8 * seconds),
         "messages": sum(window.messages.values()),
         "trace_hash": run.trace_hash,
-        "unsettled": run.unsettled,
+        "unsettled": run.quiescence_failure,
         "violated": "\n".join(violated),
         "command": command,
     }
-    return _tables(row, run.history, run.speculated, run.orders, run.samples)
+    return _build_tables(row, run.history, run.speculations, run.commit_orders, run.samples)
 
 
-def of_history(name: str, history: History) -> Tables:
+def tables_of_history(name: str, history: History) -> RunArrowTables:
     """Of a run that was kept, simulated or live."""
     row = {
         "run": name,
-        **dict.fromkeys(COUNTED),
-        **_of_config(history),
+        **dict.fromkeys(COUNTER_COLUMNS),
+        **_config_columns(history),
         "trace_hash": "",
         "unsettled": None if history.quiescent else "it was not at rest when it ended",
         "violated": "",
         "command": history.config.get("command", ""),
     }
-    return _tables(row, history, _speculated(history), _orders(history), _samples(history))
+    return _build_tables(
+        row, history, _speculations(history), _commit_orders(history), _live_samples(history)
+    )
 
 
-def write(tables: Tables, folder: Path) -> None:
+def write_run_tables(tables: RunArrowTables, folder: Path) -> None:
     """Into a run folder, which has none yet; that of RUNS last, so that it vouches for the rest."""
-    for name in reversed(Tables._fields):
-        file = folder / FILES[name]
+    for name in reversed(RunArrowTables._fields):
+        file = folder / TABLE_FILES[name]
         file.parent.mkdir(exist_ok=True)
         aside = file.with_name(f".{file.name}.partial")
         pq.write_table(getattr(tables, name), aside, compression="zstd")
         aside.replace(file)
 
 
-def add(folder: Path) -> None:
+def add_run_tables(folder: Path) -> None:
     """To a run folder that somebody else wrote, from its history."""
-    write(of_history(folder.resolve().name, load(folder)), folder)
+    write_run_tables(tables_of_history(folder.resolve().name, load_run(folder)), folder)
 
 
 # --- the rows ---------------------------------------------------------------------------------
 
 
-def _tables(
+def _build_tables(
     row: Mapping[str, Any],
     history: History,
     speculated: Mapping[Dot, Speculation],
-    orders: Sequence[Order],
+    orders: Sequence[CommitOrder],
     samples: Sequence[ReplicaSample],
-) -> Tables:
+) -> RunArrowTables:
     name = row["run"]
-    return Tables(
+    return RunArrowTables(
         runs=pa.Table.from_pylist([dict(row)], schema=RUNS),
         operations=_operation_table(name, history, speculated, orders),
         orders=_order_table(name, orders),
-        samples=_columns(
+        samples=_arrow_table(
             SAMPLES,
             [
                 (
@@ -156,13 +167,13 @@ def _operation_table(
     name: str,
     history: History,
     speculated: Mapping[Dot, Speculation],
-    orders: Sequence[Order],
+    orders: Sequence[CommitOrder],
 ) -> pa.Table:
     places = {id: index for order in reversed(orders) for index, id in order}
     # A request that a crash lost may share its identifier with a later one: the later one counts.
     last = {each.id: each.incarnation for each in history.operations}
-    layout, _ = measures.tpcc_of(history.datatype)
-    compared = tpcc.without_numbers if layout else measures.whole
+    layout, _ = measures.parse_tpcc_name(history.datatype)
+    compared = tpcc.without_order_numbers if layout else measures.full_response
 
     def row(each: OperationRecord) -> tuple[Any, ...]:
         early, lost = speculated.get(each.id), each.incarnation != last[each.id]
@@ -172,7 +183,7 @@ def _operation_table(
             each.incarnation,
             each.id.event,
             each.session,
-            called(each.operation).name,
+            unwrap_call(each.operation).name,
             each.strong,
             each.invoked_us,
             each.tentative.at_us if each.tentative else None,
@@ -180,18 +191,18 @@ def _operation_table(
             each.final.at_us if each.final else None,
             early.at_us if early and not lost else None,
             each.answers[-1].outcome.error is not None if each.answers else None,
-            measures.right(each, speculated, compared),
-            measures.right(each, speculated, measures.whole),
+            measures.is_accurate(each, speculated, compared),
+            measures.is_accurate(each, speculated, measures.full_response),
             None if lost else places.get(each.id),
         )
 
-    return _columns(OPERATIONS, [row(each) for each in history.operations])
+    return _arrow_table(OPERATIONS, [row(each) for each in history.operations])
 
 
-def _order_table(name: str, orders: Sequence[Order]) -> pa.Table:
+def _order_table(name: str, orders: Sequence[CommitOrder]) -> pa.Table:
     """A place that a replica named twice, after a restart for instance, is there once, unless it
     gave it to two requests."""
-    return _columns(
+    return _arrow_table(
         ORDERS,
         [
             (name, replica, index, id.replica, id.event)
@@ -201,7 +212,7 @@ def _order_table(name: str, orders: Sequence[Order]) -> pa.Table:
     )
 
 
-def _columns(schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+def _arrow_table(schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     columns = zip(*rows, strict=True) if rows else [()] * len(schema)
     arrays = [pa.array(values, type) for values, type in zip(columns, schema.types, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)
@@ -210,8 +221,8 @@ def _columns(schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
 # --- what a scenario or a history tells ---------------------------------------------------------
 
 
-def _described(scenario: Scenario) -> dict[str, Any]:
-    layout, warehouses = measures.tpcc_of(scenario.datatype)
+def _scenario_columns(scenario: Scenario) -> dict[str, Any]:
+    layout, warehouses = measures.parse_tpcc_name(scenario.datatype)
     clients = scenario.clients
     every_payment = not clients.strong_share and set(clients.strong_kinds) == tpcc.STRONG_KINDS
     # A load was divided among the replicas; summed up, it may be off by a rounding.
@@ -227,26 +238,26 @@ def _described(scenario: Scenario) -> dict[str, Any]:
         "replicas": scenario.replicas,
         "cores": scenario.cpu.cores,
         "local_reads": bool(scenario.protocol_settings().local_reads),
-        "faults": "; ".join(map(fault_text, scenario.faults)),
+        "faults": "; ".join(map(format_fault, scenario.faults)),
         "duration_us": scenario.duration_us,
         "seed": scenario.seed,
     }
 
 
-def _of_config(history: History) -> dict[str, Any]:
+def _config_columns(history: History) -> dict[str, Any]:
     """Who wrote it says what it was: a scenario, or the columns that it knows, by name."""
-    if not history.config.keys() >= _MODELS:
-        return _live(history)
+    if not history.config.keys() >= _SIMULATION_KEYS:
+        return _live_columns(history)
     scenario = scenario_from_config(history.config)
     begin_us, end_us = scenario.warm_up_us, scenario.duration_us
-    return {**_described(scenario), "begin_us": begin_us, "end_us": end_us}
+    return {**_scenario_columns(scenario), "begin_us": begin_us, "end_us": end_us}
 
 
-def _live(history: History) -> dict[str, Any]:
-    layout, warehouses = measures.tpcc_of(history.datatype)
+def _live_columns(history: History) -> dict[str, Any]:
+    layout, warehouses = measures.parse_tpcc_name(history.datatype)
     last_us = max((each.invoked_us for each in history.operations), default=0)
     known: dict[str, Any] = {
-        "source": LIVE,
+        "source": LIVE_SOURCE,
         "scheme": "",
         "layout": layout,
         "warehouses": warehouses,
@@ -263,10 +274,10 @@ def _live(history: History) -> dict[str, Any]:
         "end_us": last_us,
     }
     known = {name: history.config.get(name, usual) for name, usual in known.items()}
-    return {**known, **_counted(history, known)}
+    return {**known, **_counter_columns(history, known)}
 
 
-def _counted(history: History, known: Mapping[str, Any]) -> dict[str, int]:
+def _counter_columns(history: History, known: Mapping[str, Any]) -> dict[str, int]:
     """What live replicas counted of themselves, if they recorded that. What the network could
     carry, nobody knows."""
     begin_us, end_us = known["begin_us"], known["end_us"]
@@ -284,8 +295,8 @@ def _counted(history: History, known: Mapping[str, Any]) -> dict[str, int]:
         messages += last["messages"] - first["messages"]
     return {
         "executions": executions,
-        "to_execute": sum(each.first + len(each.committed) for each in history.finals)
-        + sum(each.local for each in history.operations),
+        "to_execute": sum(each.first + len(each.committed) for each in history.final_states)
+        + sum(each.is_local for each in history.operations),
         "busy_us": busy_us,
         "core_us": known["cores"] * (end_us - begin_us),
         "bytes": sent_bytes,
@@ -293,41 +304,45 @@ def _counted(history: History, known: Mapping[str, Any]) -> dict[str, int]:
     }
 
 
-def _samples(history: History) -> list[ReplicaSample]:
+def _live_samples(history: History) -> list[ReplicaSample]:
     """Of a live run; a scenario says only how many there were to be."""
-    if history.config.get("source") != LIVE:
+    if history.config.get("source") != LIVE_SOURCE:
         return []
     names = ReplicaSample.__struct_fields__
     rows: Sequence[Mapping[str, int]] = history.config.get("samples", ())
     return [ReplicaSample(**{name: each[name] for name in names}) for each in rows]
 
 
-def _speculated(history: History) -> dict[Dot, Speculation]:
+def _speculations(history: History) -> dict[Dot, Speculation]:
     found: dict[Dot, Speculation] = {}
     for log in history.logs:
         for each in log.events:
             event = each.event
-            if isinstance(event, Speculated) and event.id.replica == log.replica:
+            if isinstance(event, SpeculativelyExecuted) and event.id.replica == log.replica:
                 found.setdefault(event.id, Speculation(each.at_us, event.outcome))
     return found
 
 
-def _orders(history: History) -> list[list[tuple[int, Dot]]]:
+def _commit_orders(history: History) -> list[list[tuple[int, Dot]]]:
     """What the logs tell, and the finals; of a measured run the logs are empty. What was done in
     vain fills holes only: it may have come back inside a checkpoint. By the numbers of replicas,
     also of those that joined later."""
-    numbers = {log.replica for log in history.logs} | {each.replica for each in history.finals}
+    numbers = {log.replica for log in history.logs} | {
+        each.replica for each in history.final_states
+    }
     orders: list[list[tuple[int, Dot]]] = [[] for _ in range(max({*history.members, *numbers}) + 1)]
     for log in history.logs:
-        orders[log.replica] += _commits(log.known_events)
-    for final in history.finals:
+        orders[log.replica] += _commit_positions(log.visible_events)
+    for final in history.final_states:
         orders[final.replica] += enumerate(final.committed, final.first)
     known = {index for order in orders for index, _ in order}
     for log in history.logs:
-        orders[log.replica] += [each for each in _commits(log.vain_events) if each[0] not in known]
+        orders[log.replica] += [
+            each for each in _commit_positions(log.lost_events) if each[0] not in known
+        ]
     return orders
 
 
-def _commits(events: Iterable[LoggedEvent]) -> list[tuple[int, Dot]]:
+def _commit_positions(events: Iterable[LoggedEvent]) -> list[tuple[int, Dot]]:
     found = (each.event for each in events)
     return [(event.index, event.id) for event in found if isinstance(event, Committed)]

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from creekdb.protocol.consensus.acceptor import Acceptor
-from creekdb.protocol.consensus.leader import Leader, Phase
+from creekdb.protocol.consensus.leader import Leader, LeaderPhase
 from creekdb.protocol.consensus.learner import Learner
 from creekdb.protocol.consensus.omega import NO_BALLOT, Omega
 from creekdb.protocol.effects import Send
@@ -25,15 +25,15 @@ from creekdb.protocol.messages import (
     Accept,
     Accepted,
     AcceptedValue,
-    Anew,
     Ballot,
     CatchUp,
     Decisions,
-    Known,
     Prepare,
     Progress,
     Promise,
     Promised,
+    RecoveryQuery,
+    RecoveryResponse,
     Reject,
     Vote,
 )
@@ -43,7 +43,7 @@ from creekdb.protocol.request import Batch
 from creekdb.protocol.settings import Settings
 
 
-class _Blocked(enum.Enum):
+class _BlockedStep(enum.Enum):
     OFFER = "a strong request, to be proposed"
     VOTE = "an instance, to be voted for"
     DELIVERY = "the next decided request, to be delivered"
@@ -69,100 +69,104 @@ class ConditionalAtomicBroadcast:
         each batch when a leader proposes it: the optimistic delivery, which may turn out wrong."""
         self._index = index
         self._peers = settings.peers(index)
-        self._may_vote = index in settings.voters
-        self.abstains = False
+        self._can_vote = index in settings.voters
+        self.is_abstaining = False
         """Does it, for the time being, neither promise nor vote nor lead?"""
         self._settings = settings
         self._outbox = outbox
         self._probes = probes
         self._omega = omega
-        self._missing = missing
+        self._missing_dependency = missing
         self._is_delivered = is_delivered
         self._deliver = deliver
-        self._proposed = proposed
-        self._outdated = outdated
+        self._on_proposed = proposed
+        self._on_outdated_peer = outdated
 
         self.learner = Learner(index, settings, outbox, probes)
         self.acceptor = Acceptor(
-            self._peers, outbox, probes, self._vote_must_wait, self._voted, refuse
+            self._peers, outbox, probes, self._must_defer_vote, self._on_voted, refuse
         )
         self.leader = Leader(
             index,
             settings,
             outbox,
             probes,
-            self._accept_here,
+            self._accept_locally,
             self.learner.is_decided,
             self.acceptor.is_deferred,
         )
         self._ready: dict[Dot, None] = {}
         """Strong requests whose predicate holds and that are not delivered: for whoever leads."""
-        self._offered: dict[Dot, None] = {}
+        self._cast_ids: dict[Dot, None] = {}
         """The same, but for the predicate: while others lead, it is not asked before it is time to
         vote or to deliver."""
-        self._blocked: dict[Dot, dict[tuple[_Blocked, int | Dot], None]] = {}
-        self._woken: deque[tuple[_Blocked, int | Dot]] = deque()
+        self._blocked: dict[Dot, dict[tuple[_BlockedStep, int | Dot], None]] = {}
+        self._unblocked: deque[tuple[_BlockedStep, int | Dot]] = deque()
         self._delivery_blocked = False
 
     # --- what the replica tells us ------------------------------------------------------------
 
-    def offer(self, id: Dot) -> None:
+    def cab_cast(self, id: Dot) -> None:
         """A strong request is known here: CAB-cast it (line 20)."""
-        if self.leader.phase is not Phase.LEADING:
+        if self.leader.phase is not LeaderPhase.LEADING:
             if id not in self._ready:
-                self._offered[id] = None
+                self._cast_ids[id] = None
             return
         if id in self._ready or self._is_delivered(id):
             return
-        missing = self._missing(id)
+        missing = self._missing_dependency(id)
         if missing is None:
             self._ready[id] = None
             self.leader.enqueue(id)
         else:
             self._probes.hit(Probe.OFFER_DEFERRED)
-            self._block(missing, _Blocked.OFFER, id)
+            self._block(missing, _BlockedStep.OFFER, id)
 
-    def is_offered(self, id: Dot) -> bool:
+    def is_cast(self, id: Dot) -> bool:
         """Is it known as a strong request that is not delivered?"""
-        return id in self._ready or id in self._offered
+        return id in self._ready or id in self._cast_ids
 
-    def arrived(self, dot: Dot) -> None:
+    def on_arrived(self, dot: Dot) -> None:
         """A dot for which a predicate may have waited is there."""
         if self._blocked and (blocked := self._blocked.pop(dot, None)) is not None:
-            self._woken.extend(blocked)
+            self._unblocked.extend(blocked)
 
-    def settle(self) -> None:
+    def process_pending(self) -> None:
         """Do all the work that earlier inputs have made possible."""
         leader = self.leader
         progress = True
         while progress:
-            while self._woken:
-                self._resume(*self._woken.popleft())
-            progress = self._deliver_some() or (
-                leader.phase is not Phase.FOLLOWING
-                and (self._lead_if_informed() or leader.pump(self.learner.first_undecided))
+            while self._unblocked:
+                self._resume(*self._unblocked.popleft())
+            progress = self._deliver_ready() or (
+                leader.phase is not LeaderPhase.FOLLOWING
+                and (
+                    self._lead_if_caught_up() or leader.propose_queued(self.learner.first_undecided)
+                )
             )
 
     def tick(self, ticks: int, settled: int) -> None:
         """`settled`: the instance below which a checkpoint could stand for all decisions."""
-        out_of_office = self.leader.phase is Phase.FOLLOWING and self._omega.leader == self._index
-        if self.leader.tick(ticks) or (out_of_office and not self.abstains):
+        out_of_office = (
+            self.leader.phase is LeaderPhase.FOLLOWING and self._omega.leader == self._index
+        )
+        if self.leader.tick(ticks) or (out_of_office and not self.is_abstaining):
             self._campaign()
-        self.look_on(ticks, settled)
+        self.exchange_progress(ticks, settled)
 
-    def look_on(self, ticks: int, settled: int) -> None:
+    def exchange_progress(self, ticks: int, settled: int) -> None:
         """What also one does who takes no part in decisions: tell of them, and ask for them."""
         if ticks % self._settings.heartbeat_ticks == 0 and self._peers:
             self._outbox.sends.append(Send(self._peers, Progress(self.learner.delivered, settled)))
-            self.learner.ask_if_stalled(ticks, self._delivery_blocked)
-            self.learner.forget_delivered_by_all(settled)
+            self.learner.request_catch_up_if_stalled(ticks, self._delivery_blocked)
+            self.learner.discard_delivered_by_all(settled)
 
     def reconfigure(self, settings: Settings, changed_below: int) -> None:
         """There are other members from now on; a change of theirs is in an instance below
         `changed_below`, and in none above that is delivered here."""
         self._settings = settings
         self._peers = settings.peers(self._index)
-        self._may_vote = self._index in settings.voters
+        self._can_vote = self._index in settings.voters
         self.learner.reconfigure(settings, changed_below)
         self.acceptor.reconfigure(self._peers)
         self.leader.reconfigure(settings)
@@ -171,70 +175,74 @@ class ConditionalAtomicBroadcast:
 
     def on_prepare(self, message: Prepare, sender: int) -> None:
         self._observe(message.ballot)
-        if self._may_vote and not self.abstains:
+        if self._can_vote and not self.is_abstaining:
             self.acceptor.on_prepare(message, sender, self.learner.first_undecided)
 
     def on_promise(self, message: Promise, sender: int) -> None:
         self.leader.on_promise(message, sender)
-        if self.leader.is_promised():
-            decided, best_informed = self.leader.best_informed()
+        if self.leader.has_majority_promise():
+            decided, best_informed = self.leader.most_advanced_promise()
             if decided > self.learner.first_undecided:
                 self._probes.hit(Probe.PROMISE_TELLS_DECIDED)
-                self.learner.ask(best_informed, self.learner.first_undecided)
+                self.learner.request_catch_up(best_informed, self.learner.first_undecided)
 
     def on_accept(self, message: Accept, sender: int) -> None:
         self._observe(message.ballot)
         if self.learner.is_decided(message.instance):
-            if not self.learner.tell(sender, message.instance):
-                self._outdated(sender)
+            if not self.learner.send_decision(sender, message.instance):
+                self._on_outdated_peer(sender)
             return
-        if self.learner.is_too_far(message.instance):
+        if self.learner.is_beyond_horizon(message.instance):
             return
         if self.learner.on_proposal(message.ballot, message.instance, message.batch):
-            self._decided(message.instance)
+            self._on_decided(message.instance)
             return
         if message.ballot >= self.acceptor.promised:
-            self._proposed(message.instance, message.batch)
-        if self._may_vote and not self.abstains:
+            self._on_proposed(message.instance, message.batch)
+        if self._can_vote and not self.is_abstaining:
             self.acceptor.on_accept(message, sender)
 
     def on_vote(self, message: Vote, sender: int) -> bool:
         """True when it decides the instance."""
         decides = self.learner.on_vote(message.ballot, message.instance, sender)
         if decides:
-            self._decided(message.instance)
+            self._on_decided(message.instance)
         return decides
 
     def on_reject(self, message: Reject) -> None:
         self._observe(message.promised)
 
     def on_progress(self, message: Progress, sender: int) -> None:
-        self.learner.on_progress(sender, message.delivered, message.settled)
+        self.learner.on_progress(sender, message.delivered, message.stable_instance)
 
     def on_catch_up(self, message: CatchUp, sender: int) -> None:
         if not self.learner.on_catch_up(sender, message.first):
-            self._outdated(sender)
+            self._on_outdated_peer(sender)
 
     def on_decisions(self, message: Decisions, sender: int) -> None:
         for instance in self.learner.on_decisions(sender, message.first, message.batches):
-            self._decided(instance)
+            self._on_decided(instance)
 
-    def tell_all(self, message: Anew, sender: int, received: Dots) -> Known:
+    def recovery_response(
+        self, message: RecoveryQuery, sender: int, received: Dots
+    ) -> RecoveryResponse:
         """What is known here, for one that has forgotten everything."""
-        self.learner.forget_progress_of(sender)
+        self.learner.reset_progress_of(sender)
         decided = self.learner.first_undecided
-        if self.abstains:
-            return Known(message.ballot, NO_BALLOT, True, decided, (), received)
+        if self.is_abstaining:
+            return RecoveryResponse(message.ballot, NO_BALLOT, True, decided, (), received)
         accepted: tuple[AcceptedValue, ...] = ()
-        if self._may_vote and sender in self._settings.voters:
+        if self._can_vote and sender in self._settings.voters:
             self._observe(message.ballot)
             promise = self.acceptor.promise(Prepare(message.ballot, 0), decided)
             accepted = promise.accepted if promise is not None else ()
-        return Known(message.ballot, self.acceptor.promised, False, decided, accepted, received)
+        return RecoveryResponse(
+            message.ballot, self.acceptor.promised, False, decided, accepted, received
+        )
 
-    def enter(self, promised: Ballot, accepted: Iterable[AcceptedValue]) -> None:
+    def join(self, promised: Ballot, accepted: Iterable[AcceptedValue]) -> None:
         """Take part, as if we had promised and accepted this before."""
-        self.abstains = False
+        self.is_abstaining = False
         self._outbox.records.append(Promised(promised))
         self._outbox.records.extend(Accepted(value) for value in accepted)
         self._restore_acceptor(promised, accepted)
@@ -244,13 +252,13 @@ class ConditionalAtomicBroadcast:
     def install(self, instance: int, ids: Dots) -> None:
         """A checkpoint holds everything that the instances below `instance` delivered."""
         self.learner.install(instance)
-        self.acceptor.forget_below(self.learner.first_undecided)
+        self.acceptor.discard_below(self.learner.first_undecided)
         self.leader.step_down()
-        for offered in (self._ready, self._offered):
+        for offered in (self._ready, self._cast_ids):
             for id in [id for id in offered if id in ids]:
                 del offered[id]
         for blocked in self._blocked.values():
-            self._woken.extend(blocked)
+            self._unblocked.extend(blocked)
         self._blocked.clear()
         self._delivery_blocked = False
 
@@ -270,13 +278,13 @@ class ConditionalAtomicBroadcast:
         for value in accepted:
             latest[value.instance] = value
         self.acceptor.restore(promised, latest)
-        self.acceptor.forget_below(self.learner.first_undecided)
+        self.acceptor.discard_below(self.learner.first_undecided)
         if self.acceptor.promised.round:
             self._observe(self.acceptor.promised)
 
     def _campaign(self) -> None:
         least = self._settings.first_round
-        ballot = Ballot(max(self._omega.greatest_ballot.round + 1, least), self._index)
+        ballot = Ballot(max(self._omega.max_ballot.round + 1, least), self._index)
         decided = self.learner.first_undecided
         prepare = self.leader.campaign(ballot, decided)
         self._omega.observe(ballot)
@@ -284,64 +292,64 @@ class ConditionalAtomicBroadcast:
         assert promise is not None, "no ballot is greater than the one just made"
         self.on_promise(promise, self._index)
 
-    def _lead_if_informed(self) -> bool:
+    def _lead_if_caught_up(self) -> bool:
         """Lead once a majority promised and no decision is unknown here that is known there."""
-        if not self.leader.is_promised():
+        if not self.leader.has_majority_promise():
             return False
-        if self.learner.first_undecided < self.leader.best_informed()[0]:
+        if self.learner.first_undecided < self.leader.most_advanced_promise()[0]:
             return False
         self.leader.start(self.learner.first_undecided, self._ready)
-        offered, self._offered = self._offered, {}
+        offered, self._cast_ids = self._cast_ids, {}
         for id in offered:
-            self.offer(id)
+            self.cab_cast(id)
         return True
 
     def _observe(self, ballot: Ballot) -> None:
         self._omega.observe(ballot)
-        self.leader.outbid(ballot)
+        self.leader.observe_ballot(ballot)
 
-    def _accept_here(self, message: Accept) -> None:
-        self._proposed(message.instance, message.batch)
+    def _accept_locally(self, message: Accept) -> None:
+        self._on_proposed(message.instance, message.batch)
         self.learner.on_proposal(message.ballot, message.instance, message.batch)
         self.acceptor.on_accept(message, self._index)
 
-    def _voted(self, ballot: Ballot, instance: int) -> None:
+    def _on_voted(self, ballot: Ballot, instance: int) -> None:
         if self.learner.on_vote(ballot, instance, self._index):
-            self._decided(instance)
+            self._on_decided(instance)
 
-    def _decided(self, instance: int) -> None:
-        self.leader.decided(instance)
-        self.acceptor.forget_below(self.learner.first_undecided)
+    def _on_decided(self, instance: int) -> None:
+        self.leader.on_decided(instance)
+        self.acceptor.discard_below(self.learner.first_undecided)
 
-    def _vote_must_wait(self, instance: int, batch: Batch) -> bool:
+    def _must_defer_vote(self, instance: int, batch: Batch) -> bool:
         for id in batch:
             if id in self._ready:
                 continue
-            if (missing := self._missing(id)) is not None:
-                self._block(missing, _Blocked.VOTE, instance)
+            if (missing := self._missing_dependency(id)) is not None:
+                self._block(missing, _BlockedStep.VOTE, instance)
                 return True
-            if id in self._offered:
-                del self._offered[id]
+            if id in self._cast_ids:
+                del self._cast_ids[id]
                 self._ready[id] = None
         return False
 
-    def _deliver_some(self) -> bool:
+    def _deliver_ready(self) -> bool:
         """What is decided and may be delivered, as far as nothing else waited for it."""
         learner, ready = self.learner, self._ready
         if self._delivery_blocked or learner.delivered == learner.first_undecided:
             return False
         progress = False
-        while not self._woken and (id := learner.next_to_deliver()) is not None:
+        while not self._unblocked and (id := learner.next_to_deliver()) is not None:
             if id in ready:  # a predicate that held once holds for ever
                 self._deliver_from(id)
             elif self._is_delivered(id):
                 self._probes.hit(Probe.DELIVERED_TWICE_AVOIDED)
-                learner.deliver_next()
-                self.leader.delivered(id)
-            elif (missing := self._missing(id)) is not None:
+                learner.advance_delivery()
+                self.leader.on_delivered(id)
+            elif (missing := self._missing_dependency(id)) is not None:
                 self._probes.hit(Probe.DELIVERY_DEFERRED)
                 self._delivery_blocked = True
-                self._block(missing, _Blocked.DELIVERY, id)
+                self._block(missing, _BlockedStep.DELIVERY, id)
                 break
             else:
                 self._deliver_from(id)
@@ -358,29 +366,33 @@ class ConditionalAtomicBroadcast:
             if id in ready:
                 del ready[id]
             else:
-                self._offered.pop(id, None)
-            learner.deliver_next()
-            leader.delivered(id)
+                self._cast_ids.pop(id, None)
+            learner.advance_delivery()
+            leader.on_delivered(id)
             run.append(id)
             id = learner.next_to_deliver()
-            if learner.delivered != instance or (id is not None and not self._may_follow(id)):
+            if learner.delivered != instance or (
+                id is not None and not self._can_deliver_with_previous(id)
+            ):
                 break
         self._deliver(run, instance)
 
-    def _may_follow(self, id: Dot) -> bool:
+    def _can_deliver_with_previous(self, id: Dot) -> bool:
         """Does its predicate hold before what it comes right after is delivered?"""
-        return id in self._ready or (not self._is_delivered(id) and self._missing(id) is None)
+        return id in self._ready or (
+            not self._is_delivered(id) and self._missing_dependency(id) is None
+        )
 
-    def _block(self, missing: Dot, kind: _Blocked, what: int | Dot) -> None:
+    def _block(self, missing: Dot, kind: _BlockedStep, what: int | Dot) -> None:
         self._blocked.setdefault(missing, {})[kind, what] = None
 
-    def _resume(self, kind: _Blocked, what: int | Dot) -> None:
-        if kind is _Blocked.DELIVERY:
+    def _resume(self, kind: _BlockedStep, what: int | Dot) -> None:
+        if kind is _BlockedStep.DELIVERY:
             self._delivery_blocked = False
-        elif kind is _Blocked.VOTE:
+        elif kind is _BlockedStep.VOTE:
             assert isinstance(what, int)
             self.acceptor.resume(what)
         else:
             assert isinstance(what, Dot)
             if not self._is_delivered(what):
-                self.offer(what)
+                self.cab_cast(what)

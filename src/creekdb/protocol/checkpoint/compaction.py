@@ -11,8 +11,13 @@ from typing import NamedTuple, assert_never
 
 from creekdb.protocol.application import Application
 from creekdb.protocol.broadcast.cab import ConditionalAtomicBroadcast
-from creekdb.protocol.broadcast.reliable import Gossip
-from creekdb.protocol.checkpoint.stream import Brought, DrawnImage, ImageDraft, Registers
+from creekdb.protocol.broadcast.reliable import ReliableBroadcast
+from creekdb.protocol.checkpoint.stream import (
+    AssembledSnapshot,
+    EncodedCheckpoint,
+    RegisterCursor,
+    StreamedCheckpoint,
+)
 from creekdb.protocol.consensus.omega import NO_BALLOT
 from creekdb.protocol.ids.version_vector import Dots
 from creekdb.protocol.messages import (
@@ -20,8 +25,8 @@ from creekdb.protocol.messages import (
     AcceptedValue,
     Ballot,
     Checkpoint,
+    CheckpointRecord,
     Decided,
-    Image,
     Promised,
     Received,
     Record,
@@ -31,8 +36,8 @@ from creekdb.protocol.probes import Probe, Probes
 from creekdb.protocol.request import Batch, Request
 
 
-class Found(NamedTuple):
-    image: Checkpoint | None
+class RecoveredState(NamedTuple):
+    checkpoint: Checkpoint | None
     promised: Ballot
     accepted: list[AcceptedValue]
     decided: dict[int, Batch]
@@ -40,15 +45,17 @@ class Found(NamedTuple):
     """In the order in which they were received."""
 
 
-def found_on_disk(records: Iterable[Record]) -> Found:
+def replay_records(records: Iterable[Record]) -> RecoveredState:
     """The sum of `records`; an image stands for all before it, but for what was promised."""
-    found = Found(None, NO_BALLOT, [], {}, [])
+    found = RecoveredState(None, NO_BALLOT, [], {}, [])
     for record in records:
         match record:
-            case Image():
+            case CheckpointRecord():
                 promised = max(found.promised, record.promised)
                 accepted, requests = list(record.accepted), list(record.requests)
-                found = Found(record.checkpoint, promised, accepted, dict(record.decided), requests)
+                found = RecoveredState(
+                    record.checkpoint, promised, accepted, dict(record.decided), requests
+                )
             case Received(request=request):
                 found.requests.append(request)
             case Promised(ballot=ballot):
@@ -62,52 +69,62 @@ def found_on_disk(records: Iterable[Record]) -> Found:
     return found
 
 
-class Compaction:
-    __slots__ = ("_application", "_cab", "_gossip", "_held", "_held_below", "_outbox", "_probes")
+class JournalCompactor:
+    __slots__ = (
+        "_application",
+        "_cab",
+        "_outbox",
+        "_previous_ids",
+        "_previous_instance",
+        "_probes",
+        "_reliable_broadcast",
+    )
 
     def __init__(
         self,
         outbox: Outbox,
         probes: Probes,
-        gossip: Gossip,
+        gossip: ReliableBroadcast,
         cab: ConditionalAtomicBroadcast,
         application: Application,
     ) -> None:
         self._outbox = outbox
         self._probes = probes
-        self._gossip = gossip
+        self._reliable_broadcast = gossip
         self._cab = cab
         self._application = application
-        self._held: Dots | None = None
+        self._previous_ids: Dots | None = None
         """Which requests the checkpoint of the last image on disk holds; None if there is none."""
-        self._held_below = 0
+        self._previous_instance = 0
         """They were delivered by the instances below."""
 
-    def found(self, checkpoint: Checkpoint) -> None:
+    def set_previous(self, checkpoint: Checkpoint) -> None:
         """Of the image that is on disk."""
-        self._held, self._held_below = checkpoint.ids, checkpoint.instance
+        self._previous_ids, self._previous_instance = checkpoint.ids, checkpoint.instance
 
-    def write(self, checkpoint: Checkpoint, registers: Registers | Brought | None) -> None:
+    def write(
+        self, checkpoint: Checkpoint, registers: RegisterCursor | AssembledSnapshot | None
+    ) -> None:
         """With `registers`, the checkpoint has none."""
         self._probes.hit(Probe.IMAGE_WRITTEN)
         acceptor, learner = self._cab.acceptor, self._cab.learner
-        if self._held is not None:
-            self._gossip.forget(self._held)
-            learner.forget_below(self._held_below)
-        self.found(checkpoint)
+        if self._previous_ids is not None:
+            self._reliable_broadcast.discard_covered(self._previous_ids)
+            learner.discard_below(self._previous_instance)
+        self.set_previous(checkpoint)
         accepted = tuple(acceptor.accepted[each] for each in sorted(acceptor.accepted))
         decided = tuple(
             (each, learner.decided[each])
             for each in sorted(learner.decided)
             if each >= checkpoint.instance
         )
-        requests = (*self._application.live_requests(), *self._gossip.held_back())
-        image = Image(checkpoint, acceptor.promised, accepted, decided, requests)
+        requests = (*self._application.live_requests(), *self._reliable_broadcast.held_back())
+        image = CheckpointRecord(checkpoint, acceptor.promised, accepted, decided, requests)
         after = len(self._outbox.records)
         if registers is None:
             self._outbox.records.append(image)
-        elif isinstance(registers, Brought):
-            held, deleted = registers.held, registers.deleted
-            self._outbox.images.append(DrawnImage(after, image, held, deleted))
+        elif isinstance(registers, AssembledSnapshot):
+            held, deleted = registers.live, registers.deleted
+            self._outbox.checkpoints.append(EncodedCheckpoint(after, image, held, deleted))
         else:
-            self._outbox.images.append(ImageDraft(after, image, registers))
+            self._outbox.checkpoints.append(StreamedCheckpoint(after, image, registers))

@@ -15,14 +15,14 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
-from creekdb.protocol.messages import Checkpoint, Image, Message, Snapshot
+from creekdb.protocol.messages import Checkpoint, CheckpointRecord, Message, Snapshot
 from creekdb.protocol.values import Key
 
-ITEMS_MAX: Final = 256
+CHUNK_ITEMS_MAX: Final = 256
 """Encoded at a time."""
 
 
-class Registers(Protocol):
+class RegisterCursor(Protocol):
     """Those of a state, as they were at one moment."""
 
     @property
@@ -37,7 +37,7 @@ class Registers(Protocol):
         """Nobody takes any more."""
 
 
-class Collected:
+class InMemoryRegisterCursor:
     """Registers of a checkpoint that is there as a whole."""
 
     __slots__ = ("_at", "_checkpoint")
@@ -62,41 +62,41 @@ class Collected:
         pass
 
 
-class Draft(NamedTuple):
+class LazyCheckpoint(NamedTuple):
     checkpoint: Checkpoint
     """Without registers."""
-    registers: Registers
+    registers: RegisterCursor
 
 
-def draft_of(checkpoint: Checkpoint) -> Draft:
+def lazy_checkpoint_of(checkpoint: Checkpoint) -> LazyCheckpoint:
     bare = msgspec.structs.replace(checkpoint, state=(), deleted=())
-    return Draft(bare, Collected(checkpoint))
+    return LazyCheckpoint(bare, InMemoryRegisterCursor(checkpoint))
 
 
-class ImageDraft(NamedTuple):
-    after: int
+class StreamedCheckpoint(NamedTuple):
+    preceding_records: int
     """So many of the records that it comes with come before it; it stands for them, too."""
-    image: Image
+    record: CheckpointRecord
     """Without registers."""
-    registers: Registers
+    registers: RegisterCursor
 
 
-class SnapshotDraft(NamedTuple):
+class StreamedSnapshot(NamedTuple):
     to: int
     snapshot: Snapshot
     """Without registers."""
-    registers: Registers
+    registers: RegisterCursor
 
 
-class Intake(Protocol):
+class RegisterLoader(Protocol):
     """Where registers are taken in that are to be a state: a few at a time, in any order."""
 
     def add(self, held: Sequence[tuple[Key, Any]], deleted: Sequence[Key]) -> None: ...
 
-    def is_sound(self) -> bool:
+    def has_unique_keys(self) -> bool:
         """Was no register taken in twice?"""
 
-    def give_up(self, most: int) -> bool:
+    def discard(self, most: int) -> bool:
         """Forget at most so many of the registers that are here: those that were not wanted, or
         that were replaced. False when there are none any more."""
 
@@ -104,70 +104,72 @@ class Intake(Protocol):
 # --- encoding ---------------------------------------------------------------------------------
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_ARRAY: Final = struct.Struct(">BI")
-_ARRAY_TAG: Final = 0xDD
-_SHORT: Final = 0x90
+_ARRAY32: Final = struct.Struct(">BI")
+_ARRAY32_TAG: Final = 0xDD
+_FIXARRAY_TAG: Final = 0x90
 """An array of less than 16: so many more."""
 
 
-class Array:
+class ArrayEncoder:
     """An array that is encoded in pieces."""
 
-    __slots__ = ("count", "parts")
+    __slots__ = ("chunks_by_count", "count")
 
     def __init__(self) -> None:
         self.count = 0
-        self.parts: list[tuple[int, bytes]] = []
+        self.chunks_by_count: list[tuple[int, bytes]] = []
         """So many items each, one after the other."""
 
     def extend(self, items: Sequence[object]) -> int:
         """Answers how many bytes that takes."""
         if not items:
             return 0
-        data = _encode(items)[_head_bytes(len(items)) :]
+        data = _encode(items)[_header_size(len(items)) :]
         self.count += len(items)
-        self.parts.append((len(items), data))
+        self.chunks_by_count.append((len(items), data))
         return len(data)
 
-    def pieces(self) -> list[bytes]:
-        return [array_head(self.count), *(data for _, data in self.parts)]
+    def chunks(self) -> list[bytes]:
+        return [array_header(self.count), *(data for _, data in self.chunks_by_count)]
 
 
-def array_head(count: int) -> bytes:
-    return _ARRAY.pack(_ARRAY_TAG, count)
+def array_header(count: int) -> bytes:
+    return _ARRAY32.pack(_ARRAY32_TAG, count)
 
 
-def encoded(draft: Image | Snapshot, held: Array, deleted: Array) -> Iterator[bytes]:
+def encode_chunks(
+    draft: CheckpointRecord | Snapshot, held: ArrayEncoder, deleted: ArrayEncoder
+) -> Iterator[bytes]:
     """The whole in pieces, with these registers: each piece is made when it is asked for. What it
     is made of cannot change, so that may be in another thread."""
     found = draft.checkpoint
-    yield _short(1 + len(draft.__struct_fields__))
+    yield _fixarray_header(1 + len(draft.__struct_fields__))
     yield _encode(draft.__struct_config__.tag)
-    yield _short(len(found.__struct_fields__))
+    yield _fixarray_header(len(found.__struct_fields__))
     yield from map(_encode, (found.instance, found.length, found.ids, found.timestamp))
-    yield from held.pieces()
-    yield from _in_pieces(found.outcomes)
-    yield from deleted.pieces()
+    yield from held.chunks()
+    yield from _array_chunks(found.outcomes)
+    yield from deleted.chunks()
     for name in draft.__struct_fields__[1:]:
         value = getattr(draft, name)
         if type(value) is tuple:
-            yield from _in_pieces(value)
+            yield from _array_chunks(value)
         else:
             yield _encode(value)
 
 
-def _in_pieces(items: tuple[object, ...]) -> Iterator[bytes]:
-    yield array_head(len(items))
-    for first in range(0, len(items), ITEMS_MAX):
-        some = items[first : first + ITEMS_MAX]
-        yield _encode(some)[_head_bytes(len(some)) :]
+def _array_chunks(items: tuple[object, ...]) -> Iterator[bytes]:
+    yield array_header(len(items))
+    for first in range(0, len(items), CHUNK_ITEMS_MAX):
+        some = items[first : first + CHUNK_ITEMS_MAX]
+        yield _encode(some)[_header_size(len(some)) :]
 
 
-def _short(length: int) -> bytes:
-    return bytes((_SHORT + length,))
+def _fixarray_header(length: int) -> bytes:
+    return bytes((_FIXARRAY_TAG + length,))
 
 
-def _head_bytes(length: int) -> int:
+def _header_size(length: int) -> int:
     if length < 16:
         return 1
     return 3 if length < 2**16 else 5
@@ -176,29 +178,29 @@ def _head_bytes(length: int) -> int:
 # --- what is brought --------------------------------------------------------------------------
 
 
-class Brought(NamedTuple):
+class AssembledSnapshot(NamedTuple):
     """A snapshot that came in parts."""
 
     checkpoint: Checkpoint
     """With no register but that of the members, if there is one."""
-    intake: Intake
-    held: Array
-    deleted: Array
+    loader: RegisterLoader
+    live: ArrayEncoder
+    deleted: ArrayEncoder
 
 
-class DrawnImage(NamedTuple):
+class EncodedCheckpoint(NamedTuple):
     """An image whose registers are encoded already."""
 
-    after: int
+    preceding_records: int
     """So many of the records that it comes with come before it; it stands for them, too."""
-    image: Image
+    record: CheckpointRecord
     """With no register but that of the members, if there is one."""
-    held: Array
-    deleted: Array
+    live: ArrayEncoder
+    deleted: ArrayEncoder
 
-    def pieces(self) -> Iterator[bytes]:
-        return encoded(self.image, self.held, self.deleted)
+    def chunks(self) -> Iterator[bytes]:
+        return encode_chunks(self.record, self.live, self.deleted)
 
 
-Given: TypeAlias = Message | Brought
+IncomingMessage: TypeAlias = Message | AssembledSnapshot
 """What a replica may be given by another one."""

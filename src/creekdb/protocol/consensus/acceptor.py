@@ -27,7 +27,7 @@ from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.probes import Probe, Probes
 from creekdb.protocol.request import Batch
 
-BALLOT_FROM_THE_PAST = "a ballot from the past"
+STALE_BALLOT = "a ballot from the past"
 
 
 class Acceptor:
@@ -45,9 +45,9 @@ class Acceptor:
         self._peers = peers
         self._outbox = outbox
         self._probes = probes
-        self._wait_for = wait_for
-        self._voted = voted
-        self._refuse = refuse
+        self._must_defer = wait_for
+        self._on_voted = voted
+        self._count_rejection = refuse
 
         self.promised = NO_BALLOT
         self.accepted: dict[int, AcceptedValue] = {}
@@ -62,11 +62,11 @@ class Acceptor:
         """Phase 1b; None when the ballot is behind. Instances below `decided` are decided."""
         if prepare.ballot < self.promised:
             return None
-        self._raise(prepare.ballot)
+        self._raise_promise(prepare.ballot)
         first = max(prepare.first, decided)
         accepted = tuple(self.accepted[each] for each in sorted(self.accepted) if each >= first)
         self._outbox.events.append(
-            effects.Promised(prepare.ballot, prepare.first, decided, accepted)
+            effects.BallotPromised(prepare.ballot, prepare.first, decided, accepted)
         )
         return Promise(prepare.ballot, decided, accepted)
 
@@ -82,8 +82,8 @@ class Acceptor:
         if message.ballot < self.promised:
             self._reject(sender)
             return
-        self._raise(message.ballot)
-        self._try(message)
+        self._raise_promise(message.ballot)
+        self._try_vote(message)
 
     def resume(self, instance: int) -> None:
         """What a deferred vote waited for has arrived."""
@@ -93,12 +93,12 @@ class Acceptor:
         if deferred.ballot < self.promised:
             self._probes.hit(Probe.VOTE_OVERTAKEN)
             return
-        self._try(deferred)
+        self._try_vote(deferred)
 
     def is_deferred(self, instance: int) -> bool:
         return instance in self._deferred
 
-    def forget_below(self, instance: int) -> None:
+    def discard_below(self, instance: int) -> None:
         """These are decided: nobody will ask what we accepted there."""
         for each in [each for each in self.accepted if each < instance]:
             del self.accepted[each]
@@ -109,7 +109,7 @@ class Acceptor:
         self.promised = max([promised, *(each.ballot for each in accepted.values())])
         self.accepted = accepted
 
-    def _try(self, message: Accept) -> None:
+    def _try_vote(self, message: Accept) -> None:
         known = self.accepted.get(message.instance)
         again = known is not None and known.ballot == message.ballot
         if not again:
@@ -118,7 +118,7 @@ class Acceptor:
                 self._deferred[message.instance] = message
                 if waits_already:
                     return
-            if self._wait_for(message.instance, message.batch):
+            if self._must_defer(message.instance, message.batch):
                 self._deferred[message.instance] = message
                 self._probes.hit(Probe.VOTE_DEFERRED)
                 return
@@ -129,15 +129,15 @@ class Acceptor:
         self._outbox.events.append(Voted(message.ballot, message.instance, message.batch))
         if self._peers:
             self._outbox.sends.append(Send(self._peers, Vote(message.ballot, message.instance)))
-        self._voted(message.ballot, message.instance)
+        self._on_voted(message.ballot, message.instance)
 
-    def _raise(self, ballot: Ballot) -> None:
+    def _raise_promise(self, ballot: Ballot) -> None:
         if ballot > self.promised:
             self.promised = ballot
             self._outbox.records.append(Promised(ballot))
 
     def _reject(self, sender: int) -> None:
         self._probes.hit(Probe.BALLOT_FROM_THE_PAST)
-        self._refuse(BALLOT_FROM_THE_PAST)
+        self._count_rejection(STALE_BALLOT)
         if sender in self._peers:
             self._outbox.sends.append(Send((sender,), Reject(self.promised)))

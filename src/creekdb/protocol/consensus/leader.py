@@ -24,18 +24,18 @@ from creekdb.protocol.request import Batch
 from creekdb.protocol.settings import Settings
 
 
-class Phase(enum.Enum):
+class LeaderPhase(enum.Enum):
     FOLLOWING = "following"
     PREPARING = "preparing"
     LEADING = "leading"
 
 
-class _Flight:
-    __slots__ = ("batch", "sent_at", "since")
+class _Proposal:
+    __slots__ = ("batch", "proposed_at", "sent_at")
 
     def __init__(self, batch: Batch, ticks: int) -> None:
         self.batch = batch
-        self.since = ticks
+        self.proposed_at = ticks
         self.sent_at = ticks
 
 
@@ -57,20 +57,20 @@ class Leader:
         self._settings = settings
         self._outbox = outbox
         self._probes = probes
-        self._accept = accept
+        self._accept_locally = accept
         self._is_decided = is_decided
         self._is_stuck = is_stuck
 
-        self.phase = Phase.FOLLOWING
+        self.phase = LeaderPhase.FOLLOWING
         self.ballot = NO_BALLOT
         self._ticks = 0
         self._prepare = Prepare(NO_BALLOT, 0)
         self._prepared_at = 0
-        self._since = 0
+        self._campaign_started_at = 0
         """When the ballot was started."""
         self._promises: dict[int, Promise] = {}
         self._next_instance = 0
-        self._in_flight: dict[int, _Flight] = {}
+        self._proposals: dict[int, _Proposal] = {}
         self._proposed: set[Dot] = set()
         self._queue: deque[Dot] = deque()
 
@@ -80,17 +80,17 @@ class Leader:
         assert ballot > self.ballot
         self._probes.hit(Probe.CAMPAIGN)
         self.step_down()
-        self.phase = Phase.PREPARING
+        self.phase = LeaderPhase.PREPARING
         self.ballot = ballot
         self._prepare = Prepare(ballot, first)
-        self._prepared_at = self._since = self._ticks
+        self._prepared_at = self._campaign_started_at = self._ticks
         self._send(self._peers, self._prepare)
         return self._prepare
 
     def step_down(self) -> None:
-        self.phase = Phase.FOLLOWING
+        self.phase = LeaderPhase.FOLLOWING
         self._promises = {}
-        self._in_flight = {}
+        self._proposals = {}
         self._proposed = set()
         self._queue = deque()
 
@@ -100,28 +100,30 @@ class Leader:
         self._peers = settings.peers(self._index)
         self.step_down()
 
-    def outbid(self, ballot: Ballot) -> None:
+    def observe_ballot(self, ballot: Ballot) -> None:
         """Someone promised a ballot; if it is above ours, we lead no longer."""
-        if self.phase is not Phase.FOLLOWING and ballot > self.ballot:
+        if self.phase is not LeaderPhase.FOLLOWING and ballot > self.ballot:
             self._probes.hit(Probe.CAMPAIGN_OUTBID)
             self.step_down()
 
     def on_promise(self, message: Promise, sender: int) -> None:
-        if self.phase is Phase.PREPARING and message.ballot == self.ballot:
+        if self.phase is LeaderPhase.PREPARING and message.ballot == self.ballot:
             self._promises[sender] = message
 
-    def is_promised(self) -> bool:
+    def has_majority_promise(self) -> bool:
         """Has a majority promised, and do we not lead yet?"""
-        return self.phase is Phase.PREPARING and len(self._promises) >= self._settings.majority
+        return (
+            self.phase is LeaderPhase.PREPARING and len(self._promises) >= self._settings.majority
+        )
 
-    def best_informed(self) -> tuple[int, int]:
+    def most_advanced_promise(self) -> tuple[int, int]:
         """The promise that tells of most decisions: below which instance, and whose it is."""
         most = max(promise.decided for promise in self._promises.values())
         return most, min(each for each, told in self._promises.items() if told.decided == most)
 
     def start(self, start: int, ready: Iterable[Dot]) -> None:
         """Lead, from instance `start` on: take up what the promises tell, then what is `ready`."""
-        self.phase = Phase.LEADING
+        self.phase = LeaderPhase.LEADING
         recovered: dict[int, AcceptedValue] = {}
         for sender in sorted(self._promises):
             for value in self._promises[sender].accepted:
@@ -145,11 +147,11 @@ class Leader:
 
     def enqueue(self, id: Dot) -> None:
         """A strong request whose predicate holds here."""
-        if self.phase is Phase.LEADING and id not in self._proposed:
+        if self.phase is LeaderPhase.LEADING and id not in self._proposed:
             self._proposed.add(id)
             self._queue.append(id)
 
-    def pump(self, first_undecided: int) -> bool:
+    def propose_queued(self, first_undecided: int) -> bool:
         """Propose what is queued, as far as there is room; True when something was proposed."""
         if not self._queue:
             return False
@@ -163,17 +165,20 @@ class Leader:
         self._propose(instance, batch)
         return True
 
-    def decided(self, instance: int) -> None:
-        self._in_flight.pop(instance, None)
+    def on_decided(self, instance: int) -> None:
+        self._proposals.pop(instance, None)
 
-    def delivered(self, id: Dot) -> None:
+    def on_delivered(self, id: Dot) -> None:
         self._proposed.discard(id)
 
     def tick(self, ticks: int) -> bool:
         """Repeat what may have been lost; True when only a new ballot can help."""
         self._ticks = ticks
-        if self.phase is Phase.PREPARING:
-            if self.is_promised() and ticks - self._since >= self._settings.stuck_ticks:
+        if self.phase is LeaderPhase.PREPARING:
+            if (
+                self.has_majority_promise()
+                and ticks - self._campaign_started_at >= self._settings.stuck_ticks
+            ):
                 self._probes.hit(Probe.UNINFORMED)
                 return True
             if ticks - self._prepared_at >= self._settings.retry_ticks:
@@ -182,26 +187,28 @@ class Leader:
                 waiting_for = tuple(peer for peer in self._peers if peer not in self._promises)
                 self._send(waiting_for, self._prepare)
             return False
-        for instance, flight in list(self._in_flight.items()):
-            if ticks - flight.since >= self._settings.stuck_ticks and self._is_stuck(instance):
+        for instance, flight in list(self._proposals.items()):
+            if ticks - flight.proposed_at >= self._settings.stuck_ticks and self._is_stuck(
+                instance
+            ):
                 self._probes.hit(Probe.STUCK_INSTANCE)
                 return True
             if ticks - flight.sent_at >= self._settings.retry_ticks:
                 flight.sent_at = ticks
                 self._probes.hit(Probe.ACCEPT_AGAIN)
-                self._put_to_vote(instance, flight.batch)
+                self._send_accept(instance, flight.batch)
         return False
 
     def _propose(self, instance: int, batch: Batch) -> None:
         """Phase 2a."""
-        self._in_flight[instance] = _Flight(batch, self._ticks)
+        self._proposals[instance] = _Proposal(batch, self._ticks)
         self._proposed.update(batch)
-        self._put_to_vote(instance, batch)
+        self._send_accept(instance, batch)
 
-    def _put_to_vote(self, instance: int, batch: Batch) -> None:
+    def _send_accept(self, instance: int, batch: Batch) -> None:
         accept = Accept(self.ballot, instance, batch)
         self._send(self._peers, accept)
-        self._accept(accept)
+        self._accept_locally(accept)
 
     def _send(self, to: tuple[int, ...], message: Prepare | Accept) -> None:
         if to:

@@ -14,8 +14,8 @@ from creekdb.protocol.probes import Probe, Probes
 from creekdb.protocol.request import Batch
 from creekdb.protocol.settings import Settings
 
-BALLOTS_PER_INSTANCE = 4
-ASK_DOUBLINGS_MAX = 6
+BALLOTS_PER_INSTANCE_MAX = 4
+BACKOFF_DOUBLINGS_MAX = 6
 
 
 class _Tally:
@@ -37,7 +37,7 @@ class Learner:
         self._probes = probes
 
         self.decided: dict[int, Batch] = {}
-        self.floor = 0
+        self.first_retained = 0
         """Decisions below are forgotten."""
         self.first_undecided = 0
         self.delivered = 0
@@ -46,21 +46,21 @@ class Learner:
         """How many identifiers of the instance `delivered` are delivered."""
         self._tallies: dict[int, dict[Ballot, _Tally]] = {}
         self._progress: dict[int, int] = {}
-        self._settled: dict[int, int] = {}
+        self._stable_instances: dict[int, int] = {}
         self._stalled_at = (-1, -1)
         self._stalled_since = 0
-        self._asks = 0
+        self._catch_up_attempts = 0
         """Since something was last decided or delivered here."""
-        self.changed_below = 0
+        self.reconfigured_below = 0
         """The members were last changed by an instance below."""
 
     def reconfigure(self, settings: Settings, changed_below: int) -> None:
         """There are other members from now on: votes in ballots of the old ones count no more."""
         self._settings = settings
         self._peers = settings.peers(self._index)
-        self.changed_below = changed_below
+        self.reconfigured_below = changed_below
         self._tallies.clear()
-        for known in (self._progress, self._settled):
+        for known in (self._progress, self._stable_instances):
             for gone in [each for each in known if each not in self._peers]:
                 del known[gone]
 
@@ -81,7 +81,7 @@ class Learner:
         tally.voters.add(voter)
         return self._count(instance, tally)
 
-    def contradicts(self, ballot: Ballot, instance: int, batch: Batch) -> bool:
+    def has_conflicting_batch(self, ballot: Ballot, instance: int, batch: Batch) -> bool:
         """Has another batch been proposed in this very ballot?"""
         tally = self._tallies.get(instance, {}).get(ballot)
         return tally is not None and tally.batch not in (None, batch)
@@ -99,23 +99,23 @@ class Learner:
     def is_decided(self, instance: int) -> bool:
         return instance < self.first_undecided or instance in self.decided
 
-    def is_too_far(self, instance: int) -> bool:
+    def is_beyond_horizon(self, instance: int) -> bool:
         """Is it beyond the horizon? Then catching up comes first."""
-        too_far = instance >= self._end()
+        too_far = instance >= self._horizon_end()
         if too_far:
             self._probes.hit(Probe.INSTANCE_TOO_FAR)
         return too_far
 
-    def _end(self) -> int:
+    def _horizon_end(self) -> int:
         """The first instance that is too far."""
         return self.first_undecided + self._settings.horizon
 
     def _tally(self, ballot: Ballot, instance: int) -> _Tally | None:
-        if self.is_decided(instance) or self.is_too_far(instance):
+        if self.is_decided(instance) or self.is_beyond_horizon(instance):
             return None
         ballots = self._tallies.setdefault(instance, {})
         if ballot not in ballots:
-            if len(ballots) == BALLOTS_PER_INSTANCE:
+            if len(ballots) == BALLOTS_PER_INSTANCE_MAX:
                 lowest = min(ballots)
                 if ballot < lowest:
                     return None
@@ -144,10 +144,10 @@ class Learner:
             self._position = 0
         return None
 
-    def deliver_next(self) -> None:
+    def advance_delivery(self) -> None:
         self._position += 1
 
-    def at_boundary(self) -> bool:
+    def is_at_batch_boundary(self) -> bool:
         """Is no batch delivered in part?"""
         self.next_to_deliver()
         return self._position == 0
@@ -156,20 +156,20 @@ class Learner:
 
     def on_progress(self, sender: int, delivered: int, settled: int = 0) -> None:
         self._progress[sender] = max(delivered, self._progress.get(sender, 0))
-        self._settled[sender] = max(settled, self._settled.get(sender, 0))
+        self._stable_instances[sender] = max(settled, self._stable_instances.get(sender, 0))
 
-    def forget_progress_of(self, peer: int) -> None:
+    def reset_progress_of(self, peer: int) -> None:
         """It begins with nothing."""
         self._progress.pop(peer, None)
-        self._settled.pop(peer, None)
+        self._stable_instances.pop(peer, None)
 
     def progress_of(self, peer: int) -> int:
         return self._progress.get(peer, 0)
 
-    def settled_by(self, peer: int) -> int:
-        return self._settled.get(peer, 0)
+    def stable_instance_of(self, peer: int) -> int:
+        return self._stable_instances.get(peer, 0)
 
-    def ask_if_stalled(self, ticks: int, blocked: bool) -> None:
+    def request_catch_up_if_stalled(self, ticks: int, blocked: bool) -> None:
         """Ask a peer that is ahead, if nothing has happened here for a while: each time another
         one, for the first may be dead, and each time later, for an answer may take its time.
 
@@ -178,22 +178,22 @@ class Learner:
         """
         here = (self.first_undecided, self.delivered)
         if here != self._stalled_at:
-            self._stalled_at, self._stalled_since, self._asks = here, ticks, 0
+            self._stalled_at, self._stalled_since, self._catch_up_attempts = here, ticks, 0
         first = self.delivered if blocked else self.first_undecided
         ahead = [peer for peer in self._peers if self.progress_of(peer) > first]
-        wait = self._settings.retry_ticks << min(self._asks, ASK_DOUBLINGS_MAX)
-        far = any(self.progress_of(peer) >= self._end() for peer in ahead)
-        if far and not blocked and not self._asks:
+        wait = self._settings.retry_ticks << min(self._catch_up_attempts, BACKOFF_DOUBLINGS_MAX)
+        far = any(self.progress_of(peer) >= self._horizon_end() for peer in ahead)
+        if far and not blocked and not self._catch_up_attempts:
             wait = self._settings.heartbeat_ticks  # what was decided there cannot be under way here
         if ahead and ticks - self._stalled_since >= wait:
-            self.ask(ahead[self._asks % len(ahead)], first)
-            self._asks += 1
+            self.request_catch_up(ahead[self._catch_up_attempts % len(ahead)], first)
+            self._catch_up_attempts += 1
             self._stalled_since = ticks
 
-    def ask(self, peer: int, first: int) -> None:
+    def request_catch_up(self, peer: int, first: int) -> None:
         self._outbox.sends.append(Send((peer,), CatchUp(first)))
 
-    def tell(self, peer: int, instance: int) -> bool:
+    def send_decision(self, peer: int, instance: int) -> bool:
         """Tell one decision; False when it is forgotten."""
         batch = self.decided.get(instance)
         if batch is None:
@@ -204,7 +204,7 @@ class Learner:
     def on_catch_up(self, sender: int, first: int) -> bool:
         """Tell the decisions from `first` on; False when they are forgotten, or when the members
         have changed since: who does not know them cannot take what they did."""
-        if first < self.floor or first < self.changed_below:
+        if first < self.first_retained or first < self.reconfigured_below:
             return False
         last = min(self.first_undecided, first + self._settings.catch_up_limit)
         batches = tuple(self.decided[instance] for instance in range(first, last))
@@ -216,32 +216,32 @@ class Learner:
         """The instances that this decided here."""
         news: list[int] = []
         for instance, batch in enumerate(batches, first):
-            if not self.is_decided(instance) and not self.is_too_far(instance):
+            if not self.is_decided(instance) and not self.is_beyond_horizon(instance):
                 self._probes.hit(Probe.CAUGHT_UP)
                 self.decide(instance, batch)
                 news.append(instance)
         if news and self.progress_of(sender) > self.first_undecided:
-            self.ask(sender, self.first_undecided)
+            self.request_catch_up(sender, self.first_undecided)
         return news
 
-    def forget_delivered_by_all(self, settled: int) -> None:
+    def discard_delivered_by_all(self, settled: int) -> None:
         """Instances from `settled` on are still needed here, to recover from our own disk."""
         everywhere = min((self.progress_of(peer) for peer in self._peers), default=settled)
-        self.forget_below(min(everywhere, settled))
+        self.discard_below(min(everywhere, settled))
 
-    def forget_below(self, instance: int) -> None:
+    def discard_below(self, instance: int) -> None:
         assert instance <= self.delivered
-        for each in range(self.floor, instance):
+        for each in range(self.first_retained, instance):
             del self.decided[each]
             self._probes.hit(Probe.DECISIONS_FORGOTTEN)
-            self.floor = each + 1
+            self.first_retained = each + 1
 
     def install(self, instance: int) -> None:
         """A checkpoint holds everything that the instances below `instance` delivered."""
         assert instance >= self.delivered
         self.decided = {each: batch for each, batch in self.decided.items() if each >= instance}
         self._tallies = {each: tally for each, tally in self._tallies.items() if each >= instance}
-        self.floor = self.delivered = instance
+        self.first_retained = self.delivered = instance
         self._position = 0
         self.first_undecided = instance
         while self.first_undecided in self.decided:

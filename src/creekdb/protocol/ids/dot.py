@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from creekdb.protocol.ids.intervals import count, difference, first_of, runs_of
+from creekdb.protocol.ids.intervals import count, difference, intervals_of, take_first
 
 
 class Dot(NamedTuple):
@@ -34,7 +34,7 @@ class Dots(msgspec.Struct, frozen=True, array_like=True):
 
     def __iter__(self) -> Iterator[Dot]:
         for replica in sorted(self.ranges):
-            yield from dots_of(replica, self.ranges[replica])
+            yield from iterate_dots(replica, self.ranges[replica])
 
     def __len__(self) -> int:
         return count(self.ranges)
@@ -48,7 +48,7 @@ class Dots(msgspec.Struct, frozen=True, array_like=True):
         ranges = self.ranges.get(replica)
         return ranges[-1] - 1 if ranges else 0
 
-    def contiguous(self, replica: int) -> int:
+    def last_contiguous(self, replica: int) -> int:
         """The event number up to which nothing of `replica` is missing; 0 without the first."""
         ranges = self.ranges.get(replica)
         return ranges[1] - 1 if ranges and ranges[0] == 1 else 0
@@ -65,7 +65,7 @@ class Dots(msgspec.Struct, frozen=True, array_like=True):
             here = count({replica: ranges})
             share = -(-limit * here // total)
             if share > 0:
-                taken[replica] = tuple(first_of(ranges, share))
+                taken[replica] = tuple(take_first(ranges, share))
                 limit -= share
             total -= here
         return Dots(taken)
@@ -80,11 +80,11 @@ class Dots(msgspec.Struct, frozen=True, array_like=True):
         left = {
             replica: tuple(kept)
             for replica, ranges in self.ranges.items()
-            if (kept := difference(ranges, runs_of(removed.get(replica, ()))))
+            if (kept := difference(ranges, intervals_of(removed.get(replica, ()))))
         }
         return Dots(left)
 
-    def problem(self) -> str | None:
+    def validation_error(self) -> str | None:
         """Why this is not a well-formed set of dots, or None. For values that came from a peer."""
         for replica, ranges in self.ranges.items():
             if not ranges or len(ranges) % 2:
@@ -96,7 +96,7 @@ class Dots(msgspec.Struct, frozen=True, array_like=True):
         return None
 
 
-def dots_of(replica: int, ranges: Sequence[int]) -> Iterator[Dot]:
+def iterate_dots(replica: int, ranges: Sequence[int]) -> Iterator[Dot]:
     for at in range(0, len(ranges), 2):
         for event in range(ranges[at], ranges[at + 1]):
             yield Dot(replica, event)

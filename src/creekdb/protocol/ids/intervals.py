@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import ne
 
 
-def runs_of(numbers: Iterable[int]) -> list[int]:
+def intervals_of(numbers: Iterable[int]) -> list[int]:
     """Of numbers that ascend."""
     runs: list[int] = []
     for number in numbers:
@@ -28,7 +28,7 @@ def count(ranges: Mapping[int, Sequence[int]]) -> int:
     return sum(sum(each[1::2]) - sum(each[::2]) for each in ranges.values())
 
 
-def first_of(ranges: Sequence[int], limit: int) -> list[int]:
+def take_first(ranges: Sequence[int], limit: int) -> list[int]:
     """The first `limit` numbers."""
     kept: list[int] = []
     for start, end in _pairs(ranges):
@@ -53,7 +53,7 @@ def difference(ranges: Sequence[int], removed: Sequence[int]) -> list[int]:
     """The ranges of `ranges` that `removed` does not cover. What both begin with, and what one
     removed range covers, is passed over in one step: the cost is that of the places that differ."""
     left: list[int] = []
-    index = at = _common(ranges, removed)
+    index = at = _common_prefix_length(ranges, removed)
     while index < len(ranges):
         start, end = ranges[index], ranges[index + 1]
         at = bisect_right(removed, start, at)
@@ -91,7 +91,7 @@ def last_outside(ranges: Sequence[int], others: Sequence[int]) -> int | None:
     return None
 
 
-def _common(left: Sequence[int], right: Sequence[int]) -> int:
+def _common_prefix_length(left: Sequence[int], right: Sequence[int]) -> int:
     """How many edges, in whole ranges, the two begin with alike."""
     for index, differs in enumerate(map(ne, left, right)):
         if differs:

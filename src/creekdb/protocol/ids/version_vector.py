@@ -15,10 +15,10 @@ from typing import Final
 
 from creekdb.protocol.ids.dot import Dot as Dot
 from creekdb.protocol.ids.dot import Dots as Dots
-from creekdb.protocol.ids.dot import dots_of
+from creekdb.protocol.ids.dot import iterate_dots
 from creekdb.protocol.ids.intervals import count, difference, last_outside, union
 
-NOTHING: Final = Dots()
+EMPTY_DOTS: Final = Dots()
 
 
 class DotSet:
@@ -42,7 +42,7 @@ class DotSet:
 
     def __iter__(self) -> Iterator[Dot]:
         for replica in sorted(self.ranges):
-            yield from dots_of(replica, self.ranges[replica])
+            yield from iterate_dots(replica, self.ranges[replica])
 
     def __len__(self) -> int:
         return count(self.ranges)
@@ -78,7 +78,7 @@ class DotSet:
             mine = self.ranges.get(replica)
             self.ranges[replica] = union(mine, ranges) if mine else list(ranges)
 
-    def contiguous(self, replica: int) -> int:
+    def last_contiguous(self, replica: int) -> int:
         ranges = self.ranges.get(replica)
         return ranges[1] - 1 if ranges and ranges[0] == 1 else 0
 
@@ -88,9 +88,9 @@ class DotSet:
 
     def covers(self, other: "Dots | DotSet") -> bool:
         """Is `other` a subset of this set?"""
-        return self.some_missing(other) is None
+        return self.find_missing(other) is None
 
-    def some_missing(self, other: "Dots | DotSet") -> Dot | None:
+    def find_missing(self, other: "Dots | DotSet") -> Dot | None:
         """A dot of `other` that is not in this set, or None. It is the last one of its replica:
         where these arrive in order, nothing is missing of that replica once it is there."""
         for replica, ranges in other.ranges.items():
@@ -116,7 +116,7 @@ class DotSet:
                 continue
             elif rest := difference(ranges, mine):
                 left[replica] = tuple(rest)
-        return Dots(left) if left else NOTHING
+        return Dots(left) if left else EMPTY_DOTS
 
     def clear(self) -> None:
         self.ranges.clear()

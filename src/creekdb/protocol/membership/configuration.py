@@ -21,9 +21,9 @@ from creekdb.errors import BadValue
 from creekdb.protocol.request import Operation
 from creekdb.protocol.values import Key
 
-MEMBERS: Final = "creek.members"
+MEMBERSHIP_OPERATION: Final = "creek.members"
 """The operation that every data type has, for the cluster itself."""
-REGISTER: Final[Key] = (MEMBERS,)
+MEMBERSHIP_KEY: Final[Key] = (MEMBERSHIP_OPERATION,)
 """Where the state holds the configuration, once it was changed; so checkpoints hold it, too."""
 
 Member: TypeAlias = tuple[int, str]
@@ -39,35 +39,35 @@ class Configuration(msgspec.Struct, frozen=True, array_like=True, forbid_unknown
     """The numbers of those that were removed."""
 
     @property
-    def numbers(self) -> tuple[int, ...]:
+    def replica_ids(self) -> tuple[int, ...]:
         return tuple(replica for replica, _ in self.members)
 
     @property
-    def next_number(self) -> int:
-        return max((*self.numbers, *self.former)) + 1
+    def next_replica_id(self) -> int:
+        return max((*self.replica_ids, *self.former)) + 1
 
-    def adding(self, replica: int, address: str) -> Operation:
+    def add_operation(self, replica: int, address: str) -> Operation:
         """The strong operation to ask for; `BadValue` when it could not work."""
-        return self._asking("add", replica, address)
+        return self._change_operation("add", replica, address)
 
-    def removing(self, replica: int) -> Operation:
-        return self._asking("remove", replica, "")
+    def remove_operation(self, replica: int) -> Operation:
+        return self._change_operation("remove", replica, "")
 
-    def changed_by(self, operation: Operation) -> "Configuration":
+    def apply(self, operation: Operation) -> "Configuration":
         """The configuration once the change is committed, or `BadValue` with why it is refused."""
-        return _next(self.epoch, operation.arguments)
+        return _next_configuration(self.epoch, operation.arguments)
 
-    def value(self) -> tuple[Any, ...]:
+    def register_value(self) -> tuple[Any, ...]:
         """As a register holds it."""
         return self.epoch, self.members, self.former
 
-    def _asking(self, change: str, replica: int, address: str) -> Operation:
-        arguments = *self.value(), change, replica, address
-        _next(self.epoch, arguments)
-        return Operation(MEMBERS, arguments)
+    def _change_operation(self, change: str, replica: int, address: str) -> Operation:
+        arguments = *self.register_value(), change, replica, address
+        _next_configuration(self.epoch, arguments)
+        return Operation(MEMBERSHIP_OPERATION, arguments)
 
 
-class _Change(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _MembershipChange(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """The arguments of the operation: the configuration it is based on, and what is to change."""
 
     epoch: int
@@ -78,25 +78,25 @@ class _Change(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     address: str
 
 
-def changed_value(held: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+def apply_to_register(held: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     """What the register holds after the operation; `held` is what it holds before, or None."""
-    return _next(0 if held is None else held[0], arguments).value()
+    return _next_configuration(0 if held is None else held[0], arguments).register_value()
 
 
-def configuration_in(state: tuple[tuple[Key, Any], ...]) -> Configuration | None:
+def find_configuration(state: tuple[tuple[Key, Any], ...]) -> Configuration | None:
     """The configuration that a checkpoint's state holds, if the members were ever changed."""
     for key, value in reversed(state):
-        if key == REGISTER:
+        if key == MEMBERSHIP_KEY:
             try:
                 return msgspec.convert(value, Configuration)
             except msgspec.ValidationError as error:
-                raise BadValue(f"no configuration is kept in {REGISTER}: {error}") from error
+                raise BadValue(f"no configuration is kept in {MEMBERSHIP_KEY}: {error}") from error
     return None
 
 
-def _next(epoch: int, arguments: tuple[Any, ...]) -> Configuration:
+def _next_configuration(epoch: int, arguments: tuple[Any, ...]) -> Configuration:
     try:
-        change = msgspec.convert(arguments, _Change)
+        change = msgspec.convert(arguments, _MembershipChange)
     except msgspec.ValidationError as error:
         raise BadValue(f"not a change of members: {error}") from error
     if change.epoch != epoch:
@@ -108,11 +108,11 @@ def _next(epoch: int, arguments: tuple[Any, ...]) -> Configuration:
     if not numbers:
         raise BadValue("not a change of members: there are none")
     if change.change == "add":
-        return _added(change, numbers)
-    return _removed(change, numbers)
+        return _add_member(change, numbers)
+    return _remove_member(change, numbers)
 
 
-def _added(change: _Change, numbers: list[int]) -> Configuration:
+def _add_member(change: _MembershipChange, numbers: list[int]) -> Configuration:
     replica = change.replica
     if replica in numbers:
         raise BadValue(f"replica {replica} is a member already")
@@ -125,7 +125,7 @@ def _added(change: _Change, numbers: list[int]) -> Configuration:
     return Configuration(change.epoch + 1, members, change.former)
 
 
-def _removed(change: _Change, numbers: list[int]) -> Configuration:
+def _remove_member(change: _MembershipChange, numbers: list[int]) -> Configuration:
     replica = change.replica
     if replica not in numbers:
         known = ", ".join(map(str, numbers))

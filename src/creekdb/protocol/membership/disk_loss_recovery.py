@@ -33,22 +33,22 @@ from typing import Final
 
 from creekdb.protocol.effects import Send
 from creekdb.protocol.ids.version_vector import DotSet
-from creekdb.protocol.messages import AcceptedValue, Anew, Ballot, Known
+from creekdb.protocol.messages import AcceptedValue, Ballot, RecoveryQuery, RecoveryResponse
 from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.settings import Settings
 
-ENTERED: Final = Ballot(0, 1)
+JOINED_BALLOT: Final = Ballot(0, 1)
 """Promised by who takes part and knows no real ballot: below all of these, above none at all."""
 
 
-class Newcomer:
+class DiskLossRecovery:
     def __init__(self, index: int, settings: Settings, outbox: Outbox) -> None:
         self._index = index
         self._settings = settings
         self._outbox = outbox
         self._ballot = Ballot(1, index)
-        self._known: dict[int, Known] = {}
-        self._asked_at: int | None = None
+        self._responses: dict[int, RecoveryResponse] = {}
+        self._sent_at_ticks: int | None = None
         self._ticks = 0
         self._delivered = 0
 
@@ -56,30 +56,32 @@ class Newcomer:
         """`delivered`: the first instance of which it has neither a decision nor a checkpoint."""
         self._ticks = ticks
         self._delivered = delivered
-        if self._asked_at is None or ticks - self._asked_at >= self._settings.retry_ticks:
-            self._ask()
+        if self._sent_at_ticks is None or ticks - self._sent_at_ticks >= self._settings.retry_ticks:
+            self._send_query()
 
-    def on_known(self, message: Known, sender: int) -> None:
+    def on_response(self, message: RecoveryResponse, sender: int) -> None:
         if message.ballot != self._ballot:
             return
         if message.promised > self._ballot:
             # What others promised of the old ballot is not enough.
             self._ballot = Ballot(message.promised.round + 1, self._index)
-            self._known = {each: told for each, told in self._known.items() if told.anew}
-            self._ask()
+            self._responses = {
+                each: told for each, told in self._responses.items() if told.is_recovering
+            }
+            self._send_query()
         else:
-            self._known[sender] = message
+            self._responses[sender] = message
 
-    def waits_for(self) -> tuple[int, ...]:
+    def awaited_members(self) -> tuple[int, ...]:
         """Members that have not told yet."""
         peers = self._settings.peers(self._index)
-        return tuple(peer for peer in peers if peer not in self._known)
+        return tuple(peer for peer in peers if peer not in self._responses)
 
-    def is_informed(self, first_undecided: int, received: DotSet) -> bool:
+    def is_complete(self, first_undecided: int, received: DotSet) -> bool:
         """Has everybody told, and is here what they told of?"""
-        if self.waits_for():
+        if self.awaited_members():
             return False
-        for told in self._known.values():
+        for told in self._responses.values():
             if told.decided > first_undecided or not received.covers(told.received):
                 return False
         return True
@@ -87,22 +89,24 @@ class Newcomer:
     def promised(self) -> Ballot:
         """What is to be promised by who takes part from now on."""
         has_a_vote = self._index in self._settings.voters
-        return self._ballot if has_a_vote and not self.is_first() else ENTERED
+        return self._ballot if has_a_vote and not self.is_new_cluster() else JOINED_BALLOT
 
-    def is_first(self) -> bool:
+    def is_new_cluster(self) -> bool:
         """Did all others begin with nothing as well? Then the cluster is new."""
-        return all(told.anew for told in self._known.values())
+        return all(told.is_recovering for told in self._responses.values())
 
     def accepted(self, undecided: int) -> Iterable[AcceptedValue]:
         """The latest that others have accepted, of instances from `undecided` on."""
         latest: dict[int, AcceptedValue] = {}
-        for told in self._known.values():
+        for told in self._responses.values():
             for value in told.accepted:
                 known = latest.get(value.instance)
                 if value.instance >= undecided and (known is None or known.ballot < value.ballot):
                     latest[value.instance] = value
         return latest.values()
 
-    def _ask(self) -> None:
-        self._asked_at = self._ticks
-        self._outbox.sends.append(Send(self.waits_for(), Anew(self._ballot, self._delivered)))
+    def _send_query(self) -> None:
+        self._sent_at_ticks = self._ticks
+        self._outbox.sends.append(
+            Send(self.awaited_members(), RecoveryQuery(self._ballot, self._delivered))
+        )

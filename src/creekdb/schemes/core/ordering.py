@@ -18,107 +18,111 @@ from itertools import islice
 from typing import ClassVar
 
 from creekdb.errors import BadValue, UsageError
-from creekdb.execution.mvcc.state_loader import Arrivals
-from creekdb.protocol.checkpoint.stream import Draft, Given, Intake
+from creekdb.execution.mvcc.state_loader import StateLoader
+from creekdb.protocol.checkpoint.stream import IncomingMessage, LazyCheckpoint, RegisterLoader
 from creekdb.protocol.effects import (
     CabDelivered,
-    Cast,
+    CheckpointInstalled,
     Committed,
     Effects,
-    Installed,
-    Observed,
+    ObservedOrder,
+    RbCast,
     RbDelivered,
     Task,
 )
-from creekdb.protocol.guarantees import Terms
+from creekdb.protocol.guarantees import SchemeGuarantees
 from creekdb.protocol.ids.version_vector import Dot, Dots, DotSet
-from creekdb.protocol.membership.configuration import MEMBERS, Configuration
+from creekdb.protocol.membership.configuration import MEMBERSHIP_OPERATION, Configuration
 from creekdb.protocol.messages import Checkpoint, Record
-from creekdb.protocol.order import Order
+from creekdb.protocol.order import RequestOrder
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import NOOP, Batch, Operation, OrderKey, Request
 from creekdb.protocol.settings import Settings
-from creekdb.protocol.stack import Broadcasts
-from creekdb.schemes.core.responses import Answers
-from creekdb.schemes.core.stable_prefix import Executing, Settled
+from creekdb.protocol.stack import ProtocolStack
+from creekdb.schemes.core.responses import Responses
+from creekdb.schemes.core.stable_prefix import ExecutionProgress, StablePrefix
 
-NOOP_PATIENCE = 4
+NOOP_FOLLOWER_FACTOR = 4
 """How many times longer than the leader another replica waits before it issues a no-op."""
 
 
-class Unstable:
-    __slots__ = ("_arrived", "_committed", "_patience", "_ticks", "noop")
+class Stabiliser:
+    __slots__ = ("_committed", "_noop_ticks", "_pending", "_ticks", "last_noop")
 
     def __init__(self, committed: DotSet, patience: int) -> None:
         self._committed = committed
-        self._patience = patience
+        self._noop_ticks = patience
         self._ticks = 0
-        self._arrived: deque[tuple[int, Dot]] = deque()
+        self._pending: deque[tuple[int, Dot]] = deque()
         """With the tick of their arrival, oldest first."""
-        self.noop: Dot | None = None
+        self.last_noop: Dot | None = None
         """The last one that was issued here."""
 
     def add(self, id: Dot) -> None:
-        self._arrived.append((self._ticks, id))
+        self._pending.append((self._ticks, id))
 
     def tick(self) -> None:
         self._ticks += 1
 
-    def want_noop(self, leads: bool) -> bool:
+    def is_noop_due(self, leads: bool) -> bool:
         """Has one of them waited for long enough, and is no no-op under way?"""
-        arrived = self._arrived
+        arrived = self._pending
         while arrived and arrived[0][1] in self._committed:
             arrived.popleft()
-        if not arrived or (self.noop is not None and self.noop not in self._committed):
+        if not arrived or (self.last_noop is not None and self.last_noop not in self._committed):
             return False
-        patience = self._patience if leads else self._patience * NOOP_PATIENCE
+        patience = self._noop_ticks if leads else self._noop_ticks * NOOP_FOLLOWER_FACTOR
         return self._ticks - arrived[0][0] >= patience
 
 
-class OrderingReplica(Executing):
-    orders_everything: ClassVar[bool] = False
+class OrderingReplica(ExecutionProgress):
+    has_total_order: ClassVar[bool] = False
     """Does CAB order every request, each for itself? Then none carries a causal context, and what
     is strong is only which answer a client waits for."""
-    answers_tentatively: ClassVar[bool] = True
-    executes_sequentially: ClassVar[bool] = False
+    has_tentative_responses: ClassVar[bool] = True
+    is_sequential: ClassVar[bool] = False
 
     def __init__(self, index: int, settings: Settings) -> None:
         self.index = index
-        self.terms = Terms(
+        self.guarantees = SchemeGuarantees(
             voters=settings.voters,
-            contexts=not self.orders_everything,
-            tentative=self.answers_tentatively,
-            sequential=self.executes_sequentially,
+            contexts=not self.has_total_order,
+            tentative=self.has_tentative_responses,
+            sequential=self.is_sequential,
         )
         self._settings = settings
-        self._broadcasts = Broadcasts(index, settings, self)
-        self._outbox = self._broadcasts.outbox
-        self.probes = self._broadcasts.probes
-        self.refused = self._broadcasts.refused
-        self.drift_us = self._broadcasts.drift_us
+        self._stack = ProtocolStack(index, settings, self)
+        self._outbox = self._stack.outbox
+        self.probes = self._stack.probes
+        self.rejected = self._stack.rejected
+        self.drift_us = self._stack.drift_us
 
-        self._order = Order()  # line 6
+        self._order = RequestOrder()  # line 6
         self._causal_context = DotSet()  # line 7
-        self._answers = Answers(index, settings.peers(index), self._outbox, self.probes)  # line 9
+        self._responses = Responses(
+            index, settings.peers(index), self._outbox, self.probes
+        )  # line 9
 
-        self._settled = Settled(settings, self._order, self._answers, self._outbox, self)
-        self._unstable = Unstable(self._order.committed_ids, settings.noop_ticks)
+        self._stable_prefix = StablePrefix(
+            settings, self._order, self._responses, self._outbox, self
+        )
+        self._stabiliser = Stabiliser(self._order.committed_ids, settings.noop_ticks)
 
     # --- what a scheme adds -------------------------------------------------------------------
 
     @abstractmethod
-    def _inserted(self, request: Request) -> None:
+    def _on_inserted(self, request: Request) -> None:
         """The request has just taken its place on `tentative`."""
 
     @abstractmethod
-    def _committed(self, moved: list[Request]) -> None:
+    def _on_committed(self, moved: list[Request]) -> None:
         """These, the last of them strong, have just moved to the end of `committed`."""
 
-    def _delivered(self) -> None:
+    def _on_delivered(self) -> None:
         """All that was delivered together is committed: for schemes that make one thing of it."""
 
     @abstractmethod
-    def _hand_out(self) -> None:
+    def _issue_tasks(self) -> None:
         """Ask for whatever execution is possible now."""
 
     @abstractmethod
@@ -126,16 +130,16 @@ class OrderingReplica(Executing):
         """What is not settled, comes before the request in the order, and is executed."""
 
     @abstractmethod
-    def intake(self) -> Arrivals: ...
+    def new_state_loader(self) -> StateLoader: ...
 
     @abstractmethod
-    def _load(self, arrived: Arrivals) -> None:
+    def _load(self, arrived: StateLoader) -> None:
         """Start anew from these registers: nothing of what is ordered counts as executed."""
 
     # --- inputs -------------------------------------------------------------------------------
 
     def recover(self, records: Iterable[Record]) -> None:
-        self._broadcasts.recover(records)
+        self._stack.recover(records)
         self._proceed()
 
     def invoke(
@@ -147,23 +151,23 @@ class OrderingReplica(Executing):
         after: tuple[Dot, ...] = (),
     ) -> Dot:
         """Line 15. What is executed in the order of its place comes `after` all that is here."""
-        if not self._broadcasts.is_member or operation.name == MEMBERS:
-            self._check_may_ask(operation, strong)
-        request = self._issue(operation, strong or self.orders_everything, now)
-        for_good = strong or not self.answers_tentatively
-        self._answers.expect(request.id, session, for_good)  # line 25
+        if not self._stack.is_member or operation.name == MEMBERSHIP_OPERATION:
+            self._check_may_invoke(operation, strong)
+        request = self._issue(operation, strong or self.has_total_order, now)
+        for_good = strong or not self.has_tentative_responses
+        self._responses.expect(request.id, session, for_good)  # line 25
         self._proceed()
         return request.id
 
-    def receive(self, message: Given, sender: int, now: int) -> None:
-        if self._broadcasts.receive(message, sender, now):
+    def receive(self, message: IncomingMessage, sender: int, now: int) -> None:
+        if self._stack.receive(message, sender, now):
             self._proceed()
 
     def tick(self, now: int) -> None:
-        self._unstable.tick()
-        self._broadcasts.tick(now)
+        self._stabiliser.tick()
+        self._stack.tick(now)
         self._stabilise(now)
-        self._answers.untold.forget(self._broadcasts.cab.learner.settled_by)
+        self._responses.retained.expire(self._stack.cab.learner.stable_instance_of)
         self._proceed()
 
     def take_tasks(self) -> tuple[Task, ...]:
@@ -181,7 +185,7 @@ class OrderingReplica(Executing):
         request = self._order.find_tentative(id)
         if request is None or request.context is None:  # a weak one is never CAB-cast
             return id
-        return self._causal_context.some_missing(request.context)
+        return self._causal_context.find_missing(request.context)
 
     def is_committed(self, id: Dot) -> bool:
         return id in self._order.committed_ids
@@ -190,22 +194,22 @@ class OrderingReplica(Executing):
         request = self._order.find_tentative(id)
         return request is not None and not request.strong
 
-    def may_install(self, checkpoint: Checkpoint) -> bool:
-        return self._order.may_install(checkpoint.length, checkpoint.ids)
+    def can_install(self, checkpoint: Checkpoint) -> bool:
+        return self._order.can_install(checkpoint.length, checkpoint.ids)
 
     def rb_deliver(self, request: Request) -> None:
         """Lines 26-31. Requests issued here do not come this way (lines 27-28), but for those that
         were recovered from disk."""
         self._outbox.events.append(RbDelivered(request.id))
-        self._take_up(request)
+        self._add_request(request)
 
-    def stand_in(self, id: Dot, timestamp: int) -> None:
+    def fill_lost_request(self, id: Dot, timestamp: int) -> None:
         """Lines 20-24, long after line 16."""
-        context = Dots() if self.orders_everything else None
-        request = Request(timestamp, id, NOOP, self.orders_everything, context)
-        self._outbox.events.append(Cast(request))
-        self._broadcasts.rb_cast(request)
-        self._take_up(request)
+        context = Dots() if self.has_total_order else None
+        request = Request(timestamp, id, NOOP, self.has_total_order, context)
+        self._outbox.events.append(RbCast(request))
+        self._stack.rb_cast(request)
+        self._add_request(request)
 
     def cab_deliver(self, ids: list[Dot], instance: int) -> None:
         """Lines 32-35, for one after the other."""
@@ -217,94 +221,96 @@ class OrderingReplica(Executing):
             self._causal_context.add(id)
             self._commit(request)
             operation = request.operation
-            if operation.name == MEMBERS:
+            if operation.name == MEMBERSHIP_OPERATION:
                 self._change_members(operation, instance)
-        self._delivered()
+        self._on_delivered()
         for id in ids:
-            self._broadcasts.arrived(id)
+            self._stack.on_arrived(id)
 
-    def proposed(self, instance: int, batch: Batch) -> None:
+    def on_proposed(self, instance: int, batch: Batch) -> None:
         """For schemes that execute before the order is decided: most do not."""
 
-    def settled_instance(self) -> int:
-        return self._settled.instance
+    def stable_instance(self) -> int:
+        return self._stable_prefix.instance
 
     def checkpoint(self) -> Checkpoint:
-        return self._settled.checkpoint()
+        return self._stable_prefix.checkpoint()
 
-    def draft(self) -> Draft:
-        return self._settled.draft()
+    def lazy_checkpoint(self) -> LazyCheckpoint:
+        return self._stable_prefix.lazy_checkpoint()
 
     def live_requests(self) -> Iterator[Request]:
-        yield from islice(self._order.committed, self._settled.length - self._order.first, None)
+        yield from islice(
+            self._order.committed, self._stable_prefix.length - self._order.first_position, None
+        )
         yield from self._order.tentative()
 
-    def install(self, checkpoint: Checkpoint, intake: Intake | None = None) -> None:
+    def install(self, checkpoint: Checkpoint, intake: RegisterLoader | None = None) -> None:
         if intake is None:
-            arrived = self.intake()
+            arrived = self.new_state_loader()
             arrived.add(checkpoint.state, checkpoint.deleted)
         else:
-            assert isinstance(intake, Arrivals)
+            assert isinstance(intake, StateLoader)
             arrived = intake
         self._outbox.events.append(
-            Installed(checkpoint.instance, checkpoint.length, checkpoint.ids)
+            CheckpointInstalled(checkpoint.instance, checkpoint.length, checkpoint.ids)
         )
         self._order.install(checkpoint.length, checkpoint.ids)
         self._load(arrived)
         self._causal_context.update(checkpoint.ids)
-        self._settled.begin_with(checkpoint)
-        self._answers.carried_over(checkpoint)
+        self._stable_prefix.restart_from(checkpoint)
+        self._responses.apply_checkpoint(checkpoint)
 
     # --- Algorithm 1 --------------------------------------------------------------------------
 
     def _issue(self, operation: Operation, strong: bool, now: int) -> Request:
         """Lines 16-24."""
-        id = self._broadcasts.next_id()  # line 16
-        timestamp = self._broadcasts.clock.stamp(now)
+        id = self._stack.next_id()  # line 16
+        timestamp = self._stack.clock.stamp(now)
         context = None
-        if self.orders_everything:
+        if self.has_total_order:
             context = Dots()
         elif strong:
             later = self._order.tentative_after(OrderKey(timestamp, id))
             context = self._causal_context.freeze().without(each.id for each in later)  # line 19
         request = Request(timestamp, id, operation, strong, context)  # line 17
-        self._outbox.events.append(Cast(request))
-        self._broadcasts.rb_cast(request)  # line 23
-        self._take_up(request)
+        self._outbox.events.append(RbCast(request))
+        self._stack.rb_cast(request)  # line 23
+        self._add_request(request)
         return request
 
-    def _take_up(self, request: Request) -> None:
+    def _add_request(self, request: Request) -> None:
         """Lines 20, 22 and 24 for a request issued here; 29-31 for one that was delivered."""
         if not request.strong:
             self._causal_context.add(request.id)
-            self._unstable.add(request.id)
+            self._stabiliser.add(request.id)
         self._order.insert(request)  # lines 36-40
-        self._inserted(request)  # line 41
+        self._on_inserted(request)  # line 41
         if request.strong:
-            self._broadcasts.cab_cast(request.id)
-        self._broadcasts.arrived(request.id)
+            self._stack.cab_cast(request.id)
+        self._stack.on_arrived(request.id)
 
     def _commit(self, request: Request) -> None:
         """Lines 48-54."""
         moved = self._order.commit(request)
         for index, each in enumerate(moved, self._order.length - len(moved)):
             self._outbox.events.append(Committed(each.id, index))
-        self._committed(moved)
+        self._on_committed(moved)
 
     # --- members ------------------------------------------------------------------------------
 
     def configuration(self) -> Configuration:
-        return self._broadcasts.settings.configuration
+        return self._stack.settings.configuration
 
-    def is_dismissed(self) -> bool:
-        return self._broadcasts.is_dismissed
+    def can_shut_down(self) -> bool:
+        return self._stack.can_shut_down
 
-    def _check_may_ask(self, operation: Operation, strong: bool) -> None:
-        if self._broadcasts.is_removed:
+    def _check_may_invoke(self, operation: Operation, strong: bool) -> None:
+        if self._stack.is_removed:
             raise UsageError(f"replica {self.index} was removed from its cluster: ask another one")
-        if not self._broadcasts.is_member:
+        if not self._stack.is_member:
             raise UsageError(f"replica {self.index} is not a member yet: ask another one")
-        if self.orders_everything or self._settings.acceptors:
+        if self.has_total_order or self._settings.acceptors:
             raise UsageError("members of this scheme do not change: those of creek and basic do")
         if not strong:
             raise UsageError("members are changed by strong operations")
@@ -312,73 +318,73 @@ class OrderingReplica(Executing):
     def _change_members(self, operation: Operation, instance: int) -> None:
         """The order is what counts, not the execution: that comes to the same in its own time."""
         try:
-            configuration = self.configuration().changed_by(operation)
+            configuration = self.configuration().apply(operation)
         except BadValue:
             self.probes.hit(Probe.CHANGE_REFUSED)
             return
-        self._broadcasts.reconfigure(configuration, instance + 1)
+        self._stack.reconfigure(configuration, instance + 1)
 
-    def reconfigured(self) -> None:
+    def on_reconfigured(self) -> None:
         """The members are others from now on."""
-        peers = self._broadcasts.settings.peers(self.index)
-        self._answers.untold.reconfigure(peers)
+        peers = self._stack.settings.peers(self.index)
+        self._responses.retained.reconfigure(peers)
 
     # --- after every input --------------------------------------------------------------------
 
     def _proceed(self) -> None:
-        self._broadcasts.settle()
-        self._settled.advance(self._broadcasts.cab.learner)
-        if self._settled.take_image_due():
+        self._stack.process_pending()
+        self._stable_prefix.advance(self._stack.cab.learner)
+        if self._stable_prefix.take_checkpoint_due():
             if self._settings.drafts:
-                self._broadcasts.compact(*self.draft())
+                self._stack.compact(*self.lazy_checkpoint())
             else:
-                self._broadcasts.compact(self.checkpoint())
-        self._hand_out()
+                self._stack.compact(self.checkpoint())
+        self._issue_tasks()
 
     # --- the strong no-op (Section 4.4) -------------------------------------------------------
 
     def _stabilise(self, now: int) -> None:
-        broadcasts = self._broadcasts
-        wanted = self._unstable.want_noop(leads=broadcasts.omega.leader == self.index)
-        if wanted and broadcasts.is_member and broadcasts.newcomer is None:
+        broadcasts = self._stack
+        wanted = self._stabiliser.is_noop_due(leads=broadcasts.omega.leader == self.index)
+        if wanted and broadcasts.is_member and broadcasts.disk_loss_recovery is None:
             self.probes.hit(Probe.NOOP_ISSUED)
-            self._unstable.noop = self._issue(NOOP, True, now).id
+            self._stabiliser.last_noop = self._issue(NOOP, True, now).id
 
     # --- what was seen ------------------------------------------------------------------------
 
-    def _observed(self, request: Request) -> Observed | None:
+    def _observe(self, request: Request) -> ObservedOrder | None:
         """What is known of the order in which the request was executed, just now in its place."""
         if not self._settings.record_orders:
             return None
-        return Observed(self._settled.length, tuple(self._executed_before(request)))
+        return ObservedOrder(self._stable_prefix.length, tuple(self._executed_before(request)))
 
     # --- for those who look on ----------------------------------------------------------------
 
-    def waits_for(self) -> tuple[int, ...] | None:
-        newcomer = self._broadcasts.newcomer
-        return None if newcomer is None else newcomer.waits_for()
+    def awaited_members(self) -> tuple[int, ...] | None:
+        newcomer = self._stack.disk_loss_recovery
+        return None if newcomer is None else newcomer.awaited_members()
 
     def leader(self) -> int | None:
-        return self._broadcasts.omega.leader
+        return self._stack.omega.leader
 
-    def answers_alone(self, operation: Operation, strong: bool) -> bool:
+    def can_respond_locally(self, operation: Operation, strong: bool) -> bool:
         return False
 
-    def kept_waiting(self) -> int:
+    def queue_delay_ticks(self) -> int:
         return 0
 
-    def has(self, id: Dot) -> bool:
+    def has_request(self, id: Dot) -> bool:
         return id in self._order.committed_ids or self._order.find_tentative(id) is not None
 
-    def is_seen(self, id: Dot) -> bool:
+    def is_visible(self, id: Dot) -> bool:
         """What is executed in the order of its place sees all that has one before."""
-        return self.has(id)
+        return self.has_request(id)
 
     def last_issued(self) -> Dot:
-        return Dot(self.index, self._broadcasts.gossip.received.last(self.index))
+        return Dot(self.index, self._stack.reliable_broadcast.received.last(self.index))
 
-    def awaits(self, id: Dot) -> bool:
-        return self._answers.awaits(id)
+    def has_pending_response(self, id: Dot) -> bool:
+        return self._responses.has_pending(id)
 
     def committed_length(self) -> int:
         return self._order.length
@@ -387,12 +393,12 @@ class OrderingReplica(Executing):
         return tuple(request.id for request in self._order.committed)
 
     def readable_lengths(self) -> range:
-        return range(self._settled.length, self._settled.length + 1)
+        return range(self._stable_prefix.length, self._stable_prefix.length + 1)
 
-    def progress(self) -> dict[int, int]:
-        learner, peers = self._broadcasts.cab.learner, self._broadcasts.settings.peers(self.index)
-        return {self.index: self._settled.instance} | {
-            peer: learner.settled_by(peer) for peer in peers
+    def stable_instances(self) -> dict[int, int]:
+        learner, peers = self._stack.cab.learner, self._stack.settings.peers(self.index)
+        return {self.index: self._stable_prefix.instance} | {
+            peer: learner.stable_instance_of(peer) for peer in peers
         }
 
     def tentative_length(self) -> int:

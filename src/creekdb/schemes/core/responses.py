@@ -20,68 +20,70 @@ from typing import Final
 
 import msgspec
 
-from creekdb.protocol.effects import Kind, Observed, Response
+from creekdb.protocol.effects import ObservedOrder, Response, ResponseKind
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Checkpoint
 from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.probes import Probe, Probes
 from creekdb.protocol.request import NOOP, Outcome, Request
 
-UNTOLD_LIMIT = 4096
+RETAINED_MAX = 4096
 """Outcomes for each replica."""
-UNTOLD_BYTES = 4 * 1024 * 1024
+RETAINED_BYTES_MAX = 4 * 1024 * 1024
 """What they take, encoded, for each replica; more or less."""
 
-_SHORT: Final = frozenset((type(None), bool, int, float))
-_SHORT_BYTES: Final = 16
+_SMALL_TYPES: Final = frozenset((type(None), bool, int, float))
+_SMALL_BYTES: Final = 16
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
-class _Kept:
+class _PeerOutcomes:
     """For one replica, oldest first."""
 
-    __slots__ = ("bytes", "outcomes")
+    __slots__ = ("byte_count", "outcomes")
 
     def __init__(self) -> None:
         self.outcomes: deque[tuple[int, Dot, Outcome, int]] = deque()
         """Each with the instance after which it is known, and its size."""
-        self.bytes = 0
+        self.byte_count = 0
 
     def drop_first(self) -> None:
-        self.bytes -= self.outcomes.popleft()[3]
+        self.byte_count -= self.outcomes.popleft()[3]
 
 
-class Untold:
+class RetainedOutcomes:
     def __init__(self, peers: Iterable[int]) -> None:
-        self._kept = {peer: _Kept() for peer in peers}
+        self._by_peer = {peer: _PeerOutcomes() for peer in peers}
 
     def reconfigure(self, peers: Iterable[int]) -> None:
-        self._kept = {peer: self._kept.get(peer) or _Kept() for peer in peers}
+        self._by_peer = {peer: self._by_peer.get(peer) or _PeerOutcomes() for peer in peers}
 
     def add(self, instance: int, id: Dot, outcome: Outcome) -> None:
         """Of a request that the instances before this one delivered."""
-        kept = self._kept.get(id.replica)
+        kept = self._by_peer.get(id.replica)
         if kept is None:
             return  # it was removed
         size = _size_of(outcome)
-        if size > UNTOLD_BYTES:
+        if size > RETAINED_BYTES_MAX:
             return
         kept.outcomes.append((instance, id, outcome, size))
-        kept.bytes += size
-        while len(kept.outcomes) > UNTOLD_LIMIT or kept.bytes > UNTOLD_BYTES:
+        kept.byte_count += size
+        while len(kept.outcomes) > RETAINED_MAX or kept.byte_count > RETAINED_BYTES_MAX:
             kept.drop_first()
 
-    def forget(self, settled_by: Callable[[int], int]) -> None:
+    def expire(self, settled_by: Callable[[int], int]) -> None:
         """A replica that executed what an instance delivered needs no outcome of it from us."""
-        for peer, kept in self._kept.items():
+        for peer, kept in self._by_peer.items():
             if kept.outcomes:
                 settled = settled_by(peer)
                 while kept.outcomes and kept.outcomes[0][0] <= settled:
                     kept.drop_first()
 
     def outcomes(self) -> tuple[tuple[Dot, Outcome], ...]:
-        return tuple([(each[1], each[2]) for kept in self._kept.values() for each in kept.outcomes])
+        return tuple(
+            [(each[1], each[2]) for kept in self._by_peer.values() for each in kept.outcomes]
+        )
 
 
 def _size_of(outcome: Outcome) -> int:
@@ -90,11 +92,11 @@ def _size_of(outcome: Outcome) -> int:
     if kind is bytes:
         size = len(value)
     else:
-        size = _SHORT_BYTES if kind in _SHORT else len(_encode(value))
+        size = _SMALL_BYTES if kind in _SMALL_TYPES else len(_encode(value))
     return size if outcome.error is None else size + len(outcome.error)
 
 
-class Awaiting:
+class AwaitedResponse:
     """An entry of `reqsAwaitingResp`: who waits, and the last tentative response."""
 
     __slots__ = ("outcome", "session", "strong")
@@ -105,28 +107,28 @@ class Awaiting:
         self.outcome: Outcome | None = None
 
 
-class Answers:
-    __slots__ = ("_index", "_outbox", "_probes", "_told", "awaiting", "untold")
+class Responses:
+    __slots__ = ("_awaiting_final", "_index", "_outbox", "_probes", "awaiting", "retained")
 
     def __init__(self, index: int, peers: Iterable[int], outbox: Outbox, probes: Probes) -> None:
         self._index = index
         self._outbox = outbox
         self._probes = probes
-        self.awaiting: dict[Dot, Awaiting] = {}
-        self._told: dict[Dot, Awaiting] = {}
+        self.awaiting: dict[Dot, AwaitedResponse] = {}
+        self._awaiting_final: dict[Dot, AwaitedResponse] = {}
         """Weak requests that were answered: their clients are to learn how they ended."""
-        self.untold = Untold(peers)
+        self.retained = RetainedOutcomes(peers)
 
     def expect(self, id: Dot, session: int, strong: bool) -> None:
         """Line 25."""
-        self.awaiting[id] = Awaiting(session, strong)
+        self.awaiting[id] = AwaitedResponse(session, strong)
 
-    def awaits(self, id: Dot) -> bool:
+    def has_pending(self, id: Dot) -> bool:
         """Will there be more answers to it?"""
-        return id in self.awaiting or id in self._told
+        return id in self.awaiting or id in self._awaiting_final
 
-    def tentatively(
-        self, id: Dot, awaiting: Awaiting, outcome: Outcome, observed: Observed | None
+    def respond_tentative(
+        self, id: Dot, awaiting: AwaitedResponse, outcome: Outcome, observed: ObservedOrder | None
     ) -> None:
         """Lines 67-68, and 70-71."""
         if awaiting.outcome is not None:
@@ -134,62 +136,69 @@ class Answers:
         if awaiting.strong:
             awaiting.outcome = outcome
         else:
-            self._note_told(id, self.awaiting.pop(id), outcome)
-        self._respond(id, awaiting.session, Kind.TENTATIVE, outcome, observed)
+            self._await_final(id, self.awaiting.pop(id), outcome)
+        self._respond(id, awaiting.session, ResponseKind.TENTATIVE, outcome, observed)
 
-    def once(self, id: Dot, outcome: Outcome, observed: Observed | None) -> None:
+    def respond_local(self, id: Dot, outcome: Outcome, observed: ObservedOrder | None) -> None:
         """Of an operation that no other replica hears of: there is nothing more to be told."""
-        self._respond(id, self.awaiting.pop(id).session, Kind.TENTATIVE, outcome, observed)
+        self._respond(id, self.awaiting.pop(id).session, ResponseKind.TENTATIVE, outcome, observed)
 
-    def stably(self, id: Dot, outcome: Outcome) -> bool:
+    def respond_stable(self, id: Dot, outcome: Outcome) -> bool:
         """Lines 56-57, and 73-74. Did anybody wait for it?"""
         awaiting = self.awaiting.pop(id, None)
         if awaiting is None:
             return False
-        self._respond(id, awaiting.session, Kind.STABLE, outcome, None)
+        self._respond(id, awaiting.session, ResponseKind.STABLE, outcome, None)
         return True
 
-    def settled(self, instance: int, request: Request, outcome: Outcome) -> None:
+    def record_stable(self, instance: int, request: Request, outcome: Outcome) -> None:
         """The instances before this one delivered it, and that is how it ended."""
         if request.id.replica == self._index:
-            self._finally(request.id, outcome)
+            self._respond_final(request.id, outcome)
         elif request.operation != NOOP:
-            self.untold.add(instance, request.id, outcome)
+            self.retained.add(instance, request.id, outcome)
 
-    def carried_over(self, checkpoint: Checkpoint) -> None:
+    def apply_checkpoint(self, checkpoint: Checkpoint) -> None:
         """What it holds was executed elsewhere: it tells how that ended."""
         for id, outcome in checkpoint.outcomes:
             if id.replica != self._index:
-                self.untold.add(checkpoint.instance, id, outcome)
+                self.retained.add(checkpoint.instance, id, outcome)
                 continue
             awaiting = self.awaiting.pop(id, None)
             if awaiting is not None:
                 self._probes.hit(Probe.ANSWERED_FROM_SNAPSHOT)
-                kind = Kind.STABLE if awaiting.strong else Kind.TENTATIVE
+                kind = ResponseKind.STABLE if awaiting.strong else ResponseKind.TENTATIVE
                 self._respond(id, awaiting.session, kind, outcome, None)
                 if not awaiting.strong:
-                    self._note_told(id, awaiting, outcome)
-            self._finally(id, outcome)
-        for pending in (self.awaiting, self._told):
+                    self._await_final(id, awaiting, outcome)
+            self._respond_final(id, outcome)
+        for pending in (self.awaiting, self._awaiting_final):
             for id in [id for id in pending if id in checkpoint.ids]:
                 del pending[id]  # beyond what others keep for us: its client gives up
 
-    def _finally(self, id: Dot, outcome: Outcome) -> None:
+    def _respond_final(self, id: Dot, outcome: Outcome) -> None:
         """The client of a weak request learns whether what it was told still holds."""
         assert id not in self.awaiting, "it was answered before it was settled"
-        told = self._told.pop(id, None)
+        told = self._awaiting_final.pop(id, None)
         if told is not None:
             assert told.outcome is not None
             changed = not outcome.same_as(told.outcome)
             if changed:
                 self._probes.hit(Probe.APOLOGY)
-            self._outbox.responses.append(Response(id, told.session, Kind.FINAL, outcome, changed))
+            self._outbox.responses.append(
+                Response(id, told.session, ResponseKind.FINAL, outcome, changed)
+            )
 
-    def _note_told(self, id: Dot, awaiting: Awaiting, outcome: Outcome) -> None:
+    def _await_final(self, id: Dot, awaiting: AwaitedResponse, outcome: Outcome) -> None:
         awaiting.outcome = outcome
-        self._told[id] = awaiting
+        self._awaiting_final[id] = awaiting
 
     def _respond(
-        self, id: Dot, session: int, kind: Kind, outcome: Outcome, observed: Observed | None
+        self,
+        id: Dot,
+        session: int,
+        kind: ResponseKind,
+        outcome: Outcome,
+        observed: ObservedOrder | None,
     ) -> None:
         self._outbox.responses.append(Response(id, session, kind, outcome, observed=observed))

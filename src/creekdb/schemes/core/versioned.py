@@ -1,7 +1,7 @@
 """Executing on the version store: what schemes that do so concurrently share (Section 4.4).
 
-Every request has an `Entry` at the place where it stands, and is executed on a snapshot of that
-place, several at once and in any order. An execution that no longer fits when it completes is
+Every request has an `RequestEntry` at the place where it stands, and is executed on a snapshot of
+that place, several at once and in any order. An execution that no longer fits when it completes is
 thrown away; one that is made wrong later is withdrawn and executed again. What is committed, and
 executed like everything before it that may write, is answered for good.
 
@@ -15,14 +15,19 @@ from typing import Any
 import msgspec
 
 from creekdb.execution.datatype import DataType
-from creekdb.execution.keys import Place
-from creekdb.execution.mvcc.entry import NO_VERSIONS, Entry, Phase, committed_position
-from creekdb.execution.mvcc.register_table import SettledImage
+from creekdb.execution.keys import CollationKey
+from creekdb.execution.mvcc.entry import (
+    NO_VERSIONS,
+    ExecutionPhase,
+    RequestEntry,
+    committed_position,
+)
+from creekdb.execution.mvcc.register_table import CheckpointCursor
 from creekdb.execution.mvcc.scheduler import Scheduler
-from creekdb.execution.mvcc.state_loader import Arrivals, StateDigest
-from creekdb.execution.mvcc.version_store import FRESH_MAX, VersionStore
-from creekdb.execution.result import Execution
-from creekdb.protocol.effects import Task, Work
+from creekdb.execution.mvcc.state_loader import StateDigest, StateLoader
+from creekdb.execution.mvcc.version_store import RECENT_READERS_MAX, VersionStore
+from creekdb.execution.result import ExecutionResult
+from creekdb.protocol.effects import Task, TaskKind
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Outcome, Request
@@ -36,18 +41,18 @@ class VersionedReplica(OrderingReplica):
         super().__init__(index, settings)
         self._datatype = datatype
         self._state_digest = StateDigest() if settings.digest_every else None
-        fresh_max = min(FRESH_MAX, settings.kept_apart // 4)
+        fresh_max = min(RECENT_READERS_MAX, settings.kept_apart // 4)
         self._store = VersionStore(
             datatype.base, self._state_digest, fresh_max, images=bool(settings.drafts)
         )
         self._scheduler = Scheduler(settings.parallelism)
-        self._entries: dict[Dot, Entry] = {}
+        self._entries: dict[Dot, RequestEntry] = {}
         self._readonly = frozenset(
             name for name in datatype.operations if datatype.is_readonly(name)
         )
-        self._done = 0
+        self._executed_count = 0
         """How many requests of `committed`, from `order.first` on, are executed: for good."""
-        self._written = 0
+        self._written_count = 0
         """The same, whether or not those among them that only read are executed: nothing after
         them depends on it."""
         self._task_number = 0
@@ -55,143 +60,150 @@ class VersionedReplica(OrderingReplica):
     # --- what a scheme adds -------------------------------------------------------------------
 
     @abstractmethod
-    def _executed(self, entry: Entry) -> None:
+    def _on_executed(self, entry: RequestEntry) -> None:
         """It has just been executed, and is valid."""
 
     @abstractmethod
-    def _withdrawn(self, entry: Entry) -> None:
+    def _on_rolled_back(self, entry: RequestEntry) -> None:
         """It is no longer valid: to be executed again."""
 
     # --- executing ----------------------------------------------------------------------------
 
-    def run(self, task: Task) -> Execution:
+    def run(self, task: Task) -> ExecutionResult:
         entry = self._scheduler.running.get(task.number)
         if entry is None:
-            return Execution(Outcome())
+            return ExecutionResult(Outcome())
         snapshot = self._store.snapshot(entry.position)
         execution = self._datatype.run(task.request, snapshot)
-        if execution.seen is snapshot:
+        if execution.read_set is snapshot:
             return execution
-        return msgspec.structs.replace(execution, seen=snapshot)
+        return msgspec.structs.replace(execution, read_set=snapshot)
 
-    def completed(self, task: Task, execution: Execution, now: int) -> None:
+    def completed(self, task: Task, execution: ExecutionResult, now: int) -> None:
         entry = self._scheduler.finish(task.number)
         if entry is None:  # handed out before a checkpoint was installed
-            self._hand_out()
+            self._issue_tasks()
             return
-        if self._store.install(entry, execution.seen, execution):
+        if self._store.install(entry, execution.read_set, execution):
             if entry.outcome is not None:
                 self.probes.hit(Probe.REEXECUTED)
             entry.outcome = execution.outcome
-            self._execute_withdrawn()
-            self._executed(entry)
-            if entry.position < committed_position(self._order.first + self._written):
-                self._answer_for_good(entry, Probe.STABLE_FROM_EXECUTION)
+            self._handle_rollbacks()
+            self._on_executed(entry)
+            if entry.position < committed_position(
+                self._order.first_position + self._written_count
+            ):
+                self._respond_stable(entry, Probe.STABLE_FROM_EXECUTION)
         else:
             self.probes.hit(Probe.EXECUTION_OVERTAKEN)
-            entry.phase = Phase.WAITING
-            self._execute_again(entry)
-            self._execute_withdrawn()
-        self._answer_stably(Probe.STABLE_FROM_EXECUTION)
+            entry.phase = ExecutionPhase.WAITING
+            self._reschedule(entry)
+            self._handle_rollbacks()
+        self._respond_to_stable_prefix(Probe.STABLE_FROM_EXECUTION)
         self._proceed()
 
-    def _execute_withdrawn(self) -> None:
-        for entry in self._store.take_withdrawn():
-            self._withdrawn(entry)
+    def _handle_rollbacks(self) -> None:
+        for entry in self._store.take_rolled_back():
+            self._on_rolled_back(entry)
 
-    def _execute_again(self, entry: Entry) -> None:
-        entry.losses += 1
+    def _reschedule(self, entry: RequestEntry) -> None:
+        entry.failed_attempts += 1
         self._scheduler.add(entry)
 
-    def _hand_out(self) -> None:
+    def _issue_tasks(self) -> None:
         while (entry := self._scheduler.start(self._task_number + 1)) is not None:
             self._task_number += 1
-            self._outbox.tasks.append(Task(self._task_number, Work.EXECUTE, entry.request))
+            self._outbox.tasks.append(Task(self._task_number, TaskKind.EXECUTE, entry.request))
 
-    def _answer_stably(self, probe: Probe) -> None:
+    def _respond_to_stable_prefix(self, probe: Probe) -> None:
         """What is committed, and executed like all before it that may write, can be answered for
         good."""
         committed, entries = self._order.committed, self._entries
-        while self._done < len(committed) and entries[committed[self._done].id].is_executed:
-            self._done += 1
-        while self._written < len(committed):
-            request = committed[self._written]
+        while (
+            self._executed_count < len(committed)
+            and entries[committed[self._executed_count].id].is_executed
+        ):
+            self._executed_count += 1
+        while self._written_count < len(committed):
+            request = committed[self._written_count]
             entry = entries[request.id]
             if entry.is_executed:
-                self._answer_for_good(entry, probe)
+                self._respond_stable(entry, probe)
             elif request.operation.name not in self._readonly:
                 return
-            self._written += 1
+            self._written_count += 1
 
-    def _answer_for_good(self, entry: Entry, probe: Probe) -> None:
+    def _respond_stable(self, entry: RequestEntry, probe: Probe) -> None:
         request = entry.request
         if request.strong:
             assert entry.outcome is not None
-            if self._answers.stably(request.id, entry.outcome):
+            if self._responses.respond_stable(request.id, entry.outcome):
                 self.probes.hit(probe)
 
     # --- what is settled ----------------------------------------------------------------------
 
     def executed_length(self) -> int:
-        return self._order.first + self._done
+        return self._order.first_position + self._executed_count
 
-    def settle_request(self, request: Request) -> Outcome:
+    def stabilise_request(self, request: Request) -> Outcome:
         entry = self._entries.pop(request.id)
-        self._store.settle(entry)
+        self._store.stabilise(entry)
         assert entry.outcome is not None
         return entry.outcome
 
     def digest(self) -> int | None:
         return None if self._state_digest is None else self._state_digest.value
 
-    def sum_up(self, length: int) -> None:
-        self._done -= length - self._order.first
-        self._written -= length - self._order.first
+    def truncate_prefix(self, length: int) -> None:
+        self._executed_count -= length - self._order.first_position
+        self._written_count -= length - self._order.first_position
 
-    def settled_state(self) -> Iterator[tuple[Key, Any]]:
-        return self._store.settled_items()
+    def stable_items(self) -> Iterator[tuple[Key, Any]]:
+        return self._store.stable_items()
 
-    def registers(self) -> SettledImage | None:
-        return self._store.image() if self._settings.drafts else None
+    def checkpoint_cursor(self) -> CheckpointCursor | None:
+        return self._store.open_cursor() if self._settings.drafts else None
 
     def register_count(self) -> int:
         return self._store.register_count()
 
-    def intake(self) -> Arrivals:
+    def new_state_loader(self) -> StateLoader:
         digested, ordered = self._state_digest is not None, bool(self._settings.drafts)
-        return Arrivals(self._datatype.base, digested, ordered)
+        return StateLoader(self._datatype.base, digested, ordered)
 
-    def _load(self, arrived: Arrivals) -> None:
+    def _load(self, arrived: StateLoader) -> None:
         self._store.load(arrived)
         self._scheduler.clear()
-        self._done = self._written = 0
+        self._executed_count = self._written_count = 0
         for entry in self._entries.values():
-            for each in (entry, entry.stretch):
+            for each in (entry, entry.merged_run):
                 if each is not None:  # or it would be kept alive by what it wrote and read
-                    each.forget()
-                    each.hidden = NO_VERSIONS
-            entry.after = entry.stretch = None
+                    each.clear()
+                    each.hidden_versions = NO_VERSIONS
+            entry.session_predecessor = entry.merged_run = None
         self._entries = {}
 
     # --- for those who look on ----------------------------------------------------------------
 
-    def is_seen(self, id: Dot) -> bool:
+    def is_visible(self, id: Dot) -> bool:
         """Where several are executed at once, what has its place may be executed later than what
         comes behind it."""
         entry = self._entries.get(id)
         if entry is None or self._settings.parallelism == 1:
-            return self.has(id)
-        return self._scheduler.is_done_up_to(entry.position)
+            return self.has_request(id)
+        return self._scheduler.has_executed_up_to(entry.position)
 
     def readable_lengths(self) -> range:
-        return range(self._settled.length, self.executed_length() + 1)
+        return range(self._stable_prefix.length, self.executed_length() + 1)
 
-    def committed_items(self, length: int, start: Place, stop: Place) -> Iterator[tuple[Key, Any]]:
+    def committed_items(
+        self, length: int, start: CollationKey, stop: CollationKey
+    ) -> Iterator[tuple[Key, Any]]:
         view = self._store.snapshot(committed_position(length))
         return ((key, view.read(key)) for key in view.keys(start, stop, reverse=False))
 
     def state(self) -> dict[Key, Any]:
         return self._datatype.changes(self._store.values())
 
-    def idle(self) -> bool:
-        return self._scheduler.idle()
+    def is_idle(self) -> bool:
+        return self._scheduler.is_idle()

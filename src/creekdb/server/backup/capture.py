@@ -14,37 +14,37 @@ from typing import Final, NamedTuple
 
 from creekdb.errors import StorageFault, UsageError
 from creekdb.protocol.ids.version_vector import Dot
-from creekdb.protocol.messages import Checkpoint, Decided, Image, Received, Record
-from creekdb.protocol.order import Order
+from creekdb.protocol.messages import Checkpoint, CheckpointRecord, Decided, Received, Record
+from creekdb.protocol.order import RequestOrder
 from creekdb.protocol.request import Batch, Request
-from creekdb.server.backup.format import Head
-from creekdb.server.backup.sessions import Gated, Taken
+from creekdb.server.backup.format import BackupHeader
+from creekdb.server.backup.sessions import CapturedState, LockedRegisters
 from creekdb.server.runtime.config import ServerConfig
-from creekdb.server.runtime.driver import Driver, now_us
+from creekdb.server.runtime.driver import Driver, wall_clock_us
 from creekdb.server.storage.journal import Journal
-from creekdb.server.storage.segments import read_chain
+from creekdb.server.storage.segments import read_segment_chain
 
 
-class Told(NamedTuple):
+class CommittedRequests(NamedTuple):
     first: int
     """The place of the first of the requests on `committed`."""
     requests: tuple[Request, ...]
 
 
-def told_by(folder: Path) -> Told:
+def read_committed(folder: Path) -> CommittedRequests:
     """By the journal in a folder, which may be in use. Raises `StorageFault`."""
-    return told_of(read_chain(folder).records)
+    return replay_committed(read_segment_chain(folder).records)
 
 
-def told_of(records: list[Record]) -> Told:
-    order = Order()
+def replay_committed(records: list[Record]) -> CommittedRequests:
+    order = RequestOrder()
     instance = 0
     known: dict[Dot, Request] = {}
     decided: dict[int, Batch] = {}
     for record in records:
         match record:
-            case Image(checkpoint=checkpoint):
-                order = Order()
+            case CheckpointRecord(checkpoint=checkpoint):
+                order = RequestOrder()
                 order.install(checkpoint.length, checkpoint.ids)
                 instance = checkpoint.instance
                 known = {each.id: each for each in record.requests}
@@ -61,10 +61,10 @@ def told_of(records: list[Record]) -> Told:
             order.insert(request)
     while instance in decided and all(_deliver(order, id) for id in decided[instance]):
         instance += 1
-    return Told(first, tuple(order.committed))
+    return CommittedRequests(first, tuple(order.committed))
 
 
-def _deliver(order: Order, id: Dot) -> bool:
+def _deliver(order: RequestOrder, id: Dot) -> bool:
     """False when the request, or one of its causal context, is not known."""
     if id in order.committed_ids:
         return True
@@ -78,64 +78,64 @@ def _deliver(order: Order, id: Dot) -> bool:
     return True
 
 
-PATIENCE_S: Final = 5.0
+DURABLE_TIMEOUT_S: Final = 5.0
 """Until what is in the state is on disk as well."""
-LOOK_S: Final = 0.005
+DURABLE_POLL_S: Final = 0.005
 
 
-async def take(
+async def capture_state(
     config: ServerConfig, datatype: str, driver: Driver, journal: Journal, operations: bool
-) -> Taken:
+) -> CapturedState:
     """The state after the longest prefix of `committed` that is executed and ends with an instance.
     `operations`: with those that the journal still tells of."""
     replica = driver.replica
-    if replica.waits_for() is not None:
+    if replica.awaited_members() is not None:
         raise UsageError("this replica has an empty disk, and does not take part yet: ask another")
-    driver.carry_out()  # so that the journal has all that led to it
-    checkpoint, registers = driver.draft()
-    state = Gated(registers, driver.executor.gate)
+    driver.apply_effects()  # so that the journal has all that led to it
+    checkpoint, registers = driver.lazy_checkpoint()
+    state = LockedRegisters(registers, driver.executor.lock)
     requests: tuple[Request, ...] = ()
     try:
-        await until_durable(journal)
+        await wait_until_durable(journal)
         if operations:
-            requests = await asyncio.to_thread(_told, Path(config.data), checkpoint)
+            requests = await asyncio.to_thread(_read_operations, Path(config.data), checkpoint)
     except BaseException:
         state.close()
         raise
-    head = Head(
+    head = BackupHeader(
         cluster=config.cluster,
         replica=config.replica,
-        members=replica.configuration().numbers,
+        members=replica.configuration().replica_ids,
         datatype=datatype,
         imported=config.datatype,
         scheme=config.scheme,
         release=version("creekdb"),
-        taken_us=now_us(),
+        taken_us=wall_clock_us(),
         length=checkpoint.length,
         instance=checkpoint.instance,
         ids=checkpoint.ids,
         timestamp=checkpoint.timestamp,
         first=checkpoint.length - len(requests),
     )
-    return Taken(head, state, requests)
+    return CapturedState(head, state, requests)
 
 
-async def until_durable(journal: Journal) -> bool:
+async def wait_until_durable(journal: Journal) -> bool:
     """Is all that the journal has been given? What is not may come to nothing. A disk that has
     failed is not waited for: perhaps that is why somebody wants a copy."""
-    journal.hurry()
-    end, tries = journal.end, int(PATIENCE_S / LOOK_S)
-    while journal.durable < end and journal.failed is None and tries:
+    journal.request_sync()
+    end, tries = journal.end_position, int(DURABLE_TIMEOUT_S / DURABLE_POLL_S)
+    while journal.durable_position < end and journal.fault is None and tries:
         tries -= 1
-        await asyncio.sleep(LOOK_S)
-    return journal.durable >= end
+        await asyncio.sleep(DURABLE_POLL_S)
+    return journal.durable_position >= end
 
 
-def _told(folder: Path, checkpoint: Checkpoint) -> tuple[Request, ...]:
+def _read_operations(folder: Path, checkpoint: Checkpoint) -> tuple[Request, ...]:
     """The last requests of the prefix; none if the journal does not tell of its end."""
     try:
-        first, requests = told_by(folder)
+        first, requests = read_committed(folder)
     except StorageFault:
-        first, requests = told_by(folder)  # a new checkpoint removed what was being read
+        first, requests = read_committed(folder)  # a new checkpoint removed what was being read
     count = checkpoint.length - first
     return requests[:count] if 0 <= count <= len(requests) else ()

@@ -1,7 +1,7 @@
 """Backups: a committed prefix of a cluster in one file.
 
     start    magic, version of the schema
-    blocks   length, and then a message in msgpack: first `Head`, then the others
+    blocks   length, and then a message in msgpack: first `BackupHeader`, then the others
     end      a length of zero, and the SHA-256 of everything before it
 
 The replica that was asked makes these bytes (`encoded`); whoever keeps them writes them as they
@@ -21,19 +21,19 @@ from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
 import msgspec
 
 from creekdb.errors import StorageFault, UsageError
-from creekdb.execution.keys import place
+from creekdb.execution.keys import collation_key
 from creekdb.protocol.checkpoint import stream
 from creekdb.protocol.ids.version_vector import Dots
 from creekdb.protocol.messages import Checkpoint
 from creekdb.protocol.request import Request
-from creekdb.protocol.values import Key, frozen
-from creekdb.server.storage.file_ops import SYSTEM
+from creekdb.protocol.values import Key, freeze
+from creekdb.server.storage.file_ops import SYSTEM_FILE_OPS
 
 SCHEMA_VERSION: Final = 1
 """Raised whenever a reader of the old form would misread the new one."""
 BLOCK_BYTES: Final = 256 * 1024
 """A block ends when it has that many: a register that has more makes it longer."""
-TAKEN: Final = 256
+REGISTERS_PER_READ: Final = 256
 """Registers, at a time."""
 
 _MAGIC = b"CREEKBAK"
@@ -42,7 +42,7 @@ _LENGTH = struct.Struct(">I")
 _READ_BYTES = 1024 * 1024
 
 
-class Head(msgspec.Struct, frozen=True, kw_only=True):
+class BackupHeader(msgspec.Struct, frozen=True, kw_only=True):
     """What a backup is of."""
 
     cluster: str
@@ -66,79 +66,81 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     """The commit index from which on the operations follow, too."""
 
 
-class Registers(msgspec.Struct, frozen=True, array_like=True, tag=1):
+class RegisterBlock(msgspec.Struct, frozen=True, array_like=True, tag=1):
     """What they hold, in any order. What clients' calls came to is among them."""
 
     items: tuple[tuple[Key, Any], ...]
 
 
-class Deleted(msgspec.Struct, frozen=True, array_like=True, tag=2):
+class DeletedBlock(msgspec.Struct, frozen=True, array_like=True, tag=2):
     """Registers that the data type begins with and that hold nothing any more."""
 
     keys: tuple[Key, ...]
 
 
-class Operations(msgspec.Struct, frozen=True, array_like=True, tag=3):
+class OperationBlock(msgspec.Struct, frozen=True, array_like=True, tag=3):
     """The last requests of the prefix, in their order."""
 
     requests: tuple[Request, ...]
 
 
-Block: TypeAlias = Registers | Deleted | Operations
+BackupBlock: TypeAlias = RegisterBlock | DeletedBlock | OperationBlock
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode_head = msgspec.msgpack.Decoder(Head).decode
-_decode_block = msgspec.msgpack.Decoder(Block).decode
-_NOT_OURS = (msgspec.DecodeError, ValueError, OverflowError, RecursionError)
+_decode_header = msgspec.msgpack.Decoder(BackupHeader).decode
+_decode_block = msgspec.msgpack.Decoder(BackupBlock).decode
+_DECODE_ERRORS = (msgspec.DecodeError, ValueError, OverflowError, RecursionError)
 
 
 # --- making one -------------------------------------------------------------------------------
 
 
-class Piece(NamedTuple):
+class EncodedChunk(NamedTuple):
     data: bytes
-    done: int
+    registers_done: int
     """Of the registers, those that are in this piece or in one before."""
 
 
-def encoded(head: Head, state: stream.Registers, requests: Iterable[Request]) -> Iterator[Piece]:
+def encode_backup(
+    head: BackupHeader, state: stream.RegisterCursor, requests: Iterable[Request]
+) -> Iterator[EncodedChunk]:
     """The bytes of a backup, each piece made when it is asked for."""
     hashed = hashlib.sha256()
     done = 0
-    for data, registers in _pieces(head, state, requests):
+    for data, registers in _encode_blocks(head, state, requests):
         hashed.update(data)
         done += registers
-        yield Piece(data, done)
-    yield Piece(hashed.digest(), done)
+        yield EncodedChunk(data, done)
+    yield EncodedChunk(hashed.digest(), done)
 
 
-def _pieces(
-    head: Head, state: stream.Registers, requests: Iterable[Request]
+def _encode_blocks(
+    head: BackupHeader, state: stream.RegisterCursor, requests: Iterable[Request]
 ) -> Iterator[tuple[bytes, int]]:
-    yield _START.pack(_MAGIC, SCHEMA_VERSION) + _block(head), 0
+    yield _START.pack(_MAGIC, SCHEMA_VERSION) + _encode_block(head), 0
     deleted: list[Key] = []
-    for items in _portions(_held(state, deleted)):
-        yield _block(Registers(items)), len(items)
-    for keys in _portions(deleted):
-        yield _block(Deleted(keys)), 0
-    for told in _portions(requests):
-        yield _block(Operations(told)), 0
+    for items in _split_by_size(_read_registers(state, deleted)):
+        yield _encode_block(RegisterBlock(items)), len(items)
+    for keys in _split_by_size(deleted):
+        yield _encode_block(DeletedBlock(keys)), 0
+    for told in _split_by_size(requests):
+        yield _encode_block(OperationBlock(told)), 0
     yield _LENGTH.pack(0), 0
 
 
-def _held(state: stream.Registers, deleted: list[Key]) -> Iterator[tuple[Key, Any]]:
-    while (taken := state.take(TAKEN)) is not None:
+def _read_registers(state: stream.RegisterCursor, deleted: list[Key]) -> Iterator[tuple[Key, Any]]:
+    while (taken := state.take(REGISTERS_PER_READ)) is not None:
         held, gone = taken
         deleted += gone
         yield from held
 
 
-def _block(message: Head | Block) -> bytes:
+def _encode_block(message: BackupHeader | BackupBlock) -> bytes:
     body = _encode(message)
     return _LENGTH.pack(len(body)) + body
 
 
-def _portions(items: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+def _split_by_size(items: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
     portion: list[Any] = []
     size = 0
     for item in items:
@@ -155,10 +157,10 @@ def _portions(items: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
 
 
 @contextmanager
-def kept_as(path: Path, force: bool = False) -> Iterator[BinaryIO]:
+def open_backup_writer(path: Path, force: bool = False) -> Iterator[BinaryIO]:
     """A file to write a backup to. It gets its name when it is whole and on disk; if anything goes
     wrong, nothing is left of it. What is there already is replaced only by `force`."""
-    refuse_existing(path, force)
+    reject_existing(path, force)
     try:
         descriptor, name = tempfile.mkstemp(".partial", f".{path.name}.", path.parent)
     except OSError as error:
@@ -169,10 +171,10 @@ def kept_as(path: Path, force: bool = False) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        read_head(aside)
-        refuse_existing(path, force)
+        read_header(aside)
+        reject_existing(path, force)
         aside.replace(path)
-        SYSTEM.sync_directory(path.parent)
+        SYSTEM_FILE_OPS.sync_directory(path.parent)
     except OSError as error:
         raise StorageFault(f"cannot write {path}: {error.strerror or error}") from error
     finally:
@@ -180,7 +182,7 @@ def kept_as(path: Path, force: bool = False) -> Iterator[BinaryIO]:
             aside.unlink()
 
 
-def refuse_existing(path: Path, force: bool) -> None:
+def reject_existing(path: Path, force: bool) -> None:
     if path.is_dir():
         raise UsageError(f"{path} is a folder: name a file in it")
     if path.exists() and not force:
@@ -190,48 +192,48 @@ def refuse_existing(path: Path, force: bool) -> None:
 # --- reading one ------------------------------------------------------------------------------
 
 
-def read_head(path: Path) -> Head:
+def read_header(path: Path) -> BackupHeader:
     """What a backup is of, once all of it was found to be whole. Raises `UsageError` for what is
     no backup, or one of another schema, and `StorageFault` for one that is damaged."""
     try:
         with path.open("rb") as file:
-            _check_whole(path, file)
+            _verify_checksum(path, file)
             file.seek(_START.size)
-            return _decode_head(_next_block(file))
+            return _decode_header(_read_block(file))
     except OSError as error:
         raise StorageFault(f"cannot read {path}: {error.strerror}") from error
-    except _NOT_OURS as error:
-        raise _damaged(path, f"its head is not what it should be ({error})") from error
+    except _DECODE_ERRORS as error:
+        raise _damage_error(path, f"its head is not what it should be ({error})") from error
 
 
-def contents(path: Path) -> Iterator[Block]:
+def read_blocks(path: Path) -> Iterator[BackupBlock]:
     """What follows the head. The backup was found to be whole by `read_head`."""
     try:
         with path.open("rb") as file:
             file.seek(_START.size)
-            _next_block(file)
-            while body := _next_block(file):
+            _read_block(file)
+            while body := _read_block(file):
                 yield _decode_block(body)
     except OSError as error:
         raise StorageFault(f"cannot read {path}: {error.strerror}") from error
-    except _NOT_OURS as error:
-        raise _damaged(path, f"it holds what no backup holds ({error})") from error
+    except _DECODE_ERRORS as error:
+        raise _damage_error(path, f"it holds what no backup holds ({error})") from error
 
 
-def checkpoint_of(path: Path, head: Head) -> Checkpoint:
+def read_checkpoint(path: Path, head: BackupHeader) -> Checkpoint:
     """All of the state, in memory."""
     state: list[tuple[Key, Any]] = []
     deleted: list[Key] = []
-    for block in contents(path):
+    for block in read_blocks(path):
         match block:
-            case Registers(items=items):
+            case RegisterBlock(items=items):
                 state += items
-            case Deleted(keys=keys):
+            case DeletedBlock(keys=keys):
                 deleted += keys
-            case Operations():
+            case OperationBlock():
                 pass
-    state.sort(key=lambda item: place(item[0]))
-    deleted.sort(key=place)
+    state.sort(key=lambda item: collation_key(item[0]))
+    deleted.sort(key=collation_key)
     return Checkpoint(
         instance=head.instance,
         length=head.length,
@@ -243,25 +245,25 @@ def checkpoint_of(path: Path, head: Head) -> Checkpoint:
     )
 
 
-def registers_of(path: Path) -> Iterator[tuple[Key, Any]]:
-    for block in contents(path):
-        if isinstance(block, Registers):
+def read_registers(path: Path) -> Iterator[tuple[Key, Any]]:
+    for block in read_blocks(path):
+        if isinstance(block, RegisterBlock):
             for key, value in block.items:
-                yield key, frozen(value)
+                yield key, freeze(value)
 
 
-def requests_of(path: Path) -> Iterator[Request]:
-    for block in contents(path):
-        if isinstance(block, Operations):
+def read_requests(path: Path) -> Iterator[Request]:
+    for block in read_blocks(path):
+        if isinstance(block, OperationBlock):
             yield from block.requests
 
 
-def _check_whole(path: Path, file: BinaryIO) -> None:
+def _verify_checksum(path: Path, file: BinaryIO) -> None:
     start = file.read(_START.size)
     if start[: len(_MAGIC)] != _MAGIC:
         raise UsageError(f"{path} is not a backup: 'creek backup' makes them")
     if len(start) < _START.size:
-        raise _damaged(path, "it is cut short")
+        raise _damage_error(path, "it is cut short")
     _, version = _START.unpack(start)
     if version != SCHEMA_VERSION:
         raise UsageError(
@@ -273,29 +275,29 @@ def _check_whole(path: Path, file: BinaryIO) -> None:
         prefix = file.read(_LENGTH.size)
         hashed.update(prefix)
         if len(prefix) < _LENGTH.size:
-            raise _damaged(path, "it is cut short")
+            raise _damage_error(path, "it is cut short")
         (left,) = _LENGTH.unpack(prefix)
         if not left:
             break
         while left:
             data = file.read(min(left, _READ_BYTES))
             if not data:
-                raise _damaged(path, "it is cut short")
+                raise _damage_error(path, "it is cut short")
             hashed.update(data)
             left -= len(data)
     told = file.read(hashed.digest_size)
     if len(told) < hashed.digest_size:
-        raise _damaged(path, "it is cut short")
+        raise _damage_error(path, "it is cut short")
     if told != hashed.digest():
-        raise _damaged(path, "its checksum is wrong")
+        raise _damage_error(path, "its checksum is wrong")
     if file.read(1):
-        raise _damaged(path, "it goes on behind its end")
+        raise _damage_error(path, "it goes on behind its end")
 
 
-def _next_block(file: BinaryIO) -> bytes:
+def _read_block(file: BinaryIO) -> bytes:
     (length,) = _LENGTH.unpack(file.read(_LENGTH.size))
     return file.read(length)
 
 
-def _damaged(path: Path, what: str) -> StorageFault:
+def _damage_error(path: Path, what: str) -> StorageFault:
     return StorageFault(f"{path} is damaged: {what}. Nothing was changed; use another backup")

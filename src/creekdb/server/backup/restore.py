@@ -21,10 +21,10 @@ import msgspec
 from creekdb.errors import StorageFault, UsageError
 from creekdb.protocol.consensus.omega import NO_BALLOT
 from creekdb.protocol.ids.version_vector import Dots
-from creekdb.protocol.membership.configuration import REGISTER
-from creekdb.protocol.messages import Checkpoint, Image
-from creekdb.server.backup.format import Head, checkpoint_of, read_head
-from creekdb.server.storage.file_ops import SYSTEM
+from creekdb.protocol.membership.configuration import MEMBERSHIP_KEY
+from creekdb.protocol.messages import Checkpoint, CheckpointRecord
+from creekdb.server.backup.format import BackupHeader, read_checkpoint, read_header
+from creekdb.server.storage.file_ops import SYSTEM_FILE_OPS
 from creekdb.server.storage.journal import Journal
 
 
@@ -35,23 +35,25 @@ def restore(
     cluster: str,
     members: tuple[int, ...],
     datatype: str,
-) -> Head:
+) -> BackupHeader:
     """Make a folder for each of these replicas, all or none. `datatype`: the name of the one that
     the cluster replicates."""
-    head = read_head(path)
-    _refuse_foreign(path, head, cluster, datatype)
+    head = read_header(path)
+    _reject_foreign(path, head, cluster, datatype)
     for folder in folders.values():
-        _refuse_used(folder)
-    image = Image(as_past(checkpoint_of(path, head), members), NO_BALLOT, (), (), ())
+        _reject_nonempty(folder)
+    image = CheckpointRecord(
+        as_initial_state(read_checkpoint(path, head), members), NO_BALLOT, (), (), ()
+    )
     made: list[Path] = []
     try:
         for folder in folders.values():
-            made.append(_aside(folder))
-            _make(made[-1], image)
+            made.append(_partial_path(folder))
+            _write_data_dir(made[-1], image)
         for folder in folders.values():
-            _aside(folder).rename(folder)
+            _partial_path(folder).rename(folder)
             made.append(folder)
-            SYSTEM.sync_directory(folder.parent)
+            SYSTEM_FILE_OPS.sync_directory(folder.parent)
     except BaseException as error:
         for folder in made:
             shutil.rmtree(folder, ignore_errors=True)
@@ -61,22 +63,22 @@ def restore(
     return head
 
 
-def _aside(folder: Path) -> Path:
+def _partial_path(folder: Path) -> Path:
     return folder.with_name(f".{folder.name}.partial")
 
 
-def as_past(checkpoint: Checkpoint, members: tuple[int, ...]) -> Checkpoint:
+def as_initial_state(checkpoint: Checkpoint, members: tuple[int, ...]) -> Checkpoint:
     """The same prefix, for a cluster of these members that begins with it."""
     length = checkpoint.length
     return msgspec.structs.replace(
         checkpoint,
         ids=Dots({min(members): (1, length + 1)}) if length else Dots(),
-        state=tuple([item for item in checkpoint.state if item[0] != REGISTER]),
+        state=tuple([item for item in checkpoint.state if item[0] != MEMBERSHIP_KEY]),
         outcomes=(),
     )
 
 
-def _refuse_foreign(path: Path, head: Head, cluster: str, datatype: str) -> None:
+def _reject_foreign(path: Path, head: BackupHeader, cluster: str, datatype: str) -> None:
     if head.datatype != datatype:
         raise UsageError(
             f"{path} is a backup of '{head.datatype}', not of '{datatype}': "
@@ -89,12 +91,12 @@ def _refuse_foreign(path: Path, head: Head, cluster: str, datatype: str) -> None
         )
 
 
-def _refuse_used(folder: Path) -> None:
+def _reject_nonempty(folder: Path) -> None:
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise UsageError(f"{folder} holds something already: name a folder that is empty, or new")
 
 
-def _make(folder: Path, image: Image) -> None:
+def _write_data_dir(folder: Path, image: CheckpointRecord) -> None:
     with suppress(FileNotFoundError):
         shutil.rmtree(folder)  # an earlier attempt was interrupted
     journal = Journal(folder)

@@ -11,135 +11,147 @@ from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple
 
 from creekdb.errors import CreekError
-from creekdb.protocol.checkpoint.stream import Registers
+from creekdb.protocol.checkpoint.stream import RegisterCursor
 from creekdb.protocol.request import Request
 from creekdb.protocol.values import Key
-from creekdb.server.backup.format import Head, Piece, encoded
+from creekdb.server.backup.format import BackupHeader, EncodedChunk, encode_backup
 from creekdb.server.runtime.task_supervisor import Spawn
-from creekdb.wire.messages import Copied, CopyBegun, CopyRequest, MoreRequest, Refused
+from creekdb.wire.messages import (
+    BackupPart,
+    BackupPartRequest,
+    BackupRequest,
+    BackupStarted,
+    Rejected,
+)
 
-PIECE_BYTES: Final = 512 * 1024
-IDLE_S: Final = 60.0
+CHUNK_BYTES: Final = 512 * 1024
+IDLE_TIMEOUT_S: Final = 60.0
 """For which a copy is kept that nobody asks for."""
 
 
-class Taken(NamedTuple):
+class CapturedState(NamedTuple):
     """What a copy is made of."""
 
-    head: Head
-    state: Registers
+    head: BackupHeader
+    state: RegisterCursor
     requests: tuple[Request, ...]
 
 
-class Gated:
+class LockedRegisters:
     """Registers that are taken inside a gate: no other thread uses the replica meanwhile."""
 
-    def __init__(self, registers: Registers, gate: AbstractContextManager[None]) -> None:
+    def __init__(self, registers: RegisterCursor, gate: AbstractContextManager[None]) -> None:
         self._registers = registers
-        self._gate = gate
+        self._lock = gate
         self.count = registers.count
 
     def take(self, most: int) -> tuple[list[tuple[Key, Any]], list[Key]] | None:
-        with self._gate:
+        with self._lock:
             return self._registers.take(most)
 
     def close(self) -> None:
-        with self._gate:
+        with self._lock:
             self._registers.close()
 
 
-class _Copy:
+class _BackupSession:
     """One that is being told to its holder."""
 
     def __init__(self, holder: object, number: int) -> None:
         self.holder = holder
         self.number = number
-        self.begun: asyncio.Task[None] | None = None
-        self.idle: asyncio.TimerHandle | None = None
-        self.state: Registers | None = None
-        self.pieces: Iterator[Piece] | None = None
-        self._rest = memoryview(b"")
-        self._done = 0
+        self.start_task: asyncio.Task[None] | None = None
+        self.idle_timer: asyncio.TimerHandle | None = None
+        self.state: RegisterCursor | None = None
+        self.chunks: Iterator[EncodedChunk] | None = None
+        self._remaining = memoryview(b"")
+        self._registers_done = 0
 
-    def next(self) -> Copied:
-        assert self.pieces is not None
+    def next_part(self) -> BackupPart:
+        assert self.chunks is not None
         parts: list[bytes | memoryview] = []
         size = 0
-        while size < PIECE_BYTES:
-            if not self._rest:
-                piece = next(self.pieces, None)
+        while size < CHUNK_BYTES:
+            if not self._remaining:
+                piece = next(self.chunks, None)
                 if piece is None:
                     break
-                self._rest, self._done = memoryview(piece.data), piece.done
-            part, self._rest = self._rest[: PIECE_BYTES - size], self._rest[PIECE_BYTES - size :]
+                self._remaining, self._registers_done = memoryview(piece.data), piece.registers_done
+            part, self._remaining = (
+                self._remaining[: CHUNK_BYTES - size],
+                self._remaining[CHUNK_BYTES - size :],
+            )
             parts.append(part)
             size += len(part)
-        return Copied(self.number, b"".join(parts), self._done, size < PIECE_BYTES)
+        return BackupPart(self.number, b"".join(parts), self._registers_done, size < CHUNK_BYTES)
 
 
-class Copies:
+class BackupSessions:
     """`take(operations)`: the state as it is now, and the operations that led to it, as far as they
     are at hand, if they are asked for."""
 
-    def __init__(self, take: Callable[[bool], Awaitable[Taken]], spawn: Spawn) -> None:
-        self._take = take
+    def __init__(self, take: Callable[[bool], Awaitable[CapturedState]], spawn: Spawn) -> None:
+        self._capture = take
         self._spawn = spawn
-        self._copy: _Copy | None = None
+        self._session: _BackupSession | None = None
 
-    def begin(
-        self, holder: object, asked: CopyRequest, say: Callable[[CopyBegun | Refused], None]
+    def start(
+        self, holder: object, asked: BackupRequest, say: Callable[[BackupStarted | Rejected], None]
     ) -> None:
-        if self._copy is not None:
+        if self._session is not None:
             message = "somebody takes a copy of the state here already: try again later"
-            say(Refused(asked.number, "busy", message))
+            say(Rejected(asked.number, "busy", message))
             return
-        copy = self._copy = _Copy(holder, asked.number)
-        copy.begun = self._spawn(self._begin(copy, asked, say))
+        copy = self._session = _BackupSession(holder, asked.number)
+        copy.start_task = self._spawn(self._start(copy, asked, say))
 
-    async def _begin(
-        self, copy: _Copy, asked: CopyRequest, say: Callable[[CopyBegun | Refused], None]
+    async def _start(
+        self,
+        copy: _BackupSession,
+        asked: BackupRequest,
+        say: Callable[[BackupStarted | Rejected], None],
     ) -> None:
         try:
-            taken = await self._take(asked.operations)
+            taken = await self._capture(asked.has_operations)
         except CreekError as error:
-            self._copy = None
-            say(Refused(asked.number, "disk", str(error)))
+            self._session = None
+            say(Rejected(asked.number, "disk", str(error)))
             return
         copy.state = taken.state
-        copy.pieces = encoded(taken.head, taken.state, taken.requests)
-        self._wait(copy)
-        say(CopyBegun(asked.number, taken.head.length, taken.state.count))
+        copy.chunks = encode_backup(taken.head, taken.state, taken.requests)
+        self._restart_idle_timer(copy)
+        say(BackupStarted(asked.number, taken.head.length, taken.state.count))
 
-    def more(self, holder: object, asked: MoreRequest) -> Copied | Refused:
-        copy = self._copy
+    def next_part(self, holder: object, asked: BackupPartRequest) -> BackupPart | Rejected:
+        copy = self._session
         if (
             copy is None
-            or copy.pieces is None
+            or copy.chunks is None
             or (copy.holder, copy.number) != (holder, asked.number)
         ):
-            return Refused(asked.number, "deadline", "the copy was given up: begin again")
-        copied = copy.next()
-        if copied.last:
-            self.give_up(holder)
+            return Rejected(asked.number, "deadline", "the copy was given up: begin again")
+        copied = copy.next_part()
+        if copied.is_last:
+            self.close(holder)
         else:
-            self._wait(copy)
+            self._restart_idle_timer(copy)
         return copied
 
-    def give_up(self, holder: object) -> None:
+    def close(self, holder: object) -> None:
         """Whoever holds a copy is gone, or has all of it."""
-        copy = self._copy
+        copy = self._session
         if copy is None or copy.holder is not holder:
             return
-        self._copy = None
-        if copy.idle is not None:
-            copy.idle.cancel()
-        if copy.begun is not None:
-            copy.begun.cancel()
+        self._session = None
+        if copy.idle_timer is not None:
+            copy.idle_timer.cancel()
+        if copy.start_task is not None:
+            copy.start_task.cancel()
         if copy.state is not None:
             copy.state.close()
 
-    def _wait(self, copy: _Copy) -> None:
-        if copy.idle is not None:
-            copy.idle.cancel()
+    def _restart_idle_timer(self, copy: _BackupSession) -> None:
+        if copy.idle_timer is not None:
+            copy.idle_timer.cancel()
         loop = asyncio.get_running_loop()
-        copy.idle = loop.call_later(IDLE_S, self.give_up, copy.holder)
+        copy.idle_timer = loop.call_later(IDLE_TIMEOUT_S, self.close, copy.holder)

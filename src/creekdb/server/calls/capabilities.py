@@ -18,76 +18,77 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from creekdb.errors import MissingOperation
-from creekdb.execution.datatype import Arity, DataType, StandIn
-from creekdb.execution.result import Execution
+from creekdb.execution.datatype import Arity, DataType, DataTypeWrapper
+from creekdb.execution.result import ExecutionResult
 from creekdb.execution.transaction import View
 from creekdb.protocol.request import Request
-from creekdb.wire.deduplication import INTERNAL, called, described, run_asked
-from creekdb.wire.messages import HELLO_FRAME_MAX, Takes
+from creekdb.wire.deduplication import INTERNAL_PREFIX, describe_call, run_request, unwrap_call
+from creekdb.wire.messages import HELLO_FRAME_BYTES_MAX, OperationArity
 
 
-class Once(StandIn):
+class DeduplicatingDataType(DataTypeWrapper):
     def __init__(self, datatype: DataType) -> None:
         super().__init__(datatype)
         self._run_as = datatype.run_as
 
-    def run(self, request: Request, view: View) -> Execution:
-        execution = run_asked(self._run_as, request, view)
+    def run(self, request: Request, view: View) -> ExecutionResult:
+        execution = run_request(self._run_as, request, view)
         if execution.outcome.error is not None:
-            self._refuse_unknown(request)
+            self._raise_if_unknown(request)
         return execution
 
-    def _refuse_unknown(self, request: Request) -> None:
-        operation = called(request.operation)
-        if operation.name.startswith(INTERNAL):
+    def _raise_if_unknown(self, request: Request) -> None:
+        operation = unwrap_call(request.operation)
+        if operation.name.startswith(INTERNAL_PREFIX):
             return
         if not self.can_run(operation.name, len(operation.arguments)):
             raise MissingOperation(
-                f"{described(operation)}, which replica {request.id.replica} took from a client, "
+                f"{describe_call(operation)}, which replica {request.id.replica} took from a "
+                "client, "
                 f"calls no operation that '{self.name}' has here. Start this replica again with "
                 f"the module that replica {request.id.replica} had then: nothing is lost"
             )
 
 
-TOLD_BYTES_MAX: Final = HELLO_FRAME_MAX // 2
+ADVERTISED_BYTES_MAX: Final = HELLO_FRAME_BYTES_MAX // 2
 """Of a hello. Who has more operations than that tells of none."""
 
 
-class Repertoire:
+class Capabilities:
     def __init__(self, datatype: DataType) -> None:
-        self._ours = {name: datatype.arity(name) for name in datatype.operations}
-        self._others: dict[int, dict[str, Arity | None]] = {}
+        self._own = {name: datatype.arity(name) for name in datatype.operations}
+        self._missing_by_peer: dict[int, dict[str, Arity | None]] = {}
         """Of those that cannot do all that we can: what they do not, or only with other numbers of
         arguments. Mostly there are none."""
 
-    def told(self) -> tuple[Takes, ...]:
+    def advertisement(self) -> tuple[OperationArity, ...]:
         """To the others."""
-        if sum(len(name.encode()) + 16 for name in self._ours) > TOLD_BYTES_MAX:
+        if sum(len(name.encode()) + 16 for name in self._own) > ADVERTISED_BYTES_MAX:
             return ()
-        return tuple([(name, *taken) for name, taken in self._ours.items()])
+        return tuple([(name, *taken) for name, taken in self._own.items()])
 
-    def note(self, replica: int, told: Iterable[Takes]) -> None:
+    def record_peer(self, replica: int, told: Iterable[OperationArity]) -> None:
         """What another one has said. One that says nothing is not doubted."""
         theirs = {name: Arity(least, most) for name, least, most in told}
         others = {
             name: theirs.get(name)
-            for name, taken in self._ours.items()
+            for name, taken in self._own.items()
             if theirs and not (name in theirs and theirs[name].covers(taken))
         }
-        self._others.pop(replica, None)
+        self._missing_by_peer.pop(replica, None)
         if others:
-            self._others[replica] = others
+            self._missing_by_peer[replica] = others
 
-    def who_cannot(
+    def find_incapable(
         self, name: str, count: int, connected: Callable[[], Iterable[int]]
     ) -> int | None:
         """Carry out that operation with so many arguments: one of those that are connected."""
-        if not self._others:
+        if not self._missing_by_peer:
             return None
         for replica in connected():
-            others = self._others.get(replica, {})
+            others = self._missing_by_peer.get(replica, {})
             if name in others:
                 taken = others[name]
-                if taken is None or not taken.takes(count):
+                if taken is None or not taken.accepts(count):
                     return replica
         return None

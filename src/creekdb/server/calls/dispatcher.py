@@ -18,31 +18,31 @@ from creekdb.errors import BadValue, UnknownName, UsageError
 from creekdb.execution.datatype import DataType
 from creekdb.protocol.effects import Response
 from creekdb.protocol.ids.version_vector import Dot
-from creekdb.protocol.membership.configuration import MEMBERS
+from creekdb.protocol.membership.configuration import MEMBERSHIP_OPERATION
 from creekdb.protocol.request import Operation
-from creekdb.server.backup.sessions import Copies
-from creekdb.server.membership.changes import ADD, REMOVE
-from creekdb.server.security.authentication import Tokens
-from creekdb.wire.deduplication import ENDED, INTERNAL, call_once
-from creekdb.wire.messages import Call
+from creekdb.server.backup.sessions import BackupSessions
+from creekdb.server.membership.changes import ADD_MEMBER, REMOVE_MEMBER
+from creekdb.server.security.authentication import AccessTokens
+from creekdb.wire.deduplication import INTERNAL_PREFIX, QUERY_OUTCOME, wrap_call
+from creekdb.wire.messages import CallRequest
 
 if TYPE_CHECKING:
-    from creekdb.server.transport.client_connection import Connection
+    from creekdb.server.transport.client_connection import ClientConnection
 
-WAITING_MAX: Final = 4096
-WAIT_S_MAX: Final = 30.0
+QUEUED_CALLS_MAX: Final = 4096
+QUEUE_TIME_S_MAX: Final = 30.0
 
 _Call = TypeVar("_Call", bound=Hashable)
 
 
-class WaitingRoom(Generic[_Call]):
+class DependencyQueue(Generic[_Call]):
     """`again` is called with a call whose request has arrived, `too_late` when it has not."""
 
     def __init__(
         self, again: Callable[[_Call], None], too_late: Callable[[_Call, Dot], None]
     ) -> None:
-        self._again = again
-        self._too_late = too_late
+        self._retry = again
+        self._reject_expired = too_late
         self._by_missing: dict[Dot, dict[_Call, None]] = {}
         self._waiting: dict[_Call, tuple[Dot, asyncio.TimerHandle]] = {}
 
@@ -51,18 +51,18 @@ class WaitingRoom(Generic[_Call]):
 
     @property
     def is_full(self) -> bool:
-        return len(self._waiting) >= WAITING_MAX
+        return len(self._waiting) >= QUEUED_CALLS_MAX
 
-    def missing(self) -> tuple[Dot, ...]:
+    def missing_requests(self) -> tuple[Dot, ...]:
         return tuple(self._by_missing)
 
-    def enter(self, call: _Call, missing: Dot, wait_ms: int) -> None:
-        wait_s = min(wait_ms / 1000 or WAIT_S_MAX, WAIT_S_MAX)
+    def enqueue(self, call: _Call, missing: Dot, wait_ms: int) -> None:
+        wait_s = min(wait_ms / 1000 or QUEUE_TIME_S_MAX, QUEUE_TIME_S_MAX)
         timer = asyncio.get_running_loop().call_later(wait_s, self._expire, call)
         self._waiting[call] = missing, timer
         self._by_missing.setdefault(missing, {})[call] = None
 
-    def leave(self, call: _Call) -> Dot | None:
+    def remove(self, call: _Call) -> Dot | None:
         """Nobody waits for its answer any more. Answers what it waited for, if it did."""
         found = self._waiting.pop(call, None)
         if found is None:
@@ -75,46 +75,46 @@ class WaitingRoom(Generic[_Call]):
             del self._by_missing[missing]
         return missing
 
-    def arrived(self, id: Dot) -> None:
+    def release(self, id: Dot) -> None:
         for call in tuple(self._by_missing.get(id, ())):
-            self.leave(call)
-            self._again(call)
+            self.remove(call)
+            self._retry(call)
 
     def _expire(self, call: _Call) -> None:
-        missing = self.leave(call)
+        missing = self.remove(call)
         if missing is not None:
-            self._too_late(call, missing)
+            self._reject_expired(call, missing)
 
 
-UNDER_WAY_MAX: Final = 65_536
+IN_FLIGHT_MAX: Final = 65_536
 """Calls of all clients that wait for an answer."""
-AFTER_MAX: Final = 64
+DEPENDENCIES_MAX: Final = 64
 """Requests that a call may come after."""
 
 
-class Caller(Protocol):
+class ResponseSink(Protocol):
     """Who calls at the desk: a connection, for instance."""
 
     client: str
     """Its name, so that what it asks for again is not done again; empty: it does not ask again."""
     token: str
 
-    def session(self, number: int) -> int: ...
+    def session_id(self, number: int) -> int: ...
 
-    def issued(self, number: int, id: Dot) -> None: ...
+    def report_issued(self, number: int, id: Dot) -> None: ...
 
-    def answer(self, number: int, response: Response) -> None: ...
+    def respond(self, number: int, response: Response) -> None: ...
 
-    def refuse(self, call: Call, reason: str, message: str) -> None: ...
+    def reject(self, call: CallRequest, reason: str, message: str) -> None: ...
 
-    def again(self, number: int) -> None: ...
+    def retry(self, number: int) -> None: ...
 
-    def too_late(self, number: int, missing: Dot) -> None: ...
+    def reject_expired(self, number: int, missing: Dot) -> None: ...
 
-    def untold(self, number: int) -> None: ...
+    def reject_unknown_outcome(self, number: int) -> None: ...
 
 
-class Desk:
+class CallDispatcher:
     """What all connections of clients share."""
 
     def __init__(
@@ -131,8 +131,8 @@ class Desk:
         change_members: Callable[[str, tuple[Any, ...]], Operation],
         status: Callable[[], dict[str, Any]],
         count: Callable[[str], None],
-        copies: Copies,
-        tokens: Tokens,
+        copies: BackupSessions,
+        tokens: AccessTokens,
         page: str = "",
     ) -> None:
         """`has(id)`: has the request arrived? `alone(operation, strong)`: is it answered without
@@ -145,168 +145,174 @@ class Desk:
         self.replica = replica
         self.datatype = datatype
         self.invoke = invoke
-        self._has = has
-        self.alone = alone
-        self.refusal = refusal
-        self._who_cannot = who_cannot
+        self._has_request = has
+        self.is_local_read = alone
+        self.rejection = refusal
+        self._find_incapable_replica = who_cannot
         self._change_members = change_members
         self.status = status
         self.count = count
-        self.copies = copies
+        self.backup_sessions = copies
         self.tokens = tokens
-        self.page = page
-        self.connections: set[Connection] = set()
-        self._asked: dict[Dot, tuple[Caller, int]] = {}
-        self.under_way = 0
+        self.page_url = page
+        self.connections: set[ClientConnection] = set()
+        self._open_calls: dict[Dot, tuple[ResponseSink, int]] = {}
+        self.in_flight = 0
         """Calls that wait for an answer."""
-        self.waiting: WaitingRoom[tuple[Caller, int]] = WaitingRoom(_again, _too_late)
-        self._sessions = 0
-        self.opening: Dot | None = None
+        self.dependency_queue: DependencyQueue[tuple[ResponseSink, int]] = DependencyQueue(
+            _retry_call, _expire_call
+        )
+        self._session_count = 0
+        self.startup_barrier: Dot | None = None
         """What all calls wait for, as if it were a request."""
-        self._why_closed: Callable[[], str | None] = lambda: None
+        self._barrier_reason: Callable[[], str | None] = lambda: None
 
-    def close(self, opening: Dot, why: Callable[[], str | None]) -> None:
+    def block_calls(self, opening: Dot, why: Callable[[], str | None]) -> None:
         """All calls wait, until it is opened. `why()`: why that takes so long."""
-        self.opening, self._why_closed = opening, why
+        self.startup_barrier, self._barrier_reason = opening, why
 
-    def open(self) -> None:
-        opening, self.opening = self.opening, None
+    def unblock_calls(self) -> None:
+        opening, self.startup_barrier = self.startup_barrier, None
         if opening is not None:
-            self.arrived(opening)
+            self.release_dependents(opening)
 
     def next_session(self) -> int:
-        self._sessions += 1
-        return self._sessions
+        self._session_count += 1
+        return self._session_count
 
-    def call(self, caller: Caller, call: Call) -> None:
+    def dispatch(self, caller: ResponseSink, call: CallRequest) -> None:
         try:
-            operation = self._operation(caller, call)
+            operation = self._resolve_operation(caller, call)
         except UnknownName as error:
-            caller.refuse(call, "unknown_operation", str(error))
+            caller.reject(call, "unknown_operation", str(error))
             return
         except UsageError as error:
-            caller.refuse(call, "bad_arguments", str(error))
+            caller.reject(call, "bad_arguments", str(error))
             return
-        missing = self.opening
+        missing = self.startup_barrier
         if missing is None and call.after:
-            missing = next((dot for dot in call.after if not self._has(dot)), None)
-        alone = missing is None and self.alone(operation, call.strong)
-        refusal = self.refusal(call.strong, alone)
+            missing = next((dot for dot in call.after if not self._has_request(dot)), None)
+        alone = missing is None and self.is_local_read(operation, call.strong)
+        refusal = self.rejection(call.strong, alone)
         if refusal is None and missing is None and not alone:
-            refusal = self._incapable(call)
-        if refusal is None and self.under_way >= UNDER_WAY_MAX:
-            refusal = "busy", f"{UNDER_WAY_MAX} calls are under way: try again later"
+            refusal = self._reject_unsupported(call)
+        if refusal is None and self.in_flight >= IN_FLIGHT_MAX:
+            refusal = "busy", f"{IN_FLIGHT_MAX} calls are under way: try again later"
         if refusal is not None:
-            caller.refuse(call, *refusal)
+            caller.reject(call, *refusal)
             return
         if missing is not None:
-            self._wait(caller, call, missing)
+            self._enqueue(caller, call, missing)
             return
         try:
-            session = caller.session(call.session)
+            session = caller.session_id(call.session)
             id = self.invoke(operation, call.strong, session, call.after)
         except UsageError as error:
             # Of members it knows best; and it may have been removed in this very turn.
-            reason = "bad_arguments" if operation.name == MEMBERS else "stopping"
-            caller.refuse(call, reason, str(error))
+            reason = "bad_arguments" if operation.name == MEMBERSHIP_OPERATION else "stopping"
+            caller.reject(call, reason, str(error))
             return
-        self._asked[id] = caller, call.number
-        caller.issued(call.number, id)
+        self._open_calls[id] = caller, call.number
+        caller.report_issued(call.number, id)
 
-    def _incapable(self, call: Call) -> tuple[str, str] | None:
+    def _reject_unsupported(self, call: CallRequest) -> tuple[str, str] | None:
         """Why others could not carry it out, whoever issued it."""
-        replica = self._who_cannot(call.operation, len(call.arguments))
+        replica = self._find_incapable_replica(call.operation, len(call.arguments))
         if replica is None:
             return None
         what = f"replica {replica} has no operation '{call.operation}', or none to be called so"
         return "unknown_operation", f"{what}: start it with the module that this one has, then call"
 
-    def _wait(self, caller: Caller, call: Call, missing: Dot) -> None:
-        if self.waiting.is_full:
-            what = f"{len(self.waiting)} calls wait for requests that are not here"
-            caller.refuse(call, "busy", f"{what}: try again later")
+    def _enqueue(self, caller: ResponseSink, call: CallRequest, missing: Dot) -> None:
+        if self.dependency_queue.is_full:
+            what = f"{len(self.dependency_queue)} calls wait for requests that are not here"
+            caller.reject(call, "busy", f"{what}: try again later")
         else:
-            self.waiting.enter((caller, call.number), missing, call.wait_ms)
+            self.dependency_queue.enqueue((caller, call.number), missing, call.wait_ms)
 
-    def why_closed(self) -> str:
+    def blocked_reason(self) -> str:
         """Why all calls wait; nothing where they do not, or not for longer than until somebody
         looks whether they still have to."""
-        return "" if self.opening is None else self._why_closed() or ""
+        return "" if self.startup_barrier is None else self._barrier_reason() or ""
 
-    def why_too_late(self, missing: Dot) -> str:
-        if missing == self.opening:
-            return f"this replica does not take part: {self.why_closed() or 'it began just now'}"
+    def expiry_message(self, missing: Dot) -> str:
+        if missing == self.startup_barrier:
+            return (
+                f"this replica does not take part: {self.blocked_reason() or 'it began just now'}"
+            )
         return f"it comes after request {missing}, which did not arrive here in time"
 
-    def arrived(self, id: Dot) -> None:
+    def release_dependents(self, id: Dot) -> None:
         """A request is here now."""
-        self.waiting.arrived(id)
+        self.dependency_queue.release(id)
 
-    def look_again(self) -> None:
+    def recheck_dependencies(self) -> None:
         """At what waits: perhaps it waits in vain."""
-        for id in self.waiting.missing():
-            self.waiting.arrived(id)
+        for id in self.dependency_queue.missing_requests():
+            self.dependency_queue.release(id)
 
-    def arrived_all(self) -> None:
+    def release_arrived(self) -> None:
         """A checkpoint brought more than can be listed."""
-        for id in filter(self._has, self.waiting.missing()):
-            self.waiting.arrived(id)
+        for id in filter(self._has_request, self.dependency_queue.missing_requests()):
+            self.dependency_queue.release(id)
 
-    def change_tokens(self, tokens: Tokens) -> None:
+    def replace_tokens(self, tokens: AccessTokens) -> None:
         """Those who may call with none of them are let go."""
         self.tokens = tokens
         for connection in tuple(self.connections):
-            connection.look_at_token()
+            connection.recheck_token()
 
     def respond(self, response: Response) -> None:
-        found = self._asked.get(response.id)
+        found = self._open_calls.get(response.id)
         if found is not None:
             caller, number = found
-            caller.answer(number, response)
+            caller.respond(number, response)
 
-    def asked(self) -> tuple[Dot, ...]:
+    def open_calls(self) -> tuple[Dot, ...]:
         """To which more may be answered."""
-        return tuple(self._asked)
+        return tuple(self._open_calls)
 
-    def give_up(self, ids: Iterable[Dot]) -> None:
+    def abandon(self, ids: Iterable[Dot]) -> None:
         """What came of these is not known here: nobody is to wait for it."""
         for id in ids:
-            found = self._asked.get(id)
+            found = self._open_calls.get(id)
             if found is not None:
                 caller, number = found
                 self.count("untold")
-                caller.untold(number)
+                caller.reject_unknown_outcome(number)
 
-    def forget(self, ids: Iterable[Dot]) -> None:
+    def unregister(self, ids: Iterable[Dot]) -> None:
         for id in ids:
-            self._asked.pop(id, None)
+            self._open_calls.pop(id, None)
 
-    def _operation(self, caller: Caller, call: Call) -> Operation:
+    def _resolve_operation(self, caller: ResponseSink, call: CallRequest) -> Operation:
         name = call.operation
-        if name in (ADD, REMOVE):
-            if not self.tokens.allow_all(caller.token):
+        if name in (ADD_MEMBER, REMOVE_MEMBER):
+            if not self.tokens.can_administer(caller.token):
                 raise BadValue("this token may call operations, and not change the members")
             if not call.strong:
                 raise BadValue(f"{name} is called strongly")
             return self._change_members(name, call.arguments)
-        if name == ENDED and call.strong:
-            return Operation(ENDED, call.arguments)
-        if name.startswith(INTERNAL):
+        if name == QUERY_OUTCOME and call.strong:
+            return Operation(QUERY_OUTCOME, call.arguments)
+        if name.startswith(INTERNAL_PREFIX):
             known = self.datatype.operations
             raise UnknownName(f"operation of {self.datatype.name}", name, known)
-        if len(call.after) > AFTER_MAX:
-            raise BadValue(f"after {len(call.after)} requests: at most {AFTER_MAX} can be named")
+        if len(call.after) > DEPENDENCIES_MAX:
+            raise BadValue(
+                f"after {len(call.after)} requests: at most {DEPENDENCIES_MAX} can be named"
+            )
         operation = self.datatype.call(name, *call.arguments)
         if self.datatype.is_readonly(name) or not caller.client:
             return operation
-        return call_once(caller.client, call.number, operation)
+        return wrap_call(caller.client, call.number, operation)
 
 
-def _again(call: tuple[Caller, int]) -> None:
+def _retry_call(call: tuple[ResponseSink, int]) -> None:
     caller, number = call
-    caller.again(number)
+    caller.retry(number)
 
 
-def _too_late(call: tuple[Caller, int], missing: Dot) -> None:
+def _expire_call(call: tuple[ResponseSink, int], missing: Dot) -> None:
     caller, number = call
-    caller.too_late(number, missing)
+    caller.reject_expired(number, missing)

@@ -23,26 +23,26 @@ Rules it keeps:
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from creekdb.execution.keys import CLIENTS, Place, prefix_range
+from creekdb.execution.keys import CALLS_PREFIX, CollationKey, prefix_range
 from creekdb.protocol.request import NOOP, Operation
 from creekdb.protocol.values import Key
-from creekdb.wire.deduplication import call_once
+from creekdb.wire.deduplication import wrap_call
 
-PARTS: Final = 24
+INTERVALS_PER_RETENTION: Final = 24
 """Of the time after which a call is forgotten."""
-AWAY: Final = 7
-IN_STEP: Final = 2
+ABSENT_MEMBER_FACTOR: Final = 7
+IN_STEP_MARKS: Final = 2
 """Marks, one after the other, by which everybody had settled the mark before."""
-NOBODY: Final = ""
+NO_CLIENT: Final = ""
 """The name of no client."""
 
 
-class Mark(NamedTuple):
+class ExpiryMark(NamedTuple):
     number: int
     timestamp: int
 
 
-class Due(NamedTuple):
+class ExpiryActions(NamedTuple):
     """What is to be done by who leads."""
 
     mark: Operation | None
@@ -51,44 +51,52 @@ class Due(NamedTuple):
     """What is stamped before is to be forgotten."""
 
 
-def places_of_marks() -> tuple[Place, Place]:
-    return prefix_range((CLIENTS, NOBODY))
+def mark_key_range() -> tuple[CollationKey, CollationKey]:
+    return prefix_range((CALLS_PREFIX, NO_CLIENT))
 
 
-def marks_in(items: Iterable[tuple[Key, Any]]) -> list[Mark]:
+def read_marks(items: Iterable[tuple[Key, Any]]) -> list[ExpiryMark]:
     """Those that the registers at these places hold, in their order."""
-    return sorted(Mark(kept[0], kept[1]) for _, kept in items)
+    return sorted(ExpiryMark(kept[0], kept[1]) for _, kept in items)
 
 
-class Marking:
+class ExpirySchedule:
     """Times are in seconds, of a clock that only goes on."""
 
     def __init__(self, forget_after_s: float, now_s: float) -> None:
-        self.part_s = forget_after_s / PARTS
-        self._last = 0
+        self.interval_s = forget_after_s / INTERVALS_PER_RETENTION
+        self._last_mark = 0
         """The number of the last mark, as far as it was seen here."""
-        self._since_s = now_s
+        self._last_mark_seen_s = now_s
         """Since when; or since this replica has made the next one."""
-        self._settled = 0
+        self._stable_instance = 0
         """The instances that were settled here then."""
-        self._in_step = 0
+        self._in_step_marks = 0
         """By how many marks in a row everybody had settled the mark before."""
-        self._forgotten = 0
+        self._last_expired_mark = 0
         """The last mark when calls were forgotten."""
 
-    def look(self, marks: list[Mark], leads: bool, now_s: float, settled: int, by_all: int) -> Due:
+    def check(
+        self, marks: list[ExpiryMark], leads: bool, now_s: float, settled: int, by_all: int
+    ) -> ExpiryActions:
         """To be asked several times in each part, by who does not lead as well. `settled`: the
         instances that are settled here; `by_all`: those that every member has settled."""
         last = marks[-1].number if marks else 0
-        if last != self._last:
-            self._in_step = self._in_step + 1 if by_all >= self._settled > 0 else 0
-            self._last, self._since_s, self._settled = last, now_s, settled
+        if last != self._last_mark:
+            self._in_step_marks = (
+                self._in_step_marks + 1 if by_all >= self._stable_instance > 0 else 0
+            )
+            self._last_mark, self._last_mark_seen_s, self._stable_instance = last, now_s, settled
         mark, before_us = None, None
-        if leads and now_s - self._since_s >= self.part_s:
-            self._since_s = now_s
-            mark = call_once(NOBODY, last + 1, NOOP)
-        enough = PARTS if self._in_step >= IN_STEP else PARTS * AWAY
-        if leads and last != self._forgotten and len(marks) > enough:
-            self._forgotten = last
+        if leads and now_s - self._last_mark_seen_s >= self.interval_s:
+            self._last_mark_seen_s = now_s
+            mark = wrap_call(NO_CLIENT, last + 1, NOOP)
+        enough = (
+            INTERVALS_PER_RETENTION
+            if self._in_step_marks >= IN_STEP_MARKS
+            else INTERVALS_PER_RETENTION * ABSENT_MEMBER_FACTOR
+        )
+        if leads and last != self._last_expired_mark and len(marks) > enough:
+            self._last_expired_mark = last
             before_us = marks[-1 - enough].timestamp
-        return Due(mark, before_us)
+        return ExpiryActions(mark, before_us)

@@ -12,12 +12,12 @@ import msgspec
 
 from creekdb.errors import StorageFault, UsageError
 from creekdb.protocol.membership.configuration import Configuration, Member
-from creekdb.server.storage.data_dir import read_note, write_note
+from creekdb.server.storage.data_dir import read_json_file, write_json_file
 
-_FILE: Final = "member.json"
+_FILE_NAME: Final = "member.json"
 
 
-class Ticket(msgspec.Struct, frozen=True, kw_only=True):
+class JoinTicket(msgspec.Struct, frozen=True, kw_only=True):
     """Who a new replica is, and the members before it was added."""
 
     replica: int
@@ -38,12 +38,12 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True):
         return {**dict(self.members), self.replica: self.address}
 
 
-def ticket_of(added: Any, address: str) -> Ticket:
+def make_ticket(added: Any, address: str) -> JoinTicket:
     """The ticket of the replica at that address, from what the change answered."""
     after = msgspec.convert(added, Configuration)
     replica = next(number for number, at in after.members if at == address)
     members = tuple(each for each in after.members if each[0] != replica)
-    return Ticket(
+    return JoinTicket(
         replica=replica,
         address=address,
         epoch=after.epoch - 1,
@@ -52,20 +52,20 @@ def ticket_of(added: Any, address: str) -> Ticket:
     )
 
 
-def write_ticket(ticket: Ticket, folder: Path) -> None:
+def write_ticket(ticket: JoinTicket, folder: Path) -> None:
     """Into the folder of its journal."""
-    path = folder / _FILE
+    path = folder / _FILE_NAME
     try:
-        write_note(path, ticket)
+        write_json_file(path, ticket)
     except OSError as error:
         raise StorageFault(f"cannot write {path}: {error.strerror}") from error
 
 
-def read_ticket(folder: Path) -> Ticket | None:
-    return read_note(folder / _FILE, Ticket)
+def read_ticket(folder: Path) -> JoinTicket | None:
+    return read_json_file(folder / _FILE_NAME, JoinTicket)
 
 
-def make_folder(folder: Path) -> None:
+def make_data_dir(folder: Path) -> None:
     """Before a replica is added that is to begin there: its number would be lost otherwise."""
     try:
         folder.mkdir(parents=True, exist_ok=True)

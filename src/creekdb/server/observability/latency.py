@@ -7,10 +7,10 @@ declared becomes one.
 from bisect import bisect_left
 from typing import Final
 
-from creekdb.protocol.effects import Kind, Response
+from creekdb.protocol.effects import Response, ResponseKind
 from creekdb.protocol.ids.version_vector import Dot
 
-SECONDS: Final[tuple[float, ...]] = (
+LATENCY_BOUNDS_S: Final[tuple[float, ...]] = (
     0.0001,
     0.00025,
     0.0005,
@@ -29,14 +29,14 @@ SECONDS: Final[tuple[float, ...]] = (
     10.0,
 )
 """Upper bounds of what a histogram tells apart."""
-CALLS_MAX: Final = 100_000
+TRACKED_CALLS_MAX: Final = 100_000
 """Calls whose times are known: of more, the oldest are not measured."""
 
 
 class Histogram:
     __slots__ = ("bounds", "counts", "total")
 
-    def __init__(self, bounds: tuple[float, ...] = SECONDS) -> None:
+    def __init__(self, bounds: tuple[float, ...] = LATENCY_BOUNDS_S) -> None:
         self.bounds = bounds
         self.counts = [0] * (len(bounds) + 1)
         self.total = 0.0
@@ -46,7 +46,7 @@ class Histogram:
         self.total += value
 
 
-class Latencies:
+class CallLatencies:
     """From when a call is invoked here to when its answers leave."""
 
     def __init__(self) -> None:
@@ -57,21 +57,21 @@ class Latencies:
         self._weak: dict[Dot, float] = {}
         """When each weak call was made that has no answer yet."""
         self._strong: dict[Dot, float] = {}
-        self._open: dict[Dot, float] = {}
+        self._unfinished: dict[Dot, float] = {}
         """When each call was made that waits for its last answer."""
 
-    def invoked(self, id: Dot, strong: bool, at: float) -> None:
+    def record_invocation(self, id: Dot, strong: bool, at: float) -> None:
         (self._strong if strong else self._weak)[id] = at
         if id.event > 0:  # one that only reads has one answer, and no number
-            self._open[id] = at
-            if len(self._open) > CALLS_MAX:
-                oldest = next(iter(self._open))
-                for calls in (self._open, self._weak, self._strong):
+            self._unfinished[id] = at
+            if len(self._unfinished) > TRACKED_CALLS_MAX:
+                oldest = next(iter(self._unfinished))
+                for calls in (self._unfinished, self._weak, self._strong):
                     calls.pop(oldest, None)
 
-    def answered(self, response: Response, now: float) -> None:
+    def record_response(self, response: Response, now: float) -> None:
         id, kind = response.id, response.kind
-        if kind is Kind.TENTATIVE:
+        if kind is ResponseKind.TENTATIVE:
             at = self._weak.pop(id, None)
             if at is not None:
                 self.weak_tentative.observe(now - at)
@@ -80,14 +80,14 @@ class Latencies:
             if at is not None:
                 self.strong_tentative.observe(now - at)
             return
-        at = self._open.pop(id, None)
+        at = self._unfinished.pop(id, None)
         if at is not None:
-            last = self.strong_stable if kind is Kind.STABLE else self.weak_final
+            last = self.strong_stable if kind is ResponseKind.STABLE else self.weak_final
             last.observe(now - at)
-        if kind is Kind.STABLE:
+        if kind is ResponseKind.STABLE:
             self._strong.pop(id, None)  # it came without a tentative one
 
-    def by_answer(self) -> dict[str, Histogram]:
+    def by_response(self) -> dict[str, Histogram]:
         return {
             "weak_tentative": self.weak_tentative,
             "strong_tentative": self.strong_tentative,

@@ -21,7 +21,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 Labels = Mapping[str, str]
 
 
-class Family(NamedTuple):
+class MetricFamily(NamedTuple):
     """One metric, with a value for each set of labels."""
 
     name: str
@@ -30,15 +30,15 @@ class Family(NamedTuple):
     samples: Iterable[tuple[Labels, float | Histogram]]
 
 
-def gauge(name: str, help: str, value: float) -> Family:
-    return Family(name, "gauge", help, [({}, value)])
+def gauge(name: str, help: str, value: float) -> MetricFamily:
+    return MetricFamily(name, "gauge", help, [({}, value)])
 
 
-def counter(name: str, help: str, value: float) -> Family:
-    return Family(name, "counter", help, [({}, value)])
+def counter(name: str, help: str, value: float) -> MetricFamily:
+    return MetricFamily(name, "counter", help, [({}, value)])
 
 
-def text_of(families: Iterable[Family]) -> str:
+def render_metrics(families: Iterable[MetricFamily]) -> str:
     lines: list[str] = []
     for name, kind, help, samples in families:
         lines += (f"# HELP {name} {_escaped(help)}", f"# TYPE {name} {kind}")
@@ -76,16 +76,16 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("\n", "\\n")
 
 
-_MEMORY: Final = Path("/proc/self/statm")
-_STARTED: Final = time.time()
+_STATM_PATH: Final = Path("/proc/self/statm")
+_STARTED_S: Final = time.time()
 
 
-def lag(progress: dict[int, int], replica: int) -> int:
+def lag_instances(progress: dict[int, int], replica: int) -> int:
     """How many instances this replica is behind the one that has settled most."""
     return max(progress.values()) - progress[replica]
 
 
-def families(server: Server) -> Iterator[Family]:
+def metric_families(server: Server) -> Iterator[MetricFamily]:
     config = server.config
     about = {
         "cluster": config.cluster,
@@ -93,25 +93,29 @@ def families(server: Server) -> Iterator[Family]:
         "datatype": config.datatype,
         "scheme": config.scheme,
     }
-    yield Family("creek_info", "gauge", "What is replicated here, and how.", [(about, 1)])
+    yield MetricFamily("creek_info", "gauge", "What is replicated here, and how.", [(about, 1)])
     yield from _calls(server)
     yield from _order(server)
-    yield from _others(server)
+    yield from _peers(server)
     yield from _certificate(server)
     yield from _disk(server)
     yield from _process()
 
 
-def _calls(server: Server) -> Iterator[Family]:
-    yield Family(
+def _calls(server: Server) -> Iterator[MetricFamily]:
+    yield MetricFamily(
         "creek_call_seconds",
         "histogram",
         "From the invocation of a call at this replica to its first answer, and to its last.",
-        [({"answer": kind}, each) for kind, each in server.latencies.by_answer().items()],
+        [({"answer": kind}, each) for kind, each in server.latencies.by_response().items()],
     )
-    desk = server.desk
-    queues = {"backlog": server.driver.backlog, "calls": desk.under_way, "after": len(desk.waiting)}
-    yield Family(
+    desk = server.dispatcher
+    queues = {
+        "backlog": server.driver.backlog,
+        "calls": desk.in_flight,
+        "after": len(desk.dependency_queue),
+    }
+    yield MetricFamily(
         "creek_queue_length",
         "gauge",
         "What waits: for execution or the disk (backlog), for answers (calls), for requests that "
@@ -119,15 +123,15 @@ def _calls(server: Server) -> Iterator[Family]:
         [({"queue": name}, length) for name, length in queues.items()],
     )
     yield gauge("creek_clients", "Clients that are connected.", len(desk.connections))
-    yield Family(
+    yield MetricFamily(
         "creek_refused_total",
         "counter",
         "Calls, messages and connections that were refused or dropped, by reason.",
-        [({"reason": reason}, count) for reason, count in server.refused_by_reason().items()],
+        [({"reason": reason}, count) for reason, count in server.rejections_by_reason().items()],
     )
 
 
-def _order(server: Server) -> Iterator[Family]:
+def _order(server: Server) -> Iterator[MetricFamily]:
     replica, driver = server.driver.replica, server.driver
     hits = replica.probes.counts
     committed, tentative = replica.committed_length(), replica.tentative_length()
@@ -137,7 +141,7 @@ def _order(server: Server) -> Iterator[Family]:
     yield counter(
         "creek_execution_seconds_total",
         "Time for executing, and for what follows from it.",
-        driver.executing_s,
+        driver.execution_time_s,
     )
     for name, probe, help in (
         ("reexecutions", Probe.REEXECUTED, "Requests that were executed again."),
@@ -148,7 +152,7 @@ def _order(server: Server) -> Iterator[Family]:
         yield counter(f"creek_{name}_total", help, hits.get(probe, 0))
 
 
-def _others(server: Server) -> Iterator[Family]:
+def _peers(server: Server) -> Iterator[MetricFamily]:
     own, replica, peers = server.config.replica, server.driver.replica, server.peers
     leader = replica.leader()
     yield gauge(
@@ -157,27 +161,27 @@ def _others(server: Server) -> Iterator[Family]:
         -1 if leader is None else leader,
     )
     yield gauge("creek_leading", "Is it this replica?", leader == own)
-    members = len(server.company.configuration.members)
+    members = len(server.membership.configuration.members)
     yield gauge("creek_members", "Members of the cluster, as far as it knows.", members)
-    progress = replica.progress()
+    progress = replica.stable_instances()
     yield gauge(
         "creek_lag_instances",
         "Decisions that this replica is behind the one that has settled most.",
-        lag(progress, own),
+        lag_instances(progress, own),
     )
     settled = [
         ({"peer": str(peer)}, max(0, progress[own] - instance))
         for peer, instance in sorted(progress.items())
         if peer != own
     ]
-    yield Family(
+    yield MetricFamily(
         "creek_peer_lag_instances",
         "gauge",
         "Decisions that each other replica is behind this one, as far as it has told.",
         settled,
     )
-    up = peers.connected()
-    yield Family(
+    up = peers.connected_members()
+    yield MetricFamily(
         "creek_peer_up",
         "gauge",
         "Is there a connection to this peer?",
@@ -187,7 +191,7 @@ def _others(server: Server) -> Iterator[Family]:
     yield counter(
         "creek_peer_sent_messages_total", "Messages to other replicas.", peers.sent_messages
     )
-    yield Family(
+    yield MetricFamily(
         "creek_clock_ahead_seconds",
         "gauge",
         "How far ahead a replica's clock has been seen, where that was too far.",
@@ -196,38 +200,38 @@ def _others(server: Server) -> Iterator[Family]:
     yield gauge(
         "creek_peers_differing",
         "Other replicas that have come to another state than this one.",
-        len(server.digests.differing()),
+        len(server.divergence.differing_peers()),
     )
 
 
-def _certificate(server: Server) -> Iterator[Family]:
-    yield Family(
+def _certificate(server: Server) -> Iterator[MetricFamily]:
+    yield MetricFamily(
         "creek_certificate_expires_seconds",
         "gauge",
         "When its certificate expires, since 1970, if it has one.",
-        [] if server.expires is None else [({}, server.expires)],
+        [] if server.certificate_expires_s is None else [({}, server.certificate_expires_s)],
     )
 
 
-def _disk(server: Server) -> Iterator[Family]:
+def _disk(server: Server) -> Iterator[MetricFamily]:
     journal = server.journal
-    yield Family(
+    yield MetricFamily(
         "creek_fsync_seconds",
         "histogram",
         "Until the disk had what was written, and the replica knew.",
-        [({}, server.fsync)],
+        [({}, server.fsync_latency)],
     )
     yield gauge("creek_journal_pending_bytes", "What is not on disk yet.", journal.pending_bytes)
-    yield gauge("creek_disk_failed", "Does the disk refuse to write?", journal.failed is not None)
+    yield gauge("creek_disk_failed", "Does the disk refuse to write?", journal.fault is not None)
 
 
-def _process() -> Iterator[Family]:
+def _process() -> Iterator[MetricFamily]:
     used = resource.getrusage(resource.RUSAGE_SELF)
     yield counter(
         "process_cpu_seconds_total", "User and system time.", used.ru_utime + used.ru_stime
     )
-    yield gauge("process_start_time_seconds", "When it was started, since 1970.", _STARTED)
-    if _MEMORY.exists():
-        pages = int(_MEMORY.read_text(encoding="ascii").split()[1])
+    yield gauge("process_start_time_seconds", "When it was started, since 1970.", _STARTED_S)
+    if _STATM_PATH.exists():
+        pages = int(_STATM_PATH.read_text(encoding="ascii").split()[1])
         size = pages * resource.getpagesize()
         yield gauge("process_resident_memory_bytes", "Memory that it occupies.", size)

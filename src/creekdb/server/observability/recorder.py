@@ -20,36 +20,36 @@ import msgspec
 
 from creekdb.errors import StorageFault
 from creekdb.history.recording import (
-    LENGTH,
+    FRAME_LENGTH,
     RECORDING_VERSION,
-    Answered,
-    Dismissed,
-    Ended,
-    Frame,
-    Happened,
-    Invoked,
-    Known,
-    Sampled,
-    Started,
+    CallInvoked,
+    CountersSampled,
+    EventsRecorded,
+    RecordingFrame,
+    RecordingStarted,
+    ReplicaRemoved,
+    ReplicaStopped,
+    ResponseSent,
+    VisibleEvents,
     recording_name,
 )
-from creekdb.history.records import stored
+from creekdb.history.records import encode_event
 from creekdb.protocol.effects import Event, Response
-from creekdb.protocol.guarantees import Terms
+from creekdb.protocol.guarantees import SchemeGuarantees
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation
 from creekdb.schemes.core.replica import Replica
 
-MAPPED: Final = 8 * 1024 * 1024
+MAP_BYTES: Final = 8 * 1024 * 1024
 """Bytes that are mapped at a time."""
-_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+_BOOT_ID_PATH: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
-def steady_us() -> int:
+def monotonic_us() -> int:
     return time.monotonic_ns() // 1000
 
 
-class Recorder:
+class RecordingWriter:
     """A recording that has just begun. `log` is told if it cannot go on; the replica can."""
 
     def __init__(
@@ -63,23 +63,23 @@ class Recorder:
         imported: str,
         scheme: str,
         durability: str,
-        terms: Terms,
+        terms: SchemeGuarantees,
         anew: bool,
         log: Callable[[str], None],
     ) -> None:
         self._encode = msgspec.msgpack.Encoder().encode
         self._log = log
-        self._events = 0
-        self._told = 0
+        self._event_count = 0
+        self._known_events = 0
         """Of the events, those that are said to be known."""
-        self._until: deque[tuple[int, int]] = deque()
+        self._known_at: deque[tuple[int, int]] = deque()
         """Positions of the journal, and how many events are known once it is durable there."""
-        self._file: _Mapped | None = None
-        incarnation, self._file = _next(folder, replica)
-        self._started_us: int | None = steady_us()
-        self._busy_ns = time.process_time_ns()
+        self._file: _MappedFile | None = None
+        incarnation, self._file = _open_next_incarnation(folder, replica)
+        self._started_us: int | None = monotonic_us()
+        self._cpu_start_ns = time.process_time_ns()
         self._write(
-            Started(
+            RecordingStarted(
                 version=RECORDING_VERSION,
                 cluster=cluster,
                 replica=replica,
@@ -89,90 +89,90 @@ class Recorder:
                 imported=imported,
                 scheme=scheme,
                 durability=durability,
-                terms=terms,
+                guarantees=terms,
                 at_us=self._started_us,
                 wall_us=time.time_ns() // 1000,
-                boot=_BOOT.read_text().strip() if _BOOT.exists() else "",
+                boot_id=_BOOT_ID_PATH.read_text().strip() if _BOOT_ID_PATH.exists() else "",
                 cores=os.cpu_count() or 1,
-                anew=anew,
+                has_empty_disk=anew,
             )
         )
 
-    def begin(self, position: int) -> None:
+    def start(self, position: int) -> None:
         """What was recovered from disk counts as of the start, and others may know it as far as the
         journal is durable; from now on time passes."""
         self._started_us = None
-        self.durable(position)
-        self._write(Known(self._told))
+        self.record_durable(position)
+        self._write(VisibleEvents(self._known_events))
 
     # --- what happens -------------------------------------------------------------------------
 
-    def happened(self, events: Iterable[Event]) -> None:
-        at_us = self._started_us or steady_us()
-        frozen = tuple([stored(at_us, event) for event in events])
-        self._events += len(frozen)
-        self._write(Happened(frozen))
+    def record_events(self, events: Iterable[Event]) -> None:
+        at_us = self._started_us or monotonic_us()
+        frozen = tuple([encode_event(at_us, event) for event in events])
+        self._event_count += len(frozen)
+        self._write(EventsRecorded(frozen))
 
-    def until(self, position: int) -> None:
+    def mark_position(self, position: int) -> None:
         """What happened up to now is known once the journal is durable up to there."""
-        if self._until and self._until[-1][0] == position:
-            self._until.pop()
-        self._until.append((position, self._events))
+        if self._known_at and self._known_at[-1][0] == position:
+            self._known_at.pop()
+        self._known_at.append((position, self._event_count))
 
-    def durable(self, position: int) -> None:
-        known, until = self._told, self._until
+    def record_durable(self, position: int) -> None:
+        known, until = self._known_events, self._known_at
         while until and until[0][0] <= position:
             known = until.popleft()[1]
-        if known > self._told:
-            self._told = known
-            self._write(Known(known))
+        if known > self._known_events:
+            self._known_events = known
+            self._write(VisibleEvents(known))
 
-    def invoked(
+    def record_invocation(
         self, at_us: int, id: Dot, operation: Operation, strong: bool, session: int
     ) -> None:
-        self._write(Invoked(at_us, id, session, strong, operation if id.event < 0 else None))
+        self._write(CallInvoked(at_us, id, session, strong, operation if id.event < 0 else None))
 
-    def answered(self, responses: Iterable[Response]) -> None:
-        at_us = steady_us()
+    def record_responses(self, responses: Iterable[Response]) -> None:
+        at_us = monotonic_us()
         for each in responses:
             self._write(
-                Answered(at_us, each.id, each.kind, each.outcome, each.changed, each.observed)
+                ResponseSent(at_us, each.id, each.kind, each.outcome, each.changed, each.observed)
             )
 
-    def sampled(
+    def record_sample(
         self, replica: Replica, *, backlog: int, executions: int, bytes: int, messages: int
     ) -> None:
         self._write(
-            Sampled(
-                steady_us(),
+            CountersSampled(
+                monotonic_us(),
                 replica.committed_length(),
                 len(replica.tentative_ids()),
                 backlog,
                 executions,
-                (time.process_time_ns() - self._busy_ns) // 1000,
+                (time.process_time_ns() - self._cpu_start_ns) // 1000,
                 bytes,
                 messages,
             )
         )
 
-    def end(self, replica: Replica) -> None:
+    def record_end(self, replica: Replica) -> None:
         """The replica was stopped, and does nothing more."""
         committed = replica.committed_ids()
         self._write(
-            Ended(
-                steady_us(),
+            ReplicaStopped(
+                monotonic_us(),
                 replica.committed_length() - len(committed),
                 committed,
                 replica.tentative_ids(),
-                replica.idle(),
+                replica.is_idle(),
                 tuple(replica.state().items()),
             )
         )
         self._close()
 
-    def dismissed(self) -> None:
+    def record_removal(self) -> None:
         """It was removed, and nobody needs it any more."""
-        self._write(Dismissed(steady_us()))
+        self._write(ReplicaRemoved(monotonic_us()))
         self._close()
 
     def _close(self) -> None:
@@ -182,7 +182,7 @@ class Recorder:
 
     # --- the file -----------------------------------------------------------------------------
 
-    def _write(self, frame: Frame) -> None:
+    def _write(self, frame: RecordingFrame) -> None:
         if self._file is None:
             return
         try:
@@ -193,38 +193,38 @@ class Recorder:
             self._log(f"nothing more is recorded: {error.strerror}")
 
 
-class _Mapped:
+class _MappedFile:
     """A file that grows at its end, and whose end is in memory."""
 
     def __init__(self, file: int) -> None:
         self._file = file
         self._length = 0
         """Of the file, as far as it is written."""
-        self._base = 0
+        self._map_offset = 0
         """Where the mapped part begins."""
         self._map: mmap.mmap | None = None
 
     def append(self, body: bytes) -> None:
         """The length comes last: until it is there, so is the end."""
-        size = LENGTH.size + len(body)
-        at = self._length - self._base
+        size = FRAME_LENGTH.size + len(body)
+        at = self._length - self._map_offset
         # Four bytes more, so that a length of zero stands behind it.
-        if self._map is None or at + size + LENGTH.size > len(self._map):
-            at = self._move_on(size)
+        if self._map is None or at + size + FRAME_LENGTH.size > len(self._map):
+            at = self._map_next(size)
         assert self._map is not None
-        self._map[at + LENGTH.size : at + size] = body
-        LENGTH.pack_into(self._map, at, len(body))
+        self._map[at + FRAME_LENGTH.size : at + size] = body
+        FRAME_LENGTH.pack_into(self._map, at, len(body))
         self._length += size
 
-    def _move_on(self, size: int) -> int:
+    def _map_next(self, size: int) -> int:
         base = self._length // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
-        length = MAPPED + -(-size // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
+        length = MAP_BYTES + -(-size // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
         # Space is taken up first: a mapped page that finds none kills the process.
         os.posix_fallocate(self._file, base, length)
         if self._map is not None:
             self._map.close()
         self._map = mmap.mmap(self._file, length, offset=base)
-        self._base = base
+        self._map_offset = base
         return self._length - base
 
     def close(self) -> None:
@@ -235,7 +235,7 @@ class _Mapped:
         os.close(self._file)
 
 
-def _next(folder: Path, replica: int) -> tuple[int, _Mapped]:
+def _open_next_incarnation(folder: Path, replica: int) -> tuple[int, _MappedFile]:
     """The file of the next incarnation."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -243,7 +243,7 @@ def _next(folder: Path, replica: int) -> tuple[int, _Mapped]:
         while True:
             path = folder / recording_name(replica, incarnation)
             try:
-                return incarnation, _Mapped(
+                return incarnation, _MappedFile(
                     os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
                 )
             except FileExistsError:

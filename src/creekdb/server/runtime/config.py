@@ -27,21 +27,24 @@ import msgspec
 from creekdb import datatypes, tpcc
 from creekdb.errors import BadValue, UnknownName, UsageError
 from creekdb.execution.datatype import DataType
-from creekdb.execution.module_loader import module_of
+from creekdb.execution.module_loader import import_user_module
 from creekdb.protocol.request import NOOP
 from creekdb.server.membership.join_ticket import read_ticket
-from creekdb.wire.addresses import address_of, address_text, is_loopback
+from creekdb.wire.addresses import format_address, is_loopback, parse_address
 
 
-def imported(name: str) -> DataType:
-    module, variable = module_of("data type", name)
+def import_datatype(name: str) -> DataType:
+    module, variable = import_user_module("data type", name)
     datatype = getattr(module, variable, None)
     if datatype is None and not hasattr(module, variable):
-        raise UsageError(f"data type {name}: {module.__name__} has no '{variable}'{_there(module)}")
+        raise UsageError(
+            f"data type {name}: {module.__name__} has no '{variable}'{_available_datatypes(module)}"
+        )
     if not isinstance(datatype, DataType):
         kind = type(datatype).__name__
         raise UsageError(
-            f"data type {name}: '{variable}' is a {kind}, no creekdb.DataType{_there(module)}"
+            f"data type {name}: '{variable}' is a {kind}, no "
+            f"creekdb.DataType{_available_datatypes(module)}"
         )
     if datatype.operations == (NOOP.name,):
         what = f"declare some with @{variable}.operation"
@@ -49,24 +52,24 @@ def imported(name: str) -> DataType:
     return datatype
 
 
-def _there(module: ModuleType) -> str:
+def _available_datatypes(module: ModuleType) -> str:
     """The data types that it has, to choose from."""
-    there = [f"{module.__name__}:{each}" for each, it in vars(module).items() if _is_one(it)]
+    there = [f"{module.__name__}:{each}" for each, it in vars(module).items() if _is_datatype(it)]
     return f"; there is {', '.join(there)}" if there else ""
 
 
-def _is_one(value: object) -> bool:
+def _is_datatype(value: object) -> bool:
     return isinstance(value, DataType)
 
 
-DATA: Final = "creek-data"
-PREFIX: Final = "CREEK_"
+DEFAULT_DATA_DIR: Final = "creek-data"
+ENVIRONMENT_PREFIX: Final = "CREEK_"
 """Of environment variables: CREEK_DATA is `data`."""
-EVERYWHERE: Final = ("0.0.0.0", "::")
+WILDCARD_HOSTS: Final = ("0.0.0.0", "::")
 """Where one can listen, and nobody can be found."""
 
 
-class Security(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SecurityConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where certificates and keys are. Replicas show each other theirs; clients show a token."""
 
     authority: str = ""
@@ -99,7 +102,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """What is replicated: a ready-made data type, or yours as `package.module:variable`."""
     scheme: str = "creek"
     """The replication scheme; the same everywhere."""
-    data: str = DATA
+    data: str = DEFAULT_DATA_DIR
     """The folder for its journal."""
     durability: Literal["disk", "memory"] = "disk"
     """What a tentative answer waits for; a stable one always waits for the disks of a majority.
@@ -136,7 +139,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """From which level on events are told."""
     http: str = ""
     """Where HTTP is spoken; empty: nowhere."""
-    security: Security = Security()
+    security: SecurityConfig = SecurityConfig()
     """Who may connect, and how it is encrypted."""
 
     def __post_init__(self) -> None:
@@ -157,7 +160,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise BadValue("security needs all of authority, certificate and key, or none")
         _check_tokens(self.security)
         for address in filter(None, (*self.members.values(), self.clients, self.http)):
-            host, _ = address_of(address)
+            host, _ = parse_address(address)
             if not (all(secured) or self.security.plain or is_loopback(host)):
                 raise BadValue(
                     f"{address} can be reached from other machines, and nothing is encrypted: set "
@@ -170,30 +173,30 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return bool(self.security.authority)
 
     @property
-    def for_clients(self) -> str:
+    def client_address(self) -> str:
         """Where clients find it, as others may be told; empty when only it will know."""
-        return self._as_told(self.clients)
+        return self._advertised_address(self.clients)
 
     @property
-    def for_browsers(self) -> str:
+    def page_url(self) -> str:
         """Where its page is, as others may be told."""
-        told = self._as_told(self.http) if self.http else ""
+        told = self._advertised_address(self.http) if self.http else ""
         return told and f"{'https' if self.is_secured else 'http'}://{told}"
 
-    def _as_told(self, address: str) -> str:
-        host, port = address_of(address)
+    def _advertised_address(self, address: str) -> str:
+        host, port = parse_address(address)
         if not port:
             return ""
-        if host in EVERYWHERE:
+        if host in WILDCARD_HOSTS:
             host, _ = self.peers[self.replica]
-        return address_text(host, port)
+        return format_address(host, port)
 
     @property
     def peers(self) -> dict[int, tuple[str, int]]:
-        return {replica: address_of(text) for replica, text in sorted(self.members.items())}
+        return {replica: parse_address(text) for replica, text in sorted(self.members.items())}
 
 
-def _check_tokens(security: Security) -> None:
+def _check_tokens(security: SecurityConfig) -> None:
     whose: dict[str, str] = {}
     for name, token in security.tokens.items():
         if not token:
@@ -219,13 +222,13 @@ def read_config(
             raise UsageError(f"cannot read {path}: {error.strerror}") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise UsageError(f"{path}: {error}") from error
-        _refuse_unknown_keys(values, path)
+        _reject_unknown_keys(values, path)
     for name in ServerConfig.__struct_fields__:
-        text = environment.get(PREFIX + name.upper())
+        text = environment.get(ENVIRONMENT_PREFIX + name.upper())
         if text is not None and name not in ("members", "security"):
             values[name] = text
     values.update({name: value for name, value in given.items() if value is not None})
-    data = values.get("data", DATA)
+    data = values.get("data", DEFAULT_DATA_DIR)
     ticket = read_ticket(Path(data)) if isinstance(data, str) else None
     if ticket is not None:
         values["replica"], values["members"] = ticket.replica, ticket.addresses
@@ -240,11 +243,15 @@ def read_config(
         raise UsageError(f"{path or 'the configuration'}: {error}") from error
 
 
-def _refuse_unknown_keys(values: Mapping[str, Any], path: Path) -> None:
+def _reject_unknown_keys(values: Mapping[str, Any], path: Path) -> None:
     security = values.get("security")
     for kind, keys, what in (
         (ServerConfig, values, f"key in {path}"),
-        (Security, security if isinstance(security, dict) else {}, f"key of security in {path}"),
+        (
+            SecurityConfig,
+            security if isinstance(security, dict) else {},
+            f"key of security in {path}",
+        ),
     ):
         for key in keys:
             if key not in kind.__struct_fields__:
@@ -255,8 +262,8 @@ def load_datatype(name: str) -> DataType:
     """A ready-made one by its name, TPC-C's, or yours as `package.module:variable`."""
     if ":" not in name:
         if name.startswith("tpcc"):
-            return tpcc.populated(name)
+            return tpcc.populated_datatype(name)
         if name not in datatypes.DATATYPES:
             raise UnknownName("data type", name, (*datatypes.DATATYPES, "package.module:variable"))
-        return datatypes.named(name)
-    return imported(name)
+        return datatypes.get_datatype(name)
+    return import_datatype(name)

@@ -29,64 +29,71 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from creekdb.errors import CreekError, StorageFault
-from creekdb.execution.result import Execution
-from creekdb.protocol.checkpoint.stream import Draft, DrawnImage, Given, ImageDraft
-from creekdb.protocol.durability import Proposals, needed
-from creekdb.protocol.effects import Digest, Effects, Event, Kind, Response, Send, Task
+from creekdb.execution.result import ExecutionResult
+from creekdb.protocol.checkpoint.stream import (
+    EncodedCheckpoint,
+    IncomingMessage,
+    LazyCheckpoint,
+    StreamedCheckpoint,
+)
+from creekdb.protocol.durability import ProposalFilter, required_record_count
+from creekdb.protocol.effects import Digest, Effects, Event, Response, ResponseKind, Send, Task
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Cast, Message, Record
 from creekdb.protocol.request import Operation, Request
 from creekdb.schemes.core.replica import Replica
-from creekdb.server.observability.recorder import Recorder, steady_us
-from creekdb.server.runtime.executors import Executor, NoGate
-from creekdb.server.storage.checkpoint_writer import Drawings, DrawnSnapshot
-from creekdb.server.storage.segment_writer import Room
+from creekdb.server.observability.recorder import RecordingWriter, monotonic_us
+from creekdb.server.runtime.executors import Executor, NoLock
+from creekdb.server.storage.checkpoint_writer import CheckpointWriter, EncodedSnapshot
+from creekdb.server.storage.segment_writer import CheckpointSlot
 
-CAST_MAX: Final = 256
+CAST_REQUESTS_MAX: Final = 256
 """Requests in one message."""
 
-_Given = TypeVar("_Given")
+_Result = TypeVar("_Result")
 
 
-class Log(Protocol):
+class JournalPort(Protocol):
     """What the driver needs of a journal."""
 
-    durable: int
-    failed: StorageFault | None
+    durable_position: int
+    fault: StorageFault | None
 
     def append(self, records: Sequence[Record], hurry: bool = True) -> int: ...
 
-    def hurry(self) -> None: ...
+    def request_sync(self) -> None: ...
 
-    def append_image(self, pieces: Iterable[bytes]) -> int: ...
+    def append_checkpoint(self, pieces: Iterable[bytes]) -> int: ...
 
-    def leave_room(self) -> Room: ...
+    def reserve_checkpoint(self) -> CheckpointSlot: ...
 
-    def put_image(self, room: Room, pieces: Iterable[bytes], over: Callable[[], None]) -> None: ...
+    def write_checkpoint(
+        self, room: CheckpointSlot, pieces: Iterable[bytes], over: Callable[[], None]
+    ) -> None: ...
 
 
-class _Held(NamedTuple):
+class _PendingBatch(NamedTuple):
     position: int
     send: Sequence[Send]
     respond: Sequence[Response]
-    snapshot: DrawnSnapshot | None = None
+    snapshot: EncodedSnapshot | None = None
 
 
 class Driver:
     def __init__(
         self,
         replica: Replica,
-        journal: Log,
+        journal: JournalPort,
         executor: Executor,
         *,
         send: Callable[[tuple[int, ...], Message], None],
-        send_snapshot: Callable[[DrawnSnapshot], None],
+        send_snapshot: Callable[[EncodedSnapshot], None],
         respond: Callable[[Sequence[Response]], None],
         observe: Callable[[tuple[Event, ...]], None],
         compare: Callable[[Digest], None],
         broke: Callable[[Exception], None],
         tentative_at_once: bool = False,
-        recorder: Recorder | None = None,
+        recorder: RecordingWriter | None = None,
     ) -> None:
         """`observe` and `recorder` see everything before anybody else can know of it; `compare`
         gets the digests of the state; `broke` is called when there is a bug."""
@@ -94,82 +101,82 @@ class Driver:
         self._journal = journal
         self._send = send
         self._send_snapshot = send_snapshot
-        self._drawings = Drawings(journal, executor.gate, self._leave_drawn)
+        self._checkpoint_writer = CheckpointWriter(journal, executor.lock, self._release_snapshot)
         self._respond = respond
         self._observe = observe
         self._compare = compare
-        self._broke = broke
-        self._tentative_at_once = tentative_at_once
+        self._on_internal_error = broke
+        self._responds_before_durable = tentative_at_once
         self._recorder = recorder
-        self._end = journal.durable
+        self._end_position = journal.durable_position
         """The position behind the last record."""
-        self._answers_after = self._end
+        self._response_position = self._end_position
         """The same, but for decisions that it ends with: no answer waits for those."""
-        self._proposals = Proposals()
-        self._released = self._end
+        self._proposals = ProposalFilter()
+        self._released_position = self._end_position
         """The position up to which everything has left."""
-        self._issued = False
+        self._has_unjournaled_request = False
         """Is a request issued here whose records are not with the journal yet?"""
-        self._issued_end = self._end
+        self._issued_position = self._end_position
         """The position behind the last record of a request that was issued here."""
-        self._held: deque[_Held] = deque()
-        self._halted = False
-        self._due = False
+        self._pending: deque[_PendingBatch] = deque()
+        self._is_halted = False
+        self._is_apply_scheduled = False
         self._loop = asyncio.get_running_loop()
-        self.on_tasks: Callable[[tuple[Task, ...]], None] | None = None
+        self.task_observer: Callable[[tuple[Task, ...]], None] | None = None
         """Sees them before they run, where somebody looks on."""
         self.executor = executor
-        self._gate = None if isinstance(executor.gate, NoGate) else executor.gate
+        self._lock = None if isinstance(executor.lock, NoLock) else executor.lock
         """None: the replica is shared with nobody, as mostly, and each step is spared a gate."""
-        executor.begin(replica, self._completed)
+        executor.start(replica, self._completed)
 
     # --- inputs -------------------------------------------------------------------------------
 
     def recover(self, records: Iterable[Record]) -> None:
         self._step(self.replica.recover, records)
-        self.carry_out()
+        self.apply_effects()
 
     def invoke(
         self, operation: Operation, strong: bool, session: int, after: tuple[Dot, ...] = ()
     ) -> Dot:
         recorder = self._recorder
-        at_us = 0 if recorder is None else steady_us()
-        id = self._step(self.replica.invoke, operation, strong, session, now_us(), after)
-        self._issued = self._issued or id.event > 0
+        at_us = 0 if recorder is None else monotonic_us()
+        id = self._step(self.replica.invoke, operation, strong, session, wall_clock_us(), after)
+        self._has_unjournaled_request = self._has_unjournaled_request or id.event > 0
         if recorder is not None:
-            recorder.invoked(at_us, id, operation, strong, session)
-        self._soon()
+            recorder.record_invocation(at_us, id, operation, strong, session)
+        self._schedule_apply()
         return id
 
-    def receive(self, message: Given, sender: int) -> None:
-        if self._journal.failed is None and not self._halted:
-            self._step(self.replica.receive, message, sender, now_us())
-            self._soon()
+    def receive(self, message: IncomingMessage, sender: int) -> None:
+        if self._journal.fault is None and not self._is_halted:
+            self._step(self.replica.receive, message, sender, wall_clock_us())
+            self._schedule_apply()
 
     def tick(self) -> None:
-        if self._journal.failed is None and not self._halted:
-            self._step(self.replica.tick, now_us())
-            self._soon()
+        if self._journal.fault is None and not self._is_halted:
+            self._step(self.replica.tick, wall_clock_us())
+            self._schedule_apply()
 
-    def draft(self) -> Draft:
+    def lazy_checkpoint(self) -> LazyCheckpoint:
         """Whoever takes registers of it holds the gate of the executor."""
-        with self.executor.gate:
-            return self.replica.draft()
+        with self.executor.lock:
+            return self.replica.lazy_checkpoint()
 
-    def _completed(self, task: Task, execution: Execution) -> None:
-        if not self._halted:
-            self._submit(self._step(self._complete, task, execution, now_us()))
-            if self.executor.waiting():
-                self._soon()
+    def _completed(self, task: Task, execution: ExecutionResult) -> None:
+        if not self._is_halted:
+            self._submit(self._step(self._complete, task, execution, wall_clock_us()))
+            if self.executor.pending_count():
+                self._schedule_apply()
             else:
-                self.carry_out()
+                self.apply_effects()
 
-    def _complete(self, task: Task, execution: Execution, now: int) -> tuple[Task, ...]:
+    def _complete(self, task: Task, execution: ExecutionResult, now: int) -> tuple[Task, ...]:
         self.replica.completed(task, execution, now)
         return self.replica.take_tasks()
 
-    def _step(self, step: Callable[..., _Given], *arguments: object) -> _Given:
-        gate = self._gate
+    def _step(self, step: Callable[..., _Result], *arguments: object) -> _Result:
+        gate = self._lock
         try:
             if gate is None:
                 return step(*arguments)
@@ -178,14 +185,14 @@ class Driver:
         except CreekError:
             raise
         except Exception as error:
-            self._broke(error)
+            self._on_internal_error(error)
             raise
 
     def halt(self) -> None:
         """Take no further part, and let nothing leave any more."""
-        self._halted = True
-        self._held.clear()
-        self._drawings.halt()
+        self._is_halted = True
+        self._pending.clear()
+        self._checkpoint_writer.halt()
         self.executor.halt()
 
     @property
@@ -193,146 +200,146 @@ class Driver:
         return self.executor.executions
 
     @property
-    def executing_s(self) -> float:
-        return self.executor.executing_s
+    def execution_time_s(self) -> float:
+        return self.executor.execution_time_s
 
     @property
     def backlog(self) -> int:
         """What is to be carried out in this turn, tasks that wait for theirs, and batches that wait
         for the disk: with none of them, the replica has done all that it can."""
-        return self._due + self.executor.waiting() + len(self._held)
+        return self._is_apply_scheduled + self.executor.pending_count() + len(self._pending)
 
     @property
-    def held(self) -> int:
+    def pending_batches(self) -> int:
         """Batches that wait for the disk."""
-        return len(self._held)
+        return len(self._pending)
 
     # --- effects ------------------------------------------------------------------------------
 
-    def _soon(self) -> None:
+    def _schedule_apply(self) -> None:
         """Carry out together what all inputs of this turn of the loop ask for."""
-        if not self._due:
-            self._due = True
-            self._loop.call_soon(self.carry_out)
+        if not self._is_apply_scheduled:
+            self._is_apply_scheduled = True
+            self._loop.call_soon(self.apply_effects)
 
-    def carry_out(self) -> None:
-        self._due = False
-        if self._halted:
+    def apply_effects(self) -> None:
+        self._is_apply_scheduled = False
+        if self._is_halted:
             return
         effects, recorder = self._step(self.replica.take_effects), self._recorder
         if effects.events:
             if recorder is not None:
-                recorder.happened(effects.events)
+                recorder.record_events(effects.events)
             self._observe(effects.events)
-        if effects.persist or effects.images:
+        if effects.persist or effects.checkpoints:
             self._append(effects)
-        if self._issued:
-            self._issued, self._issued_end = False, self._end
+        if self._has_unjournaled_request:
+            self._has_unjournaled_request, self._issued_position = False, self._end_position
         if recorder is not None and effects.events:
-            recorder.until(self._end)
+            recorder.mark_position(self._end_position)
         for digest in effects.digests:
             self._compare(digest)
         for draft in effects.snapshots:
-            self._drawings.snapshot(draft, self._end)
+            self._checkpoint_writer.add_snapshot(draft, self._end_position)
         if effects.send or effects.respond:
-            self._let_go(effects.send, effects.respond)
+            self._release_or_hold(effects.send, effects.respond)
         self._submit(effects.tasks)
 
     def _submit(self, tasks: tuple[Task, ...]) -> None:
         if tasks:
-            if self.on_tasks is not None:
-                self.on_tasks(tasks)
+            if self.task_observer is not None:
+                self.task_observer(tasks)
             self.executor.submit(tasks)
 
     def _append(self, effects: Effects) -> None:
         hurry = bool(effects.send or effects.respond or effects.snapshots)
-        if effects.images:
-            self._append_around(effects.images, effects.persist)
-            self._answers_after = self._end
+        if effects.checkpoints:
+            self._append_with_checkpoints(effects.checkpoints, effects.persist)
+            self._response_position = self._end_position
             return
-        count = needed(effects.persist)
+        count = required_record_count(effects.persist)
         if count:
-            self._answers_after = self._end + count
-        self._end = self._journal.append(effects.persist, hurry)
+            self._response_position = self._end_position + count
+        self._end_position = self._journal.append(effects.persist, hurry)
 
-    def _append_around(
-        self, images: Sequence[ImageDraft | DrawnImage], records: Sequence[Record]
+    def _append_with_checkpoints(
+        self, images: Sequence[StreamedCheckpoint | EncodedCheckpoint], records: Sequence[Record]
     ) -> None:
         done = 0
         for draft in images:
-            if done < draft.after:
-                self._journal.append(records[done : draft.after])
-                done = draft.after
-            if isinstance(draft, DrawnImage):
-                self._end = self._journal.append_image(draft.pieces())
+            if done < draft.preceding_records:
+                self._journal.append(records[done : draft.preceding_records])
+                done = draft.preceding_records
+            if isinstance(draft, EncodedCheckpoint):
+                self._end_position = self._journal.append_checkpoint(draft.chunks())
                 continue
-            room = self._journal.leave_room()
-            self._end = room.position + 1
-            self._drawings.image(draft, room)
+            room = self._journal.reserve_checkpoint()
+            self._end_position = room.position + 1
+            self._checkpoint_writer.add_checkpoint(draft, room)
         if done < len(records):
-            self._end = self._journal.append(records[done:])
+            self._end_position = self._journal.append(records[done:])
 
-    def _leave_drawn(self, position: int, snapshot: DrawnSnapshot) -> None:
-        if self._halted:
+    def _release_snapshot(self, position: int, snapshot: EncodedSnapshot) -> None:
+        if self._is_halted:
             return
-        if position <= self._journal.durable:
+        if position <= self._journal.durable_position:
             self._send_snapshot(snapshot)
         else:
-            self._held.append(_Held(position, (), (), snapshot))
-            self._journal.hurry()
+            self._pending.append(_PendingBatch(position, (), (), snapshot))
+            self._journal.request_sync()
 
-    def _let_go(self, send: Sequence[Send], respond: Sequence[Response]) -> None:
-        if self._tentative_at_once and respond:
-            self._answer([each for each in respond if each.kind is Kind.TENTATIVE])
-            respond = [each for each in respond if each.kind is not Kind.TENTATIVE]
-        durable = self._journal.durable
+    def _release_or_hold(self, send: Sequence[Send], respond: Sequence[Response]) -> None:
+        if self._responds_before_durable and respond:
+            self._send_responses([each for each in respond if each.kind is ResponseKind.TENTATIVE])
+            respond = [each for each in respond if each.kind is not ResponseKind.TENTATIVE]
+        durable = self._journal.durable_position
         # What is held may be durable by now, before anybody said so: nothing overtakes it.
-        if not self._held and self._end <= durable:
-            self._released = self._end
-            self._leave(send, respond)
+        if not self._pending and self._end_position <= durable:
+            self._released_position = self._end_position
+            self._transmit(send, respond)
             return
-        at_once, rest = self._proposals.first(send, self._end, durable)
-        if self._journal.failed is not None:
-            respond = self._answer_reads(respond)
+        at_once, rest = self._proposals.split(send, self._end_position, durable)
+        if self._journal.fault is not None:
+            respond = self._respond_to_reads(respond)
         else:
             send = rest
             answers: Sequence[Response] = ()
-            if not self._held and self._answers_after <= durable:
+            if not self._pending and self._response_position <= durable:
                 answers, respond = respond, ()
             if at_once or answers:
-                self._leave(at_once, answers)
+                self._transmit(at_once, answers)
         if respond:
-            self._held.append(_Held(self._answers_after, (), respond))
+            self._pending.append(_PendingBatch(self._response_position, (), respond))
         if send:
-            self._held.append(_Held(self._end, send, ()))
-        self._journal.hurry()
+            self._pending.append(_PendingBatch(self._end_position, send, ()))
+        self._journal.request_sync()
 
     @property
-    def may_lose_what_it_issued(self) -> bool:
+    def has_volatile_request(self) -> bool:
         """Was something issued here that is not durable, and must not be seen before it is?"""
-        if self._tentative_at_once:
+        if self._responds_before_durable:
             return False
-        return self._issued or self._issued_end > self._released
+        return self._has_unjournaled_request or self._issued_position > self._released_position
 
-    def disk_failed(self) -> None:
+    def release_reads(self) -> None:
         """What only reads need not wait for it."""
-        self._held = deque(
-            [held._replace(respond=self._answer_reads(held.respond)) for held in self._held]
+        self._pending = deque(
+            [held._replace(respond=self._respond_to_reads(held.respond)) for held in self._pending]
         )
 
-    def _answer_reads(self, respond: Sequence[Response]) -> Sequence[Response]:
+    def _respond_to_reads(self, respond: Sequence[Response]) -> Sequence[Response]:
         """Answers what the disk has nothing to do with, and gives back the others."""
-        if not respond or self.may_lose_what_it_issued:
+        if not respond or self.has_volatile_request:
             return respond
-        self._answer([each for each in respond if each.id.event < 0])
+        self._send_responses([each for each in respond if each.id.event < 0])
         return [each for each in respond if each.id.event > 0]
 
     def release(self) -> None:
         """More has become durable."""
-        held, durable = self._held, self._journal.durable
-        self._released = durable
+        held, durable = self._pending, self._journal.durable_position
+        self._released_position = durable
         if self._recorder is not None:
-            self._recorder.durable(durable)
+            self._recorder.record_durable(durable)
         send: list[Send] = []
         respond: list[Response] = []
         while held and held[0].position <= durable:
@@ -341,23 +348,23 @@ class Driver:
             respond += batch.respond
             if batch.snapshot is not None:
                 self._send_snapshot(batch.snapshot)
-        self._leave(send, respond)
+        self._transmit(send, respond)
 
-    def _leave(self, send: Sequence[Send], respond: Sequence[Response]) -> None:
+    def _transmit(self, send: Sequence[Send], respond: Sequence[Response]) -> None:
         if self._recorder is not None:
-            self._recorder.durable(self._journal.durable)
+            self._recorder.record_durable(self._journal.durable_position)
         if respond:
-            self._answer(respond)
-        for each in together(send) if len(send) > 1 else send:
+            self._send_responses(respond)
+        for each in merge_casts(send) if len(send) > 1 else send:
             self._send(each.to, each.message)
 
-    def _answer(self, responses: Sequence[Response]) -> None:
+    def _send_responses(self, responses: Sequence[Response]) -> None:
         if self._recorder is not None:
-            self._recorder.answered(responses)
+            self._recorder.record_responses(responses)
         self._respond(responses)
 
 
-def together(sends: Sequence[Send]) -> Iterator[Send]:
+def merge_casts(sends: Sequence[Send]) -> Iterator[Send]:
     """The same, with requests that are cast to the same replicas in one message."""
     casts: dict[tuple[int, ...], list[Request]] = {}
     others: list[Send] = []
@@ -367,10 +374,10 @@ def together(sends: Sequence[Send]) -> Iterator[Send]:
         else:
             others.append(each)
     for to, requests in casts.items():
-        for first in range(0, len(requests), CAST_MAX):
-            yield Send(to, Cast(tuple(requests[first : first + CAST_MAX])))
+        for first in range(0, len(requests), CAST_REQUESTS_MAX):
+            yield Send(to, Cast(tuple(requests[first : first + CAST_REQUESTS_MAX])))
     yield from others
 
 
-def now_us() -> int:
+def wall_clock_us() -> int:
     return time.time_ns() // 1000

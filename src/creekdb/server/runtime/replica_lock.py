@@ -15,122 +15,122 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final
 
-from creekdb.execution.datatype import DataType, StandIn
-from creekdb.execution.keys import Place, place
-from creekdb.execution.mvcc.snapshot import Snapshot
-from creekdb.execution.result import Execution
+from creekdb.execution.datatype import DataType, DataTypeWrapper
+from creekdb.execution.keys import CollationKey, collation_key
+from creekdb.execution.mvcc.snapshot import StoreSnapshot
+from creekdb.execution.result import ExecutionResult
 from creekdb.execution.transaction import View
 from creekdb.protocol.request import Request
 from creekdb.protocol.values import Key
 
-PAUSE_S: Final = 0.00005
-KEYS_AT_ONCE: Final = 64
+SPIN_PAUSE_S: Final = 0.00005
+SCAN_BATCH_MAX: Final = 64
 """Of a scan, in one look."""
-TRIES: Final = 3
+READ_ATTEMPTS_MAX: Final = 3
 """To read something that does not change meanwhile; then it is read from inside."""
 
 
-class Gate:
+class ReplicaLock:
     """The loop uses it as a context, and is let in first; the other thread calls its methods."""
 
-    __slots__ = ("_lock", "_wanted", "thread")
+    __slots__ = ("_is_loop_waiting", "_lock", "executor_thread")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._wanted = False
-        self.thread = 0
+        self._is_loop_waiting = False
+        self.executor_thread = 0
         """The one that executes."""
 
     def __enter__(self) -> None:
-        self._wanted = True
+        self._is_loop_waiting = True
         self._lock.acquire()
-        self._wanted = False
+        self._is_loop_waiting = False
 
     def __exit__(self, *_: object) -> None:
         self._lock.release()
 
-    def enter(self) -> None:
-        while self._wanted:
-            time.sleep(PAUSE_S)
+    def acquire(self) -> None:
+        while self._is_loop_waiting:
+            time.sleep(SPIN_PAUSE_S)
         self._lock.acquire()
 
-    def leave(self) -> None:
+    def release(self) -> None:
         self._lock.release()
 
 
-class Guarded(StandIn):
+class LockedDataType(DataTypeWrapper):
     """A data type whose operations run outside."""
 
-    def __init__(self, datatype: DataType, gate: Gate) -> None:
+    def __init__(self, datatype: DataType, gate: ReplicaLock) -> None:
         super().__init__(datatype)
-        self._guarded = datatype
-        self._gate = gate
+        self._inner = datatype
+        self._lock = gate
 
-    def run(self, request: Request, view: View) -> Execution:
-        if threading.get_ident() != self._gate.thread:
-            return self._guarded.run(request, view)
-        if request.id.event > 0 or not isinstance(view, Snapshot):
-            return self._run_outside(request, view)
-        for _ in range(TRIES):
-            execution = self._run_outside(request, view)
+    def run(self, request: Request, view: View) -> ExecutionResult:
+        if threading.get_ident() != self._lock.executor_thread:
+            return self._inner.run(request, view)
+        if request.id.event > 0 or not isinstance(view, StoreSnapshot):
+            return self._run_unlocked(request, view)
+        for _ in range(READ_ATTEMPTS_MAX):
+            execution = self._run_unlocked(request, view)
             if view.is_current():
                 return execution
-            view.begin_again()
-        return self._guarded.run(request, view)
+            view.reset()
+        return self._inner.run(request, view)
 
-    def _run_outside(self, request: Request, view: View) -> Execution:
-        self._gate.leave()
+    def _run_unlocked(self, request: Request, view: View) -> ExecutionResult:
+        self._lock.release()
         try:
-            return self._guarded.run(request, GuardedView(view, self._gate))
+            return self._inner.run(request, LockedView(view, self._lock))
         finally:
-            self._gate.enter()
+            self._lock.acquire()
 
 
-class GuardedView:
+class LockedView:
     """A `View` for one who is outside."""
 
-    __slots__ = ("_gate", "_view")
+    __slots__ = ("_lock", "_view")
 
-    def __init__(self, view: View, gate: Gate) -> None:
+    def __init__(self, view: View, gate: ReplicaLock) -> None:
         self._view = view
-        self._gate = gate
+        self._lock = gate
 
     def read(self, key: Key) -> Any:
-        self._gate.enter()
+        self._lock.acquire()
         try:
             return self._view.read(key)
         finally:
-            self._gate.leave()
+            self._lock.release()
 
     def pick(self, key: Key, items: tuple[int | str, ...]) -> Any:
-        self._gate.enter()
+        self._lock.acquire()
         try:
             return self._view.pick(key, items)
         finally:
-            self._gate.leave()
+            self._lock.release()
 
-    def addable(self, key: Key) -> bool:
-        self._gate.enter()
+    def is_addable(self, key: Key) -> bool:
+        self._lock.acquire()
         try:
-            return self._view.addable(key)
+            return self._view.is_addable(key)
         finally:
-            self._gate.leave()
+            self._lock.release()
 
-    def keys(self, start: Place, stop: Place, reverse: bool) -> Iterator[Key]:
+    def keys(self, start: CollationKey, stop: CollationKey, reverse: bool) -> Iterator[Key]:
         """A few more at a time, and each time from where the last one was: what lies there may be
         another list by then."""
         at_once = 1
         while True:
-            self._gate.enter()
+            self._lock.acquire()
             try:
                 some = list(islice(self._view.keys(start, stop, reverse), at_once))
             finally:
-                self._gate.leave()
+                self._lock.release()
             yield from some
             if len(some) < at_once:
                 return
             if reverse:
-                stop = place(some[-1])
+                stop = collation_key(some[-1])
             else:
-                start = (*place(some[-1]), -1)
-            at_once = min(at_once * 2, KEYS_AT_ONCE)
+                start = (*collation_key(some[-1]), -1)
+            at_once = min(at_once * 2, SCAN_BATCH_MAX)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from creekdb.errors import CreekError
 
-OURS: Final = (
+INTERNAL_MODULE_PREFIXES: Final = (
     "creekdb.server.",
     "creekdb.wire.",
     "creekdb.schemes.",
@@ -19,17 +19,17 @@ OURS: Final = (
 Spawn = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
 
-class Tasks:
+class TaskSupervisor:
     """`broke` is called with what one of them raised."""
 
     def __init__(self, broke: Callable[[Exception], None]) -> None:
-        self._broke = broke
+        self._on_internal_error = broke
         self._running: set[asyncio.Task[None]] = set()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         task = asyncio.get_running_loop().create_task(work)
         self._running.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_done)
         return task
 
     async def stop(self) -> None:
@@ -39,16 +39,16 @@ class Tasks:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
-    def _ended(self, task: "asyncio.Task[None]") -> None:
+    def _on_done(self, task: "asyncio.Task[None]") -> None:
         self._running.discard(task)
         if task.cancelled():
             return
         error = task.exception()
         if isinstance(error, Exception):  # others end the loop by themselves
-            self._broke(error)
+            self._on_internal_error(error)
 
 
-def is_ours(context: Mapping[str, Any]) -> bool:
+def is_internal_error(context: Mapping[str, Any]) -> bool:
     """Has a turn of the loop broken off that carried out what a replica asked for? What others say
     to it ends a connection at most: that is no such turn."""
     error = context.get("exception")
@@ -57,4 +57,4 @@ def is_ours(context: Mapping[str, Any]) -> bool:
     if isinstance(error, CreekError | OSError):
         return False
     modules = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
-    return any(name.startswith(OURS) for name in modules)
+    return any(name.startswith(INTERNAL_MODULE_PREFIXES) for name in modules)

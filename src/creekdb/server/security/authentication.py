@@ -14,33 +14,35 @@ from pathlib import Path
 from typing import Any, Final
 
 from creekdb.errors import UsageError
-from creekdb.server.runtime.config import Security
+from creekdb.server.runtime.config import SecurityConfig
 
-PLAIN: Final = "tls: not spoken by the other end"
+NO_TLS_FROM_PEER: Final = "tls: not spoken by the other end"
 """What is counted where one side encrypts and the other does not."""
 HANDSHAKE_ROUNDS: Final = 3
 """After which both sides have said all, in every version of TLS."""
 
 
-def answering(security: Security, mutual: bool, count: Callable[[str], None]) -> ssl.SSLContext:
+def server_context(
+    security: SecurityConfig, mutual: bool, count: Callable[[str], None]
+) -> ssl.SSLContext:
     """For those who dial us; `mutual`: they show a certificate as well."""
-    context = _loaded(ssl.Purpose.CLIENT_AUTH, security)
+    context = _load_context(ssl.Purpose.CLIENT_AUTH, security)
     if mutual:
         context.verify_mode = ssl.CERT_REQUIRED
-    context.sslobject_class = _counting(count)
+    context.sslobject_class = _counting_ssl_object(count)
     return context
 
 
-def dialling(security: Security) -> ssl.SSLContext:
-    return _loaded(ssl.Purpose.SERVER_AUTH, security)
+def client_context(security: SecurityConfig) -> ssl.SSLContext:
+    return _load_context(ssl.Purpose.SERVER_AUTH, security)
 
 
-def valid_until(security: Security) -> float:
+def certificate_expiry_s(security: SecurityConfig) -> float:
     """When our certificate expires, in seconds since 1970. Raises `UsageError` if other replicas
     would not take it: it is shown to ourselves as it will be to them, from both sides."""
-    answers = _loaded(ssl.Purpose.CLIENT_AUTH, security)
+    answers = _load_context(ssl.Purpose.CLIENT_AUTH, security)
     answers.verify_mode = ssl.CERT_REQUIRED
-    dials = _loaded(ssl.Purpose.SERVER_AUTH, security)
+    dials = _load_context(ssl.Purpose.SERVER_AUTH, security)
     dials.check_hostname = False  # others know where they find us
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
     sides = dials.wrap_bio(back, there), answers.wrap_bio(there, back, server_side=True)
@@ -49,7 +51,7 @@ def valid_until(security: Security) -> float:
             with suppress(ssl.SSLWantReadError):
                 side.do_handshake()
     except ssl.SSLError as error:
-        said = problem_of(error).removeprefix("tls: ")
+        said = describe_tls_error(error).removeprefix("tls: ")
         raise UsageError(
             f"security.certificate {security.certificate} would be refused by the other replicas: "
             f"{said}"
@@ -59,18 +61,18 @@ def valid_until(security: Security) -> float:
     return ssl.cert_time_to_seconds(str(shown["notAfter"]))
 
 
-def problem_of(error: ssl.SSLError) -> str:
+def describe_tls_error(error: ssl.SSLError) -> str:
     """In few words, and of these there are not many."""
     if isinstance(error, ssl.SSLCertVerificationError):
         said = error.verify_message.partition(", certificate is not valid for")[0]
     elif error.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST"):
-        return PLAIN
+        return NO_TLS_FROM_PEER
     else:
         said = (error.reason or type(error).__name__).replace("_", " ").lower()
     return f"tls: {said}"
 
 
-def _loaded(purpose: ssl.Purpose, security: Security) -> ssl.SSLContext:
+def _load_context(purpose: ssl.Purpose, security: SecurityConfig) -> ssl.SSLContext:
     for key in ("authority", "certificate", "key"):
         path = Path(getattr(security, key))
         try:
@@ -86,7 +88,7 @@ def _loaded(purpose: ssl.Purpose, security: Security) -> ssl.SSLContext:
     return context
 
 
-def _counting(count: Callable[[str], None]) -> type[ssl.SSLObject]:
+def _counting_ssl_object(count: Callable[[str], None]) -> type[ssl.SSLObject]:
     """What asyncio keeps to itself: that a handshake failed."""
 
     class Counting(ssl.SSLObject):
@@ -96,26 +98,26 @@ def _counting(count: Callable[[str], None]) -> type[ssl.SSLObject]:
             except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 raise  # it is under way
             except ssl.SSLError as error:
-                count(problem_of(error))
+                count(describe_tls_error(error))
                 raise
 
     return Counting
 
 
-class Tokens:
-    def __init__(self, security: Security) -> None:
+class AccessTokens:
+    def __init__(self, security: SecurityConfig) -> None:
         self._names = {token.encode(): name for name, token in security.tokens.items()}
         self._admins = frozenset(security.admins)
 
     @property
-    def are_needed(self) -> bool:
+    def is_required(self) -> bool:
         return bool(self._names)
 
-    def allow(self, token: str) -> bool:
+    def can_call(self, token: str) -> bool:
         """May one with this token, or with none, call operations?"""
         return not self._names or self._name_of(token) is not None
 
-    def allow_all(self, token: str) -> bool:
+    def can_administer(self, token: str) -> bool:
         """And also change the members, and take copies of the state?"""
         return not self._admins or self._name_of(token) in self._admins
 

@@ -17,12 +17,12 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from creekdb.errors import UsageError
 from creekdb.wire.addresses import is_loopback
 
-LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
-EARLIER: Final = timedelta(hours=1)
+LOOPBACK_HOSTS: Final = ("127.0.0.1", "localhost", "::1")
+CLOCK_SKEW: Final = timedelta(hours=1)
 """So much before now a certificate is valid already: clocks differ."""
 
 
-class Pair(NamedTuple):
+class CertificatePair(NamedTuple):
     """A certificate and its key."""
 
     certificate: x509.Certificate
@@ -39,7 +39,7 @@ class Pair(NamedTuple):
         )
 
 
-def read_pair(certificate: Path, key: Path) -> Pair:
+def read_pair(certificate: Path, key: Path) -> CertificatePair:
     """From files; `UsageError` where they are none."""
     try:
         found = x509.load_pem_x509_certificate(certificate.read_bytes())
@@ -53,46 +53,55 @@ def read_pair(certificate: Path, key: Path) -> Pair:
         or opened.public_key() != found.public_key()
     ):
         raise UsageError(f"{key} is not the key of {certificate}, as 'creek certs' makes it")
-    return Pair(found, opened)
+    return CertificatePair(found, opened)
 
 
-def issue_again(authority: Pair, certificate: x509.Certificate, days: int) -> Pair:
+def renew(authority: CertificatePair, certificate: x509.Certificate, days: int) -> CertificatePair:
     """For the same hosts, under the same name, with a new key."""
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    return issue(authority, _name(certificate), [str(each.value) for each in names], days)
+    return issue(authority, _common_name(certificate), [str(each.value) for each in names], days)
 
 
-def new_authority(name: str, days: int) -> Pair:
+def new_authority(name: str, days: int) -> CertificatePair:
     key = ec.generate_private_key(ec.SECP256R1())
-    builder = _builder(name, name, key, datetime.now(UTC) - EARLIER, days)
+    builder = _builder(name, name, key, datetime.now(UTC) - CLOCK_SKEW, days)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    builder = builder.add_extension(_usage(signs=True), critical=True)
-    return Pair(builder.sign(key, hashes.SHA256()), key)
+    builder = builder.add_extension(_key_usage(signs=True), critical=True)
+    return CertificatePair(builder.sign(key, hashes.SHA256()), key)
 
 
 def issue(
-    authority: Pair, name: str, hosts: Iterable[str], days: int, since: datetime | None = None
-) -> Pair:
+    authority: CertificatePair,
+    name: str,
+    hosts: Iterable[str],
+    days: int,
+    since: datetime | None = None,
+) -> CertificatePair:
     """A certificate for whoever is found at these hosts; if one is this machine, by all of its
     names."""
     key = ec.generate_private_key(ec.SECP256R1())
-    since = since or datetime.now(UTC) - EARLIER
-    builder = _builder(name, _name(authority.certificate), key, since, days)
+    since = since or datetime.now(UTC) - CLOCK_SKEW
+    builder = _builder(name, _common_name(authority.certificate), key, since, days)
     for extension, critical in (
         (x509.BasicConstraints(ca=False, path_length=None), True),
-        (_usage(signs=False), True),
-        (x509.ExtendedKeyUsage(_BOTH_SIDES), False),
-        (x509.SubjectAlternativeName([_name_of(host) for host in _all_names(hosts)]), False),
+        (_key_usage(signs=False), True),
+        (x509.ExtendedKeyUsage(_EXTENDED_KEY_USAGES), False),
+        (
+            x509.SubjectAlternativeName(
+                [_general_name(host) for host in _with_loopback_names(hosts)]
+            ),
+            False,
+        ),
         (
             x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()),
             False,
         ),
     ):
         builder = builder.add_extension(extension, critical=critical)
-    return Pair(builder.sign(authority.key, hashes.SHA256()), key)
+    return CertificatePair(builder.sign(authority.key, hashes.SHA256()), key)
 
 
-_BOTH_SIDES = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
+_EXTENDED_KEY_USAGES = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
 
 
 def _builder(
@@ -100,8 +109,8 @@ def _builder(
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
-        .subject_name(_common(name))
-        .issuer_name(_common(issuer))
+        .subject_name(_x509_name(name))
+        .issuer_name(_x509_name(issuer))
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(since)
@@ -110,30 +119,30 @@ def _builder(
     )
 
 
-def _name(certificate: x509.Certificate) -> str:
+def _common_name(certificate: x509.Certificate) -> str:
     return str(certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
 
 
-def _common(name: str) -> x509.Name:
+def _x509_name(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def _all_names(hosts: Iterable[str]) -> Iterable[str]:
+def _with_loopback_names(hosts: Iterable[str]) -> Iterable[str]:
     """Who is found at this machine by one of its names is so by all of them."""
     names = list(hosts)
     if any(map(is_loopback, names)):
-        names += LOOPBACK
+        names += LOOPBACK_HOSTS
     return dict.fromkeys(names)
 
 
-def _name_of(host: str) -> x509.GeneralName:
+def _general_name(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
         return x509.DNSName(host)
 
 
-def _usage(signs: bool) -> x509.KeyUsage:
+def _key_usage(signs: bool) -> x509.KeyUsage:
     return x509.KeyUsage(
         digital_signature=not signs,
         key_cert_sign=signs,

@@ -15,12 +15,12 @@ from typing import Final, TypeVar
 import msgspec
 
 from creekdb.errors import StorageFault, UsageError
-from creekdb.server.storage.file_ops import SYSTEM
+from creekdb.server.storage.file_ops import SYSTEM_FILE_OPS
 
-_Note = TypeVar("_Note", bound=msgspec.Struct)
+_StructType = TypeVar("_StructType", bound=msgspec.Struct)
 
 
-def write_note(path: Path, note: msgspec.Struct) -> None:
+def write_json_file(path: Path, note: msgspec.Struct) -> None:
     """For good: a file gets its name when it is whole. Raises OSError, and then nothing is left."""
     aside = path.with_name(f"{path.name}.new")
     try:
@@ -29,14 +29,14 @@ def write_note(path: Path, note: msgspec.Struct) -> None:
             file.flush()
             os.fsync(file.fileno())
         aside.replace(path)
-        SYSTEM.sync_directory(path.parent)
+        SYSTEM_FILE_OPS.sync_directory(path.parent)
     except OSError:
         with suppress(OSError):
             aside.unlink()
         raise
 
 
-def read_note(path: Path, kind: type[_Note]) -> _Note | None:
+def read_json_file(path: Path, kind: type[_StructType]) -> _StructType | None:
     """None if there is none."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
@@ -48,31 +48,31 @@ def read_note(path: Path, kind: type[_Note]) -> _Note | None:
         raise StorageFault(f"cannot read {path}: {error}") from error
 
 
-_FILE: Final = "owner.json"
+_OWNER_FILE_NAME: Final = "owner.json"
 
 
-class Owner(msgspec.Struct, frozen=True, kw_only=True):
+class DataDirOwner(msgspec.Struct, frozen=True, kw_only=True):
     cluster: str
     replica: int
     datatype: str
 
-    def described(self) -> str:
+    def describe(self) -> str:
         return f"replica {self.replica} of cluster '{self.cluster}', of '{self.datatype}'"
 
 
-def refuse_foreign(folder: Path, owner: Owner) -> None:
+def check_owner(folder: Path, owner: DataDirOwner) -> None:
     """Unless it is this one's, or nobody's yet."""
-    before = read_note(folder / _FILE, Owner)
+    before = read_json_file(folder / _OWNER_FILE_NAME, DataDirOwner)
     if before is not None and before != owner:
         raise UsageError(
-            f"{folder} is the folder of {before.described()}, and this is {owner.described()}: "
+            f"{folder} is the folder of {before.describe()}, and this is {owner.describe()}: "
             "name its own one, or an empty one, to get from the others what they know"
         )
 
 
-def sign(folder: Path, owner: Owner) -> None:
+def record_owner(folder: Path, owner: DataDirOwner) -> None:
     """From now on it is this one's. On a disk that is full, from the next start on."""
-    path = folder / _FILE
+    path = folder / _OWNER_FILE_NAME
     if not path.exists():
         with suppress(OSError):
-            write_note(path, owner)
+            write_json_file(path, owner)

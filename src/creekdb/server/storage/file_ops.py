@@ -17,11 +17,11 @@ from typing import Final
 from creekdb.errors import DirectoryInUse
 
 
-class Calls:
+class FileOps:
     __slots__ = ()
 
     @property
-    def begins(self) -> bool:
+    def can_write_async(self) -> bool:
         """Can it begin to write, and go on?"""
         return False
 
@@ -35,7 +35,7 @@ class Calls:
         """How many bytes were written: perhaps not all."""
         return os.pwrite(file, data, offset)
 
-    def write_through(self, file: int, data: bytes | memoryview, offset: int) -> None:
+    def write_durably(self, file: int, data: bytes | memoryview, offset: int) -> None:
         """All of it, and durable."""
         rest = memoryview(data)
         while rest:
@@ -49,14 +49,14 @@ class Calls:
     def detach(self) -> None:
         """Nothing is under way any more."""
 
-    def begin_through(
+    def start_durable_write(
         self, file: int, data: bytes, offset: int, written: Callable[[int], None]
     ) -> bool:
         """Begin `write_through`, one at a time: `written` is called with how many bytes are
         durable, or the negative number of an error. False: it can only be waited for."""
         return False
 
-    def wait(self) -> bool:
+    def wait_for_write(self) -> bool:
         """Until what was begun is done. False: nothing was."""
         return False
 
@@ -84,20 +84,20 @@ class Calls:
             os.close(directory)
 
 
-SYSTEM = Calls()
+SYSTEM_FILE_OPS = FileOps()
 
 
-LOCK: Final = "lock"
+LOCK_FILE_NAME: Final = "lock"
 
 
-class Folder:
+class DirectoryLock:
     """Of one process, from `open` to `close`. A second one is told so."""
 
-    __slots__ = ("_calls", "_lock_file", "_path")
+    __slots__ = ("_file_ops", "_lock_file", "_path")
 
-    def __init__(self, path: Path, calls: Calls) -> None:
+    def __init__(self, path: Path, calls: FileOps) -> None:
         self._path = path
-        self._calls = calls
+        self._file_ops = calls
         self._lock_file: int | None = None
 
     @property
@@ -109,16 +109,16 @@ class Folder:
         missing = [each for each in (self._path, *self._path.parents) if not each.exists()]
         self._path.mkdir(parents=True, exist_ok=True)
         for made in reversed(missing):
-            self._calls.sync_directory(made.parent)
-        self._lock()
+            self._file_ops.sync_directory(made.parent)
+        self._acquire()
 
     def close(self) -> None:
         if self._lock_file is not None:
             os.close(self._lock_file)
             self._lock_file = None
 
-    def _lock(self) -> None:
-        file = os.open(self._path / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    def _acquire(self) -> None:
+        file = os.open(self._path / LOCK_FILE_NAME, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

@@ -22,87 +22,87 @@ from contextlib import suppress
 from selectors import EVENT_READ, DefaultSelector
 from typing import Any, Final
 
-from creekdb.wire.liveness import ANSWER, LENGTH, QUESTION
+from creekdb.wire.liveness import PROBE_BYTES, PROBE_PREFIX, PROBE_RESPONSE_PREFIX
 
-HELLO_S: Final = 10.0
+HELLO_TIMEOUT_S: Final = 10.0
 """How long who dialled may be silent before it says hello."""
-IDLE_S: Final = 15
+KEEPALIVE_IDLE_S: Final = 15
 """Without a word until one is asked for."""
-PAUSE_S: Final = 5
-TRIES: Final = 3
-UNTAKEN_MS: Final = 30_000
+KEEPALIVE_INTERVAL_S: Final = 5
+KEEPALIVE_PROBES: Final = 3
+UNACKNOWLEDGED_MAX_MS: Final = 30_000
 """How long what was sent may wait to be taken in."""
 
 
-def notice_silence(transport: asyncio.Transport) -> None:
+def enable_keepalive(transport: asyncio.Transport) -> None:
     connection = transport.get_extra_info("socket")
     with suppress(OSError):  # it is closed already, and that will be told
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in (
-            ("TCP_KEEPIDLE", IDLE_S),
-            ("TCP_KEEPINTVL", PAUSE_S),
-            ("TCP_KEEPCNT", TRIES),
-            ("TCP_USER_TIMEOUT", UNTAKEN_MS),
+            ("TCP_KEEPIDLE", KEEPALIVE_IDLE_S),
+            ("TCP_KEEPINTVL", KEEPALIVE_INTERVAL_S),
+            ("TCP_KEEPCNT", KEEPALIVE_PROBES),
+            ("TCP_USER_TIMEOUT", UNACKNOWLEDGED_MAX_MS),
         ):
             if hasattr(socket, name):  # not every system has all of them
                 connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-class UntilHello:
+class HelloTimeout:
     """Runs from when a connection is made: with TLS, many never are, and nobody tells us."""
 
     def __init__(self) -> None:
         self._timer: asyncio.TimerHandle | None = None
 
-    def begin(self, leave: Callable[[], None]) -> None:
+    def start(self, leave: Callable[[], None]) -> None:
         """`leave` is called if it is not ended in time; once it is, nothing keeps it."""
-        self._timer = asyncio.get_running_loop().call_later(HELLO_S, leave)
+        self._timer = asyncio.get_running_loop().call_later(HELLO_TIMEOUT_S, leave)
 
-    def end(self) -> None:
+    def cancel(self) -> None:
         """It has said hello, or is gone."""
         if self._timer is not None:
             self._timer.cancel()
 
 
-class Pulse:
+class LivenessResponder:
     """`listening`: the sockets by which clients connect."""
 
     def __init__(self, listening: Iterable[Any]) -> None:
         self._sockets = [
-            bound for each in listening if (bound := _bound(each.family, each.getsockname()))
+            bound for each in listening if (bound := _bind_udp(each.family, each.getsockname()))
         ]
-        self._end, self._ended = socket.socketpair()
-        self._worker = threading.Thread(target=self._answer, name="pulse", daemon=True)
+        self._stop_sender, self._stop_receiver = socket.socketpair()
+        self._thread = threading.Thread(target=self._run, name="pulse", daemon=True)
 
     def start(self) -> None:
-        self._worker.start()
+        self._thread.start()
 
     def stop(self) -> None:
-        self._end.close()
-        if self._worker.is_alive():
-            self._worker.join()
-        for each in (*self._sockets, self._ended):
+        self._stop_sender.close()
+        if self._thread.is_alive():
+            self._thread.join()
+        for each in (*self._sockets, self._stop_receiver):
             each.close()
 
-    def _answer(self) -> None:
+    def _run(self) -> None:
         with DefaultSelector() as selector:
-            for each in (*self._sockets, self._ended):
+            for each in (*self._sockets, self._stop_receiver):
                 selector.register(each, EVENT_READ)
             while True:
                 for key, _ in selector.select():
-                    if key.fileobj is self._ended:
+                    if key.fileobj is self._stop_receiver:
                         return
                     with suppress(OSError):  # who asked is gone, or the system is short of room
-                        _answer_one(key.fileobj)
+                        _respond_to_probe(key.fileobj)
 
 
-def _answer_one(asked: Any) -> None:
-    data, sender = asked.recvfrom(LENGTH + 1)
-    if len(data) == LENGTH and data.startswith(QUESTION):
-        asked.sendto(ANSWER + data[len(QUESTION) :], sender)
+def _respond_to_probe(asked: Any) -> None:
+    data, sender = asked.recvfrom(PROBE_BYTES + 1)
+    if len(data) == PROBE_BYTES and data.startswith(PROBE_PREFIX):
+        asked.sendto(PROBE_RESPONSE_PREFIX + data[len(PROBE_PREFIX) :], sender)
 
 
-def _bound(family: int, address: Any) -> socket.socket | None:
+def _bind_udp(family: int, address: Any) -> socket.socket | None:
     """None where another program has that port, or the system gives none."""
     try:
         made = socket.socket(family, socket.SOCK_DGRAM)

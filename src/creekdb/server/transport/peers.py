@@ -16,87 +16,94 @@ from typing import Final, cast
 import msgspec
 
 from creekdb.errors import FrameTooLong, MalformedMessage
-from creekdb.protocol.checkpoint.stream import Brought, Intake
+from creekdb.protocol.checkpoint.stream import AssembledSnapshot, RegisterLoader
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.messages import Snapshot
 from creekdb.server.runtime.task_supervisor import Spawn
-from creekdb.server.storage.checkpoint_writer import DrawnSnapshot
-from creekdb.server.transport.keepalive import UntilHello, notice_silence
-from creekdb.server.transport.peer_link import Link, Problem
-from creekdb.server.transport.snapshot_transfer import Assembly, frames_of, give_up
-from creekdb.wire.addresses import address_of
-from creekdb.wire.framing import Frames, another_language
-from creekdb.wire.messages import (
-    HELLO_FRAME_MAX,
-    PEER_FRAME_MAX,
-    WIRE_OLDEST,
-    WIRE_VERSION,
-    FromPeer,
-    Heard,
-    Part,
-    PeerHello,
-    common_version,
-    frame_of,
-    from_peer,
-    peer_hello,
+from creekdb.server.storage.checkpoint_writer import EncodedSnapshot
+from creekdb.server.transport.keepalive import HelloTimeout, enable_keepalive
+from creekdb.server.transport.peer_link import PeerLink, PeerRejection
+from creekdb.server.transport.snapshot_transfer import (
+    SnapshotAssembler,
+    discard_gradually,
+    snapshot_frames,
 )
-from creekdb.wire.protocol_frames import frames_of_message
+from creekdb.wire.addresses import parse_address
+from creekdb.wire.framing import FrameDecoder, detect_foreign_protocol
+from creekdb.wire.messages import (
+    HELLO_FRAME_BYTES_MAX,
+    OLDEST_WIRE_VERSION,
+    PEER_FRAME_BYTES_MAX,
+    WIRE_VERSION,
+    DeliveredPeerMessage,
+    PeerHello,
+    PeerMessage,
+    SnapshotPart,
+    common_version,
+    decode_peer_hello,
+    decode_peer_message,
+    encode_frame,
+)
+from creekdb.wire.protocol_frames import message_frames
 
-PARTS_S: Final = 0.004
+SNAPSHOT_TURN_S: Final = 0.004
 """For how long parts of a snapshot are taken in before others have their turn."""
 
 
-class Listener:
+class PeerReceiver:
     """An `asyncio.Protocol` by its methods; it does not inherit from it, so that it can be
     compiled."""
 
-    def __init__(self, peers: "Peers", parts_s: float = PARTS_S) -> None:
+    def __init__(self, peers: "PeerNetwork", parts_s: float = SNAPSHOT_TURN_S) -> None:
         self._peers = peers
-        self._parts_s = parts_s
-        self._frames = Frames(HELLO_FRAME_MAX)
-        self._assembly = Assembly(peers.intake)
+        self._snapshot_turn_s = parts_s
+        self._frames = FrameDecoder(HELLO_FRAME_BYTES_MAX)
+        self._assembler = SnapshotAssembler(peers.new_loader)
         self._transport: asyncio.Transport | None = None
-        self._until_hello = UntilHello()
+        self._hello_timeout = HelloTimeout()
         self.sender: int | None = None
-        self.heard_at = time.monotonic()
+        self.last_received_s = time.monotonic()
         """When it last said something."""
-        self._data: deque[bytes] = deque()
+        self._unread: deque[bytes] = deque()
         """What came while it was paused, or just now."""
         self._is_paused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
-        notice_silence(self._transport)
-        self._until_hello.begin(self._leave_silent)
-        self._peers.heard.add(self)
-        self._transport.write(frame_of(self._peers.hello))
+        enable_keepalive(self._transport)
+        self._hello_timeout.start(self._close_silent)
+        self._peers.receivers.add(self)
+        self._transport.write(encode_frame(self._peers.hello))
 
     def data_received(self, data: bytes) -> None:
-        self._data.append(data)
+        self._unread.append(data)
         if not self._is_paused:
-            self._hear_all(self._payloads())
+            self._handle_payloads(self._payloads())
 
     def _payloads(self) -> Iterator[bytes]:
-        while self._data:
-            yield from self._frames.feed(self._data.popleft())
+        while self._unread:
+            yield from self._frames.feed(self._unread.popleft())
 
-    def _hear_all(self, payloads: Iterator[bytes]) -> None:
-        self.heard_at = begun = time.monotonic()
+    def _handle_payloads(self, payloads: Iterator[bytes]) -> None:
+        self.last_received_s = begun = time.monotonic()
         try:
             for payload in payloads:
                 if self._transport is None or self._transport.is_closing():
                     return
                 if self.sender is None:
-                    hello = peer_hello(payload)
-                    self._greet(hello)
+                    hello = decode_peer_hello(payload)
+                    self._handle_hello(hello)
                     continue
-                message = from_peer(payload)
-                self._hear(message, self.sender)
-                if isinstance(message, Part) and time.monotonic() >= begun + self._parts_s:
+                message = decode_peer_message(payload)
+                self._handle(message, self.sender)
+                if (
+                    isinstance(message, SnapshotPart)
+                    and time.monotonic() >= begun + self._snapshot_turn_s
+                ):
                     self._pause(payloads)
                     return
         except FrameTooLong as error:
-            language = another_language(error.begins) if self.sender is None else None
+            language = detect_foreign_protocol(error.first_bytes) if self.sender is None else None
             self._peers.count(language or "malformed")
             self.close()
         except MalformedMessage:
@@ -108,17 +115,17 @@ class Listener:
         self._is_paused = True
         if self._transport is not None:
             self._transport.pause_reading()
-        asyncio.get_running_loop().call_soon(self._go_on, payloads)
+        asyncio.get_running_loop().call_soon(self._resume, payloads)
 
-    def _go_on(self, payloads: Iterator[bytes]) -> None:
+    def _resume(self, payloads: Iterator[bytes]) -> None:
         self._is_paused = False
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
-            self._hear_all(payloads)
+            self._handle_payloads(payloads)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._until_hello.end()
-        self._peers.heard.discard(self)
+        self._hello_timeout.cancel()
+        self._peers.receivers.discard(self)
 
     def eof_received(self) -> None:
         """The connection is closed."""
@@ -133,42 +140,42 @@ class Listener:
         if self._transport is not None:
             self._transport.close()
 
-    def _hear(self, message: FromPeer, sender: int) -> None:
-        if isinstance(message, Part):
-            self._assembly.add(message)
+    def _handle(self, message: PeerMessage, sender: int) -> None:
+        if isinstance(message, SnapshotPart):
+            self._assembler.add(message)
         elif isinstance(message, Snapshot):
-            whole = self._assembly.whole(message)
+            whole = self._assembler.assemble(message)
             self._peers.receive(whole, sender)
-            if isinstance(whole, Brought):
-                give_up(whole.intake)
+            if isinstance(whole, AssembledSnapshot):
+                discard_gradually(whole.loader)
         else:
             self._peers.receive(message, sender)
 
-    def _leave_silent(self) -> None:
+    def _close_silent(self) -> None:
         self._peers.count("malformed")
         self.close()
 
-    def _greet(self, hello: PeerHello) -> None:
-        problem = self._peers.problem(hello) or self._peers.twin(hello)
+    def _handle_hello(self, hello: PeerHello) -> None:
+        problem = self._peers.check_hello(hello) or self._peers.check_duplicate(hello)
         if problem is None:
             # What it said before it came back is not to be heard after it.
-            for other in tuple(self._peers.heard):
+            for other in tuple(self._peers.receivers):
                 if other.sender == hello.replica:
                     other.close()
             self.sender = hello.replica
-            self._until_hello.end()
-            self._frames.most = PEER_FRAME_MAX
-            self._peers.greet(hello)
+            self._hello_timeout.cancel()
+            self._frames.payload_bytes_max = PEER_FRAME_BYTES_MAX
+            self._peers.accept_hello(hello)
         else:
             self._peers.count(problem.reason)
             self.close()
 
 
-STRANGERS_MAX: Final = 8
+UNKNOWN_PEERS_MAX: Final = 8
 """Who are dialled because they have dialled here; others are heard all the same."""
 
 
-class Peers:
+class PeerNetwork:
     """All of them; `receive` is called for what they say, `intake` where one brings a state,
     `count` for what went wrong, `spawn` for what is done all the time."""
 
@@ -176,8 +183,8 @@ class Peers:
         self,
         hello: PeerHello,
         addresses: dict[int, tuple[str, int]],
-        receive: Callable[[Heard | Brought, int], None],
-        intake: Callable[[], Intake],
+        receive: Callable[[DeliveredPeerMessage | AssembledSnapshot, int], None],
+        intake: Callable[[], RegisterLoader],
         count: Callable[[str], None],
         spawn: Spawn,
         secured: ssl.SSLContext | None = None,
@@ -186,36 +193,36 @@ class Peers:
     ) -> None:
         self.hello = hello
         self.log = log
-        self._greeted = greeted
+        self._on_hello = greeted
         self.receive = receive
-        self.intake = intake
+        self.new_loader = intake
         self.count = count
         self.spawn = spawn
-        self._secured = secured
-        self._started = False
-        self._latest = max((*addresses, hello.replica))
+        self._ssl_context = secured
+        self._is_started = False
+        self._highest_replica = max((*addresses, hello.replica))
         """The greatest number that any member ever had."""
         self.links = {
-            replica: Link(self, replica, *address, secured)
+            replica: PeerLink(self, replica, *address, secured)
             for replica, address in addresses.items()
             if replica != hello.replica
         }
-        self.heard: set[Listener] = set()
-        self.clients = {hello.replica: hello.clients}
+        self.receivers: set[PeerReceiver] = set()
+        self.client_addresses = {hello.replica: hello.client_address}
         """Where clients find each, as far as they have said so."""
-        self.http = {hello.replica: hello.http}
+        self.http_urls = {hello.replica: hello.http_url}
         """The same for browsers."""
-        self.cut: frozenset[int] = frozenset()
+        self.disconnected: frozenset[int] = frozenset()
         """To whom there is no connection, because a trial wants to see what becomes of it."""
-        self._former: tuple[int, ...] = ()
+        self._former_members: tuple[int, ...] = ()
         """Those who were removed."""
-        self._twin = ""
+        self._last_duplicate_logged = ""
         """The last one that was told of."""
         self.sent_bytes = 0
         self.sent_messages = 0
 
     def start(self) -> None:
-        self._started = True
+        self._is_started = True
         for link in self.links.values():
             link.start()
 
@@ -225,51 +232,59 @@ class Peers:
         self.hello = msgspec.structs.replace(
             self.hello, epoch=configuration.epoch, members=tuple(members)
         )
-        self._latest = max(self._latest, configuration.next_number - 1)
-        self._former = configuration.former
+        self._highest_replica = max(self._highest_replica, configuration.next_replica_id - 1)
+        self._former_members = configuration.former
         for replica, address in members.items():
             if replica != self.hello.replica:
-                self._know(replica, address)
+                self._add_link(replica, address)
         for replica, link in self.links.items():
             if replica not in members:
                 link.retire()
-                self.clients.pop(replica, None)
-                self.http.pop(replica, None)
+                self.client_addresses.pop(replica, None)
+                self.http_urls.pop(replica, None)
 
-    def greet(self, hello: PeerHello) -> None:
+    def accept_hello(self, hello: PeerHello) -> None:
         """One that may be talked to has dialled here."""
-        if hello.replica > self._latest and hello.at and len(self._strangers()) < STRANGERS_MAX:
-            self._know(hello.replica, hello.at)
-        elif hello.replica in self._former and hello.at:
-            self._know(hello.replica, hello.at)  # it left before we came
+        if (
+            hello.replica > self._highest_replica
+            and hello.peer_address
+            and len(self._unknown_peers()) < UNKNOWN_PEERS_MAX
+        ):
+            self._add_link(hello.replica, hello.peer_address)
+        elif hello.replica in self._former_members and hello.peer_address:
+            self._add_link(hello.replica, hello.peer_address)  # it left before we came
             self.links[hello.replica].retire()
         if hello.replica in self.links:
-            self.note(hello)
-            self.links[hello.replica].hurry()
+            self.record_hello(hello)
+            self.links[hello.replica].redial_soon()
 
-    def _may_be_one(self, replica: int) -> bool:
+    def _can_be_member(self, replica: int) -> bool:
         """Was it ever a member, or may it be one that we have not heard of?"""
-        return replica in self.links or replica in self._former or replica > self._latest
+        return (
+            replica in self.links
+            or replica in self._former_members
+            or replica > self._highest_replica
+        )
 
-    def _strangers(self) -> list[int]:
+    def _unknown_peers(self) -> list[int]:
         """Who dialled here, and is perhaps a member by now."""
-        return [each for each in self.links if each > self._latest]
+        return [each for each in self.links if each > self._highest_replica]
 
-    def _know(self, replica: int, address: str) -> None:
+    def _add_link(self, replica: int, address: str) -> None:
         if replica not in self.links:
-            link = Link(self, replica, *address_of(address), self._secured)
+            link = PeerLink(self, replica, *parse_address(address), self._ssl_context)
             self.links[replica] = link
-            if self._started:
+            if self._is_started:
                 link.start()
 
     async def stop(self) -> None:
         for link in self.links.values():
             await link.stop()
-        for listener in tuple(self.heard):
+        for listener in tuple(self.receivers):
             listener.close()
 
-    def send(self, to: Iterable[int], message: FromPeer) -> None:
-        for frame in frames_of_message(message):
+    def send(self, to: Iterable[int], message: PeerMessage) -> None:
+        for frame in message_frames(message):
             for replica in to:
                 self.sent_bytes += len(frame)
                 self.sent_messages += 1
@@ -279,78 +294,89 @@ class Peers:
                 else:
                     link.send(frame)
 
-    def send_snapshot(self, drawn: DrawnSnapshot) -> None:
+    def send_snapshot(self, drawn: EncodedSnapshot) -> None:
         if drawn.to in self.links:
-            self.links[drawn.to].send_in_turns(frames_of(drawn))
+            self.links[drawn.to].send_interleaved(snapshot_frames(drawn))
 
-    def connected(self) -> list[int]:
+    def connected_members(self) -> list[int]:
         """To members."""
         members = self.hello.members
         return [each for each, link in self.links.items() if link.is_up and each in members]
 
-    def all_tried(self) -> bool:
+    def has_dialled_all(self) -> bool:
         """Is of each member known whether it is there, and if so, what it says of itself?"""
         members = self.hello.members
-        return all(link.was_tried for each, link in self.links.items() if each in members)
+        return all(link.has_been_dialled for each, link in self.links.items() if each in members)
 
-    def hears(self, replica: int) -> bool:
-        return any(each.sender == replica for each in self.heard)
+    def has_receiver(self, replica: int) -> bool:
+        return any(each.sender == replica for each in self.receivers)
 
-    def silent_s(self) -> dict[int, float]:
+    def silence_by_member_s(self) -> dict[int, float]:
         """Of members that are connected to us: how long ago each last said something."""
         now, members = time.monotonic(), self.hello.members
-        return {each.sender: now - each.heard_at for each in self.heard if each.sender in members}
+        return {
+            each.sender: now - each.last_received_s
+            for each in self.receivers
+            if each.sender in members
+        }
 
-    def cut_off(self, replicas: Iterable[int]) -> None:
+    def disconnect(self, replicas: Iterable[int]) -> None:
         """From these, until others are named; what is under way to them, and from them, is lost."""
-        before = self.cut
-        self.cut = frozenset(each for each in replicas if each in self.links)
-        for replica in self.cut - before:
-            self.links[replica].drop()
-        for listener in tuple(self.heard):
-            if listener.sender in self.cut:
+        before = self.disconnected
+        self.disconnected = frozenset(each for each in replicas if each in self.links)
+        for replica in self.disconnected - before:
+            self.links[replica].abort()
+        for listener in tuple(self.receivers):
+            if listener.sender in self.disconnected:
                 listener.close()
-        for replica in before - self.cut:
-            self.links[replica].hurry()
+        for replica in before - self.disconnected:
+            self.links[replica].redial_soon()
 
-    def note(self, hello: PeerHello) -> None:
-        self.clients[hello.replica] = hello.clients
-        self.http[hello.replica] = hello.http
-        self._greeted(hello)
+    def record_hello(self, hello: PeerHello) -> None:
+        self.client_addresses[hello.replica] = hello.client_address
+        self.http_urls[hello.replica] = hello.http_url
+        self._on_hello(hello)
 
-    def problem(self, hello: PeerHello) -> Problem | None:
+    def check_hello(self, hello: PeerHello) -> PeerRejection | None:
         """Why one cannot talk to who says so."""
         ours = self.hello
-        if hello.replica in self.cut:
-            return Problem("cut", "the trial has cut this link")
-        if common_version(hello.version, hello.oldest) is None:
+        if hello.replica in self.disconnected:
+            return PeerRejection("cut", "the trial has cut this link")
+        if common_version(hello.version, hello.oldest_version) is None:
             what = (
-                f"it speaks version {hello.version}, and this one {WIRE_OLDEST} to {WIRE_VERSION}"
+                f"it speaks version {hello.version}, and this one {OLDEST_WIRE_VERSION} to "
+                f"{WIRE_VERSION}"
             )
-            return Problem("version", what)
+            return PeerRejection("version", what)
         if hello.cluster != ours.cluster:
             what = f"it belongs to cluster '{hello.cluster}', not '{ours.cluster}'"
-            return Problem("cluster", what)
+            return PeerRejection("cluster", what)
         if hello.datatype != ours.datatype:
             what = f"it replicates '{hello.datatype}', not '{ours.datatype}'"
-            return Problem("datatype", what)
+            return PeerRejection("datatype", what)
         differ = hello.epoch == ours.epoch and hello.members != ours.members
-        if differ or not self._may_be_one(hello.replica):
+        if differ or not self._can_be_member(hello.replica):
             what = f"it is replica {hello.replica} of {hello.members}, not one of {ours.members}"
-            return Problem("members", what)
+            return PeerRejection("members", what)
         return None
 
-    def twin(self, hello: PeerHello) -> Problem | None:
+    def check_duplicate(self, hello: PeerHello) -> PeerRejection | None:
         """Why one is not heard who dials here, while another one with its number is there, where
         it is looked for."""
         link = self.links.get(hello.replica)
-        if link is None or not link.is_up or not hello.at or hello.at == link.at:
+        if (
+            link is None
+            or not link.is_up
+            or not hello.peer_address
+            or hello.peer_address == link.peer_address
+        ):
             return None
         what = (
-            f"there are two replicas {hello.replica}: one at {link.at}, and one that says it is at "
-            f"{hello.at}, and is not heard: stop it, or give it a number of its own"
+            f"there are two replicas {hello.replica}: one at {link.peer_address}, and one "
+            "that says it is at "
+            f"{hello.peer_address}, and is not heard: stop it, or give it a number of its own"
         )
-        if what != self._twin:
-            self._twin = what
+        if what != self._last_duplicate_logged:
+            self._last_duplicate_logged = what
             self.log(hello.replica, what)
-        return Problem("another replica with the same number", what)
+        return PeerRejection("another replica with the same number", what)

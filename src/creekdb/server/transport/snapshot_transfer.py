@@ -14,29 +14,34 @@ from typing import Any, Final
 import msgspec
 
 from creekdb.errors import MalformedMessage
-from creekdb.protocol.checkpoint.stream import Array, Brought, Intake, array_head
-from creekdb.protocol.membership.configuration import REGISTER
+from creekdb.protocol.checkpoint.stream import (
+    ArrayEncoder,
+    AssembledSnapshot,
+    RegisterLoader,
+    array_header,
+)
+from creekdb.protocol.membership.configuration import MEMBERSHIP_KEY
 from creekdb.protocol.messages import Snapshot
 from creekdb.protocol.values import Key
-from creekdb.server.storage.checkpoint_writer import REGISTERS_MAX, DrawnSnapshot
-from creekdb.wire.messages import PEER_FRAME_MAX, Part, frame_of, framed
+from creekdb.server.storage.checkpoint_writer import REGISTERS_PER_TURN_MAX, EncodedSnapshot
+from creekdb.wire.messages import PEER_FRAME_BYTES_MAX, SnapshotPart, encode_frame, frame_payload
 
-PART_BYTES: Final = 32 * 1024
+SNAPSHOT_PART_BYTES: Final = 32 * 1024
 """More or less; the receiver takes in one in a turn of its loop."""
-REGISTERS_MOST: Final = 2**28
+SNAPSHOT_REGISTERS_MAX: Final = 2**28
 """Of one snapshot."""
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_PART: Final = _encode(Part(0, 0, (), ()))[:2]
+_PART_HEADER: Final = _encode(SnapshotPart(0, 0, (), ()))[:2]
 """Its array of five, and its tag."""
 
 
-def frames_of(drawn: DrawnSnapshot) -> Iterator[bytes]:
+def snapshot_frames(drawn: EncodedSnapshot) -> Iterator[bytes]:
     """Each made when it is to leave."""
-    yield from _part_frames(drawn.held, drawn.deleted)
-    frame = frame_of(drawn.snapshot)
-    if len(frame) > PEER_FRAME_MAX:
-        frame = frame_of(_without_outcomes(drawn.snapshot))
+    yield from _part_frames(drawn.live, drawn.deleted)
+    frame = encode_frame(drawn.snapshot)
+    if len(frame) > PEER_FRAME_BYTES_MAX:
+        frame = encode_frame(_without_outcomes(drawn.snapshot))
     yield frame
 
 
@@ -45,73 +50,75 @@ def _without_outcomes(snapshot: Snapshot) -> Snapshot:
     return Snapshot(msgspec.structs.replace(snapshot.checkpoint, outcomes=()))
 
 
-def _part_frames(held: Array, deleted: Array) -> Iterator[bytes]:
+def _part_frames(held: ArrayEncoder, deleted: ArrayEncoder) -> Iterator[bytes]:
     before, left = 0, held.count + deleted.count
-    nothing = array_head(0)
+    nothing = array_header(0)
     for array in (held, deleted):
-        for count, pieces in _gathered(array):
+        for count, pieces in _part_batches(array):
             left -= count
-            body = [array_head(count), *pieces]
+            body = [array_header(count), *pieces]
             body = [*body, nothing] if array is held else [nothing, *body]
-            yield framed(b"".join((_PART, _encode(before), _encode(left), *body)))
+            yield frame_payload(b"".join((_PART_HEADER, _encode(before), _encode(left), *body)))
             before += count
 
 
-def _gathered(array: Array) -> Iterator[tuple[int, list[bytes]]]:
+def _part_batches(array: ArrayEncoder) -> Iterator[tuple[int, list[bytes]]]:
     """Pieces that are sent together."""
     count, size, pieces = 0, 0, list[bytes]()
-    for items, data in array.parts:
+    for items, data in array.chunks_by_count:
         count, size = count + items, size + len(data)
         pieces.append(data)
-        if size >= PART_BYTES:
+        if size >= SNAPSHOT_PART_BYTES:
             yield count, pieces
             count, size, pieces = 0, 0, []
     if pieces:
         yield count, pieces
 
 
-class Assembly:
+class SnapshotAssembler:
     """The parts that came on one connection: their registers are taken in as they come."""
 
-    __slots__ = ("_begin", "_deleted", "_held", "_intake", "_left", "_members")
+    __slots__ = ("_deleted", "_live", "_loader", "_members", "_new_loader", "_remaining_count")
 
-    def __init__(self, begin: Callable[[], Intake]) -> None:
-        self._begin = begin
-        self._intake: Intake | None = None
-        self._held, self._deleted = Array(), Array()
+    def __init__(self, begin: Callable[[], RegisterLoader]) -> None:
+        self._new_loader = begin
+        self._loader: RegisterLoader | None = None
+        self._live, self._deleted = ArrayEncoder(), ArrayEncoder()
         self._members: tuple[tuple[Key, Any], ...] = ()
-        self._left = 0
+        self._remaining_count = 0
 
-    def add(self, part: Part) -> None:
-        before, count = self._held.count + self._deleted.count, len(part.held) + len(part.deleted)
-        if part.before != before or (before and part.left + count != self._left):
+    def add(self, part: SnapshotPart) -> None:
+        before, count = self._live.count + self._deleted.count, len(part.live) + len(part.deleted)
+        if part.preceding_count != before or (
+            before and part.remaining_count + count != self._remaining_count
+        ):
             raise MalformedMessage("parts of a snapshot that do not belong together")
-        if before + count + part.left > REGISTERS_MOST:
+        if before + count + part.remaining_count > SNAPSHOT_REGISTERS_MAX:
             raise MalformedMessage("parts of a snapshot that is too large")
-        if self._intake is None:
-            self._intake = self._begin()
-        self._intake.add(part.held, part.deleted)
-        self._held.extend(part.held)
+        if self._loader is None:
+            self._loader = self._new_loader()
+        self._loader.add(part.live, part.deleted)
+        self._live.extend(part.live)
         self._deleted.extend(part.deleted)
-        self._members += tuple([item for item in part.held if item[0] == REGISTER])
-        self._left = part.left
+        self._members += tuple([item for item in part.live if item[0] == MEMBERSHIP_KEY])
+        self._remaining_count = part.remaining_count
         # They stay: to look for garbage among ever more of them would hold up the loop.
         gc.freeze()
 
-    def whole(self, snapshot: Snapshot) -> Snapshot | Brought:
+    def assemble(self, snapshot: Snapshot) -> Snapshot | AssembledSnapshot:
         """With the registers that came before it."""
-        if self._left:
+        if self._remaining_count:
             raise MalformedMessage("a snapshot before its last part")
-        intake, self._intake = self._intake, None
+        intake, self._loader = self._loader, None
         if intake is None:
             return snapshot
         checkpoint = msgspec.structs.replace(snapshot.checkpoint, state=self._members)
-        whole = Brought(checkpoint, intake, self._held, self._deleted)
-        self._held, self._deleted, self._members = Array(), Array(), ()
+        whole = AssembledSnapshot(checkpoint, intake, self._live, self._deleted)
+        self._live, self._deleted, self._members = ArrayEncoder(), ArrayEncoder(), ()
         return whole
 
 
-def give_up(intake: Intake) -> None:
+def discard_gradually(intake: RegisterLoader) -> None:
     """Whatever is left in there is not wanted: a few registers in a turn of the loop."""
-    if intake.give_up(REGISTERS_MAX):
-        asyncio.get_running_loop().call_soon(give_up, intake)
+    if intake.discard(REGISTERS_PER_TURN_MAX):
+        asyncio.get_running_loop().call_soon(discard_gradually, intake)

@@ -27,14 +27,14 @@ class _Fault(msgspec.Struct, frozen=True, tag=lambda name: name.lower()):
         return ()
 
 
-class _OneReplica(_Fault, frozen=True):
+class _ReplicaFault(_Fault, frozen=True):
     replica: int
 
     def replicas(self) -> tuple[int, ...]:
         return (self.replica,)
 
 
-class Crash(_OneReplica, frozen=True):
+class Crash(_ReplicaFault, frozen=True):
     """The replica stops; what is not durable is lost. Without effect when it is down.
 
     With `writing` it waits for the next fsync and strikes in the middle of it, where a crash at a
@@ -44,11 +44,11 @@ class Crash(_OneReplica, frozen=True):
     writing: bool = False
 
 
-class Restart(_OneReplica, frozen=True):
+class Restart(_ReplicaFault, frozen=True):
     """The replica comes back with what its disk kept. Without effect when it is up."""
 
 
-class Die(_OneReplica, frozen=True):
+class Die(_ReplicaFault, frozen=True):
     """The replica stops for good: nothing brings it back, not even the end of all faults.
 
     With `telling` it waits until the replica has sent its next promise, in which it tells a leader
@@ -58,7 +58,7 @@ class Die(_OneReplica, frozen=True):
     telling: bool = False
 
 
-class LoseDisk(_OneReplica, frozen=True):
+class LoseDisk(_ReplicaFault, frozen=True):
     """The replica stops, its disk is lost, and it comes back `away_us` later with an empty one.
 
     It strikes as soon as nothing is lost with it: no other member has forgotten anything, and
@@ -105,7 +105,7 @@ class Heal(_Fault, frozen=True):
     """Every partition and cut ends."""
 
 
-class _Noise(_Fault, frozen=True):
+class _NoiseFault(_Fault, frozen=True):
     probability: float
 
     def __post_init__(self) -> None:
@@ -113,15 +113,15 @@ class _Noise(_Fault, frozen=True):
         _check_probability(self.probability)
 
 
-class Loss(_Noise, frozen=True):
+class Loss(_NoiseFault, frozen=True):
     """From now on each message is lost with this probability."""
 
 
-class Duplication(_Noise, frozen=True):
+class Duplication(_NoiseFault, frozen=True):
     """From now on each message arrives a second time, later, with this probability."""
 
 
-class Reordering(_Noise, frozen=True):
+class Reordering(_NoiseFault, frozen=True):
     """From now on each message takes up to `by_us` longer with this probability."""
 
     by_us: int = 5_000
@@ -143,19 +143,19 @@ class Spike(_Fault, frozen=True):
         _check_factor(self.factor)
 
 
-class ClockJump(_OneReplica, frozen=True):
+class ClockJump(_ReplicaFault, frozen=True):
     """The replica's clock jumps forward, or backward when `by_us` is negative."""
 
     by_us: int
 
 
-class ClockSkew(_OneReplica, frozen=True):
+class ClockSkew(_ReplicaFault, frozen=True):
     """The replica's clock is set to true time plus `by_us`, whatever it was before."""
 
     by_us: int
 
 
-class SlowDisk(_OneReplica, frozen=True):
+class SlowDisk(_ReplicaFault, frozen=True):
     """For a while, each fsync takes `by_us` longer."""
 
     duration_us: int
@@ -167,7 +167,7 @@ class SlowDisk(_OneReplica, frozen=True):
         _check_duration(self.by_us)
 
 
-class SlowCpu(_OneReplica, frozen=True):
+class SlowCpu(_ReplicaFault, frozen=True):
     """For a while, tasks that start take `factor` times as long."""
 
     duration_us: int
@@ -196,11 +196,11 @@ class Garbage(_Fault, frozen=True):
         _check_probability(self.probability)
 
 
-class Add(_OneReplica, frozen=True):
+class Add(_ReplicaFault, frozen=True):
     """From now on a new replica is to be a member: the next number that no replica had."""
 
 
-class Remove(_OneReplica, frozen=True):
+class Remove(_ReplicaFault, frozen=True):
     """From now on the replica is not to be a member any more."""
 
 
@@ -227,7 +227,7 @@ Fault: TypeAlias = (
 )
 
 
-def check(faults: Sequence[Fault], replicas: int) -> None:
+def check_faults(faults: Sequence[Fault], replicas: int) -> None:
     """Refuse a schedule that names a replica which a cluster of `replicas` does not have, or that
     leaves it without a majority for good. Those that are added are numbered on."""
     added = [fault.replica for fault in faults if isinstance(fault, Add)]
@@ -259,12 +259,12 @@ def check(faults: Sequence[Fault], replicas: int) -> None:
         for replica in fault.replicas():
             if not 0 <= replica < replicas + len(added):
                 raise BadValue(
-                    f"a {_words(fault)} names replica {replica}, which does not exist: "
+                    f"a {_fault_name(fault)} names replica {replica}, which does not exist: "
                     f"replicas are 0 to {replicas + len(added) - 1}"
                 )
 
 
-def _words(fault: Fault) -> str:
+def _fault_name(fault: Fault) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", " ", type(fault).__name__).lower()
 
 

@@ -64,7 +64,7 @@ def parse_faults(text: str) -> tuple[Fault, ...]:
 
 def parse_fault(text: str) -> Fault:
     try:
-        words = _Words(text)
+        words = _FaultEntry(text)
         build = _BUILDERS.get(words.name)
         if build is None:
             raise UnknownName("fault", words.name, sorted(_BUILDERS))
@@ -85,7 +85,7 @@ def parse_duration_us(text: str) -> int:
     return round(float(match[1]) * UNITS_US[match[2]])
 
 
-class _Words:
+class _FaultEntry:
     """One entry, taken apart: its name, its subject, its clauses."""
 
     def __init__(self, text: str) -> None:
@@ -151,7 +151,7 @@ class _Words:
             raise BadValue(f"'{left[0]}' does not belong here")
 
 
-def _partition(words: _Words) -> Fault:
+def _partition(words: _FaultEntry) -> Fault:
     groups = words.subject("groups such as 0,1|2,3,4").split("|")
     return Partition(
         words.at_us,
@@ -159,14 +159,14 @@ def _partition(words: _Words) -> Fault:
     )
 
 
-def _cut(words: _Words, kind: type[Cut] = Cut) -> Fault:
+def _cut(words: _FaultEntry, kind: type[Cut] = Cut) -> Fault:
     sender, arrow, receiver = words.subject("a direction such as 0>1").partition(">")
     if not arrow:
         raise BadValue("a cut needs a direction such as 0>1")
     return kind(words.at_us, words.index(sender), words.index(receiver))
 
 
-_BUILDERS: dict[str, Callable[[_Words], Fault]] = {
+_BUILDERS: dict[str, Callable[[_FaultEntry], Fault]] = {
     "crash": lambda words: Crash(words.at_us, words.replica()),
     "crash-writing": lambda words: Crash(words.at_us, words.replica(), writing=True),
     "restart": lambda words: Restart(words.at_us, words.replica()),
@@ -200,7 +200,7 @@ _BUILDERS: dict[str, Callable[[_Words], Fault]] = {
 }
 
 
-FORMS: dict[str, tuple[str, str]] = {
+FAULT_EXAMPLES: dict[str, tuple[str, str]] = {
     "crash": ("crash 2 at 150ms", "replica 2 stops; what is not on its disk is lost"),
     "crash-writing": (
         "crash-writing 2 at 150ms",
@@ -242,17 +242,20 @@ FORMS: dict[str, tuple[str, str]] = {
 """Of each fault an example and what it means; `...` goes on from the line above."""
 
 
-def fault_text(fault: Fault) -> str:
+def format_fault(fault: Fault) -> str:
     """The entry that `parse_fault` reads back as `fault`."""
-    return f"{_body(fault, duration_text, str)} at {duration_text(fault.at_us)}"
+    return f"{_format_body(fault, format_duration, str)} at {format_duration(fault.at_us)}"
 
 
-def rough_fault_text(fault: Fault) -> str:
+def format_fault_rounded(fault: Fault) -> str:
     """The entry as people like to read it, with numbers rounded."""
-    return f"{_body(fault, rough_duration_text, _rough)} at {rough_duration_text(fault.at_us)}"
+    return (
+        f"{_format_body(fault, format_duration_rounded, _rounded)} at "
+        f"{format_duration_rounded(fault.at_us)}"
+    )
 
 
-def fault_phrase(fault: Fault) -> str:
+def describe_fault(fault: Fault) -> str:
     """What happens to real replicas, for people; without when."""
     match fault:
         case Crash(replica=replica):
@@ -265,23 +268,23 @@ def fault_phrase(fault: Fault) -> str:
         case Heal():
             return "the network heals"
         case _:
-            return _body(fault, duration_text, str)
+            return _format_body(fault, format_duration, str)
 
 
-def rough_duration_text(duration_us: int) -> str:
+def format_duration_rounded(duration_us: int) -> str:
     """A duration to three digits."""
     rounded_us = round(duration_us, min(0, 3 - len(str(abs(duration_us)))))
     for unit, length_us in reversed(UNITS_US.items()):
         if abs(rounded_us) >= length_us:
-            return f"{_rough(rounded_us / length_us)}{unit}"
+            return f"{_rounded(rounded_us / length_us)}{unit}"
     return "0s"
 
 
-def _rough(number: float) -> str:
+def _rounded(number: float) -> str:
     return f"{float(f'{number:.3g}'):g}"
 
 
-def duration_text(duration_us: int) -> str:
+def format_duration(duration_us: int) -> str:
     """The shortest way to write a duration."""
     for unit, length_us in reversed(UNITS_US.items()):
         if duration_us and duration_us % length_us == 0:
@@ -289,7 +292,9 @@ def duration_text(duration_us: int) -> str:
     return "0s"
 
 
-def _body(fault: Fault, duration: Callable[[int], str], number: Callable[[float], str]) -> str:
+def _format_body(
+    fault: Fault, duration: Callable[[int], str], number: Callable[[float], str]
+) -> str:
     """All but when."""
     match fault:
         case Crash(replica=replica, writing=writing):

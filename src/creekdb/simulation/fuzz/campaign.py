@@ -18,11 +18,11 @@ from multiprocessing import get_context
 import msgspec
 
 from creekdb import datatypes
-from creekdb.checkers import Illegal, Unknown, Verdict, check_all
+from creekdb.checkers import Illegal, Inconclusive, Verdict, check_all
 from creekdb.errors import BadValue
 from creekdb.protocol.probes import Probe
 from creekdb.schemes import registry
-from creekdb.simulation.faults.language import duration_text
+from creekdb.simulation.faults.language import format_duration
 from creekdb.simulation.fuzz.scenario_generator import scenario_from_seed
 from creekdb.simulation.kernel.cluster import Simulation
 from creekdb.simulation.kernel.scenario import Scenario
@@ -30,15 +30,15 @@ from creekdb.simulation.kernel.scenario import Scenario
 FUZZ_EVENTS_MAX = 2_000_000
 """A hundred times what a seed takes: one that needs more never comes to rest."""
 
-TWICE_EVERY = 50
+REPEAT_EVERY = 50
 """One seed in so many is run a second time, to see whether it is the same run."""
 
-_CHUNK = 4
+_CHUNK_SEEDS = 4
 _CHUNKS_AHEAD = 4
 """Per worker: enough to keep it busy, few enough to stop soon."""
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class SeedResult(msgspec.Struct, frozen=True, kw_only=True):
     """What one seed showed."""
 
     seed: int
@@ -49,121 +49,121 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     verdicts: tuple[Verdict, ...] = ()
     crash: str | None = None
     """The traceback, when a replica or a checker raised."""
-    unsettled: str | None = None
+    quiescence_failure: str | None = None
     """Why the run did not come to rest, or None."""
     trace_hash: str = ""
-    trace_hash_again: str | None = None
+    repeated_trace_hash: str | None = None
     """Of the second run, when there was one."""
     probes: dict[Probe, int] = {}
 
     @property
-    def settled(self) -> bool:
-        return self.crash is None and self.unsettled is None
+    def is_quiescent(self) -> bool:
+        return self.crash is None and self.quiescence_failure is None
 
     @property
-    def repeatable(self) -> bool:
-        return self.trace_hash_again in (None, self.trace_hash)
+    def is_repeatable(self) -> bool:
+        return self.repeated_trace_hash in (None, self.trace_hash)
 
     @property
-    def illegal(self) -> tuple[Illegal, ...]:
+    def illegal_verdicts(self) -> tuple[Illegal, ...]:
         return tuple(each for each in self.verdicts if isinstance(each, Illegal))
 
     @property
-    def objections(self) -> tuple[Illegal | Unknown, ...]:
+    def failed_verdicts(self) -> tuple[Illegal | Inconclusive, ...]:
         """What is wrong, and then what nobody could tell."""
-        unknown = (each for each in self.verdicts if isinstance(each, Unknown))
-        return (*self.illegal, *unknown)
+        unknown = (each for each in self.verdicts if isinstance(each, Inconclusive))
+        return (*self.illegal_verdicts, *unknown)
 
     @property
-    def failed(self) -> bool:
-        return not (self.settled and self.repeatable) or bool(self.objections)
+    def has_failed(self) -> bool:
+        return not (self.is_quiescent and self.is_repeatable) or bool(self.failed_verdicts)
 
     def describe(self) -> str:
         """Why it failed, or that it did not."""
         parts = []
         if self.crash is not None:
             parts.append(f"raised\n{self.crash.rstrip()}")
-        if self.unsettled is not None:
-            parts.append(f"did not come to rest: {self.unsettled}")
-        if not self.repeatable:
-            parts.append(f"not repeatable: {self.trace_hash}, then {self.trace_hash_again}")
-        parts += [each.describe() for each in self.objections]
+        if self.quiescence_failure is not None:
+            parts.append(f"did not come to rest: {self.quiescence_failure}")
+        if not self.is_repeatable:
+            parts.append(f"not repeatable: {self.trace_hash}, then {self.repeated_trace_hash}")
+        parts += [each.describe() for each in self.failed_verdicts]
         return "\n".join(parts) or "ok"
 
 
-def simulation_of(scenario: Scenario) -> Simulation:
+def build_fuzz_simulation(scenario: Scenario) -> Simulation:
     """The simulation of a scenario, with the scheme and the data type that it names."""
-    scheme = registry.named(scenario.scheme)
-    datatype = datatypes.named(scenario.datatype)
+    scheme = registry.get_scheme(scenario.scheme)
+    datatype = datatypes.get_datatype(scenario.datatype)
     settings = scenario.protocol_settings()
     return Simulation(
         scenario,
         lambda index: scheme(index, settings, datatype),
-        datatypes.SAMPLES[scenario.datatype],
+        datatypes.SAMPLERS[scenario.datatype],
     )
 
 
-def examine(
+def run_seed(
     seed: int, scheme: str = "basic", twice: bool = False, events_max: int = FUZZ_EVENTS_MAX
-) -> Finding:
+) -> SeedResult:
     """Run the scenario of a seed and ask every checker; with `twice`, run it again to compare."""
-    registry.named(scheme)
+    registry.get_scheme(scheme)
     scenario = scenario_from_seed(seed, scheme)
-    summary = summary_of(scenario)
+    summary = summarize_scenario(scenario)
     try:
-        run = simulation_of(scenario).run(events_max)
+        run = build_fuzz_simulation(scenario).run(events_max)
         verdicts = tuple(check_all(run.history))
-        again = simulation_of(scenario).run(events_max).trace_hash if twice else None
+        again = build_fuzz_simulation(scenario).run(events_max).trace_hash if twice else None
     except Exception:  # noqa: BLE001 - whatever a replica raises is what was looked for
-        return Finding(seed=seed, scheme=scheme, summary=summary, crash=traceback.format_exc())
-    return Finding(
+        return SeedResult(seed=seed, scheme=scheme, summary=summary, crash=traceback.format_exc())
+    return SeedResult(
         seed=seed,
         scheme=scheme,
         summary=summary,
         operations=len(run.history.operations),
         verdicts=verdicts,
-        unsettled=run.unsettled,
+        quiescence_failure=run.quiescence_failure,
         trace_hash=run.trace_hash,
-        trace_hash_again=again,
+        repeated_trace_hash=again,
         probes=run.probes,
     )
 
 
-def summary_of(scenario: Scenario) -> str:
+def summarize_scenario(scenario: Scenario) -> str:
     clients = scenario.clients
     load = f"{clients.rate_per_second:.0f}/s" if clients.rate_per_second else "closed loop"
     return (
         f"{scenario.replicas} replicas of {scenario.datatype}, {len(scenario.faults)} faults in "
-        f"{duration_text(scenario.duration_us)}, {load}, {clients.strong_share:.0%} strong"
+        f"{format_duration(scenario.duration_us)}, {load}, {clients.strong_share:.0%} strong"
     )
 
 
 # --- many seeds -------------------------------------------------------------------------------
 
 
-class Score:
+class CampaignSummary:
     """The findings of a campaign, summed up."""
 
     def __init__(self, scheme: str) -> None:
         self.seeds = 0
-        self.failures: list[Finding] = []
+        self.failures: list[SeedResult] = []
         self.operations = 0
-        self.repeated = 0
-        self.probes: dict[Probe, int] = dict.fromkeys(registry.probes(scheme), 0)
+        self.repeated_seeds = 0
+        self.probes: dict[Probe, int] = dict.fromkeys(registry.reachable_probes(scheme), 0)
         self._hash = blake2b(digest_size=16)
 
-    def add(self, finding: Finding) -> None:
+    def add(self, finding: SeedResult) -> None:
         self.seeds += 1
         self.operations += finding.operations
-        self.repeated += finding.trace_hash_again is not None
-        if finding.failed:
+        self.repeated_seeds += finding.repeated_trace_hash is not None
+        if finding.has_failed:
             self.failures.append(finding)
         for probe, count in finding.probes.items():
             self.probes[probe] += count
         self._hash.update(f"{finding.seed} {finding.trace_hash}\n".encode())
 
     @property
-    def silent(self) -> list[Probe]:
+    def unfired_probes(self) -> list[Probe]:
         """The probes that never fired."""
         return [probe for probe, count in self.probes.items() if not count]
 
@@ -173,41 +173,41 @@ class Score:
         return self._hash.hexdigest()
 
 
-def campaign(
+def run_campaign(
     seeds: Sequence[int],
     scheme: str = "basic",
     jobs: int = 1,
-    twice_every: int = TWICE_EVERY,
-) -> Iterator[Finding]:
+    twice_every: int = REPEAT_EVERY,
+) -> Iterator[SeedResult]:
     """The finding of each seed, in the order of `seeds`, however many `jobs` share the work."""
-    registry.named(scheme)
+    registry.get_scheme(scheme)
     if jobs < 1:
         raise BadValue(f"{jobs} jobs: at least 1 is needed")
     if twice_every < 1:
         raise BadValue(f"every {twice_every} seeds twice: it must be at least 1")
-    if jobs == 1 or len(seeds) <= _CHUNK:
-        return _examine_each(seeds, scheme, twice_every)
-    return _in_processes(seeds, scheme, jobs, twice_every)
+    if jobs == 1 or len(seeds) <= _CHUNK_SEEDS:
+        return _run_each(seeds, scheme, twice_every)
+    return _run_in_processes(seeds, scheme, jobs, twice_every)
 
 
-def _examine_each(seeds: Sequence[int], scheme: str, twice_every: int) -> Iterator[Finding]:
+def _run_each(seeds: Sequence[int], scheme: str, twice_every: int) -> Iterator[SeedResult]:
     for seed in seeds:
-        yield examine(seed, scheme, twice=seed % twice_every == 0)
+        yield run_seed(seed, scheme, twice=seed % twice_every == 0)
 
 
-def _chunk(seeds: Sequence[int], scheme: str, twice_every: int) -> list[Finding]:
-    return list(_examine_each(seeds, scheme, twice_every))
+def _run_chunk(seeds: Sequence[int], scheme: str, twice_every: int) -> list[SeedResult]:
+    return list(_run_each(seeds, scheme, twice_every))
 
 
-def _in_processes(
+def _run_in_processes(
     seeds: Sequence[int], scheme: str, jobs: int, twice_every: int
-) -> Iterator[Finding]:
-    chunks = (seeds[at : at + _CHUNK] for at in range(0, len(seeds), _CHUNK))
-    pending: deque[Future[list[Finding]]] = deque()
+) -> Iterator[SeedResult]:
+    chunks = (seeds[at : at + _CHUNK_SEEDS] for at in range(0, len(seeds), _CHUNK_SEEDS))
+    pending: deque[Future[list[SeedResult]]] = deque()
     workers = ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_ignore_interrupt)
     try:
         for chunk in chunks:
-            pending.append(workers.submit(_chunk, chunk, scheme, twice_every))
+            pending.append(workers.submit(_run_chunk, chunk, scheme, twice_every))
             if len(pending) >= jobs * _CHUNKS_AHEAD:
                 yield from pending.popleft().result()
         while pending:

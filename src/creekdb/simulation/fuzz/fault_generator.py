@@ -37,11 +37,11 @@ from creekdb.simulation.faults.fault_types import (
 )
 from creekdb.simulation.kernel.simulated_time import DAY_US
 
-INTENSITIES = (0, 1, 2, 2, 3, 4, 6, 9)
+PATTERN_COUNTS = (0, 1, 2, 2, 3, 4, 6, 9)
 """How many troubles a run has; each of these is as likely."""
 
 
-class _Stage:
+class _FaultContext:
     """Where troubles happen: the generator, the cluster's size and the time there is."""
 
     __slots__ = ("duration_us", "random", "replicas")
@@ -51,156 +51,167 @@ class _Stage:
         self.replicas = replicas
         self.duration_us = duration_us
 
-    def moment_us(self) -> int:
+    def draw_time_us(self) -> int:
         return self.random.randrange(self.duration_us)
 
-    def while_us(self) -> int:
+    def draw_duration_us(self) -> int:
         """Mostly a short while, now and then most of the run."""
         return int(self.duration_us * self.random.random() ** 2) + 1
 
-    def replica(self) -> int:
+    def draw_replica(self) -> int:
         return self.random.randrange(self.replicas)
 
-    def some(self) -> list[int]:
+    def draw_replicas(self) -> list[int]:
         """At least one replica, not all of them unless there is only one, in random order."""
         count = self.random.randint(1, max(1, self.replicas - 1))
         return self.random.sample(range(self.replicas), count)
 
 
-Trouble: TypeAlias = Callable[[_Stage], list[Fault]]
+FaultPattern: TypeAlias = Callable[[_FaultContext], list[Fault]]
 
 
-def fault_mix(random: Random, replicas: int, duration_us: int) -> tuple[Fault, ...]:
+def draw_faults(random: Random, replicas: int, duration_us: int) -> tuple[Fault, ...]:
     """A schedule within `duration_us`, in the order of time."""
-    stage = _Stage(random, replicas, max(1, duration_us))
-    troubles = _TROUBLES if replicas > 1 else _TROUBLES_ALONE
+    stage = _FaultContext(random, replicas, max(1, duration_us))
+    troubles = _PATTERNS if replicas > 1 else _SINGLE_REPLICA_PATTERNS
     faults: list[Fault] = []
-    for _ in range(random.choice(INTENSITIES)):
+    for _ in range(random.choice(PATTERN_COUNTS)):
         faults += random.choice(troubles)(stage)
     return tuple(sorted(faults, key=lambda fault: fault.at_us))
 
 
-def _crash(stage: _Stage) -> list[Fault]:
-    at_us, replica = stage.moment_us(), stage.replica()
+def _crash(stage: _FaultContext) -> list[Fault]:
+    at_us, replica = stage.draw_time_us(), stage.draw_replica()
     return _crash_and_restart(stage, at_us, replica)
 
 
-def _crash_several(stage: _Stage) -> list[Fault]:
+def _crash_several(stage: _FaultContext) -> list[Fault]:
     """Together, as in a power cut; often a majority, sometimes all."""
-    at_us = stage.moment_us()
-    victims = stage.some() if stage.random.random() < 0.7 else list(range(stage.replicas))
+    at_us = stage.draw_time_us()
+    victims = stage.draw_replicas() if stage.random.random() < 0.7 else list(range(stage.replicas))
     return [each for victim in victims for each in _crash_and_restart(stage, at_us, victim)]
 
 
-def _crash_again_and_again(stage: _Stage) -> list[Fault]:
-    replica = stage.replica()
-    moments = [stage.moment_us() for _ in range(stage.random.randint(2, 4))]
+def _crash_repeatedly(stage: _FaultContext) -> list[Fault]:
+    replica = stage.draw_replica()
+    moments = [stage.draw_time_us() for _ in range(stage.random.randint(2, 4))]
     return [each for at_us in moments for each in _crash_and_restart(stage, at_us, replica)]
 
 
-def _crash_and_restart(stage: _Stage, at_us: int, replica: int) -> list[Fault]:
+def _crash_and_restart(stage: _FaultContext, at_us: int, replica: int) -> list[Fault]:
     crash = Crash(at_us, replica, writing=stage.random.random() < 0.4)
     if stage.random.random() < 0.2:
         return [crash]  # it stays away until the end
-    return [crash, Restart(at_us + stage.while_us(), replica)]
+    return [crash, Restart(at_us + stage.draw_duration_us(), replica)]
 
 
-def _partition(stage: _Stage) -> list[Fault]:
-    at_us = stage.moment_us()
-    side = sorted(stage.some())
+def _partition(stage: _FaultContext) -> list[Fault]:
+    at_us = stage.draw_time_us()
+    side = sorted(stage.draw_replicas())
     rest = [each for each in range(stage.replicas) if each not in side]
-    return [Partition(at_us, (tuple(side), tuple(rest))), *_mostly_healed(stage, at_us)]
+    return [Partition(at_us, (tuple(side), tuple(rest))), *_maybe_heal(stage, at_us)]
 
 
-def _shatter(stage: _Stage) -> list[Fault]:
-    at_us = stage.moment_us()
+def _isolate_all(stage: _FaultContext) -> list[Fault]:
+    at_us = stage.draw_time_us()
     alone = tuple((each,) for each in range(stage.replicas))
-    return [Partition(at_us, alone), Heal(at_us + stage.while_us())]
+    return [Partition(at_us, alone), Heal(at_us + stage.draw_duration_us())]
 
 
-def _cuts(stage: _Stage) -> list[Fault]:
-    at_us = stage.moment_us()
+def _cuts(stage: _FaultContext) -> list[Fault]:
+    at_us = stage.draw_time_us()
     pairs = [stage.random.sample(range(stage.replicas), 2) for _ in range(stage.replicas)]
     count = stage.random.randint(1, stage.replicas)
     cuts: list[Fault] = [Cut(at_us, sender, receiver) for sender, receiver in pairs[:count]]
-    return [*cuts, *_mostly_healed(stage, at_us)]
+    return [*cuts, *_maybe_heal(stage, at_us)]
 
 
-def _deafen(stage: _Stage) -> list[Fault]:
+def _cut_one_direction(stage: _FaultContext) -> list[Fault]:
     """A replica that is heard but does not hear, or the other way round."""
-    at_us, replica, hears = stage.moment_us(), stage.replica(), stage.random.random() < 0.5
+    at_us, replica, hears = stage.draw_time_us(), stage.draw_replica(), stage.random.random() < 0.5
     others = [each for each in range(stage.replicas) if each != replica]
     cuts: list[Fault] = [
         Cut(at_us, replica, other) if hears else Cut(at_us, other, replica) for other in others
     ]
-    return [*cuts, Heal(at_us + stage.while_us())]
+    return [*cuts, Heal(at_us + stage.draw_duration_us())]
 
 
-def _mostly_healed(stage: _Stage, at_us: int) -> list[Fault]:
-    return [Heal(at_us + stage.while_us())] if stage.random.random() < 0.8 else []
+def _maybe_heal(stage: _FaultContext, at_us: int) -> list[Fault]:
+    return [Heal(at_us + stage.draw_duration_us())] if stage.random.random() < 0.8 else []
 
 
-def _loss(stage: _Stage) -> list[Fault]:
-    at_us = stage.moment_us()
+def _loss(stage: _FaultContext) -> list[Fault]:
+    at_us = stage.draw_time_us()
     probability = stage.random.choice((0.01, 0.1, 0.3, 0.8))
-    return [Loss(at_us, probability), Loss(at_us + stage.while_us(), 0.0)]
+    return [Loss(at_us, probability), Loss(at_us + stage.draw_duration_us(), 0.0)]
 
 
-def _duplication(stage: _Stage) -> list[Fault]:
-    at_us = stage.moment_us()
+def _duplication(stage: _FaultContext) -> list[Fault]:
+    at_us = stage.draw_time_us()
     probability = stage.random.choice((0.05, 0.3, 1.0))
-    return [Duplication(at_us, probability), Duplication(at_us + stage.while_us(), 0.0)]
+    return [Duplication(at_us, probability), Duplication(at_us + stage.draw_duration_us(), 0.0)]
 
 
-def _reordering(stage: _Stage) -> list[Fault]:
-    at_us = stage.moment_us()
+def _reordering(stage: _FaultContext) -> list[Fault]:
+    at_us = stage.draw_time_us()
     probability = stage.random.choice((0.05, 0.3, 1.0))
     by_us = stage.random.choice((500, 5_000, 50_000))
-    return [Reordering(at_us, probability, by_us), Reordering(at_us + stage.while_us(), 0.0)]
+    return [
+        Reordering(at_us, probability, by_us),
+        Reordering(at_us + stage.draw_duration_us(), 0.0),
+    ]
 
 
-def _spike(stage: _Stage) -> list[Fault]:
-    return [Spike(stage.moment_us(), stage.while_us(), stage.random.choice((3.0, 20.0, 200.0)))]
+def _spike(stage: _FaultContext) -> list[Fault]:
+    return [
+        Spike(
+            stage.draw_time_us(), stage.draw_duration_us(), stage.random.choice((3.0, 20.0, 200.0))
+        )
+    ]
 
 
-def _clock(stage: _Stage) -> list[Fault]:
-    at_us, replica = stage.moment_us(), stage.replica()
+def _clock(stage: _FaultContext) -> list[Fault]:
+    at_us, replica = stage.draw_time_us(), stage.draw_replica()
     by_us = stage.random.choice((100, 10_000, 1_000_000, DAY_US)) * stage.random.choice((-1, 1))
     if stage.random.random() < 0.5:
         return [ClockJump(at_us, replica, by_us)]
     return [ClockSkew(at_us, replica, by_us)]
 
 
-def _slow_disk(stage: _Stage) -> list[Fault]:
+def _slow_disk(stage: _FaultContext) -> list[Fault]:
     by_us = stage.random.choice((1_000, 20_000, 200_000))
-    return [SlowDisk(stage.moment_us(), stage.replica(), stage.while_us(), by_us)]
+    return [SlowDisk(stage.draw_time_us(), stage.draw_replica(), stage.draw_duration_us(), by_us)]
 
 
-def _slow_cpu(stage: _Stage) -> list[Fault]:
+def _slow_cpu(stage: _FaultContext) -> list[Fault]:
     factor = stage.random.choice((5.0, 30.0, 100.0))
-    return [SlowCpu(stage.moment_us(), stage.replica(), stage.while_us(), factor)]
+    return [SlowCpu(stage.draw_time_us(), stage.draw_replica(), stage.draw_duration_us(), factor)]
 
 
-def _garbage(stage: _Stage) -> list[Fault]:
-    return [Garbage(stage.moment_us(), stage.while_us(), stage.random.choice((0.01, 0.1, 0.5)))]
+def _garbage(stage: _FaultContext) -> list[Fault]:
+    return [
+        Garbage(
+            stage.draw_time_us(), stage.draw_duration_us(), stage.random.choice((0.01, 0.1, 0.5))
+        )
+    ]
 
 
-_TROUBLES_ALONE: tuple[Trouble, ...] = (
+_SINGLE_REPLICA_PATTERNS: tuple[FaultPattern, ...] = (
     _crash,
-    _crash_again_and_again,
+    _crash_repeatedly,
     _clock,
     _slow_disk,
     _slow_cpu,
 )
-_TROUBLES: tuple[Trouble, ...] = (
-    *_TROUBLES_ALONE,
+_PATTERNS: tuple[FaultPattern, ...] = (
+    *_SINGLE_REPLICA_PATTERNS,
     _crash,
     _crash_several,
     _partition,
     _partition,
-    _shatter,
+    _isolate_all,
     _cuts,
-    _deafen,
+    _cut_one_direction,
     _loss,
     _duplication,
     _reordering,
@@ -209,7 +220,7 @@ _TROUBLES: tuple[Trouble, ...] = (
 )
 
 
-def member_mix(
+def draw_member_changes(
     random: Random,
     replicas: int,
     duration_us: int,
@@ -218,13 +229,13 @@ def member_mix(
 ) -> tuple[Fault, ...]:
     """The faults, and changes of members among them. `unheard`: who is removed does not hear of it
     for a while. It goes on issuing and answering, and has to hand that over when it hears."""
-    mix = _Mix(random, replicas, duration_us, faults, unheard)
+    mix = _MemberChangeBuilder(random, replicas, duration_us, faults, unheard)
     for at_us in sorted(random.randrange(duration_us) for _ in range(random.randint(1, 3))):
-        random.choice((mix.add, mix.remove, mix.replace, mix.replace_the_dead))(at_us)
+        random.choice((mix.add, mix.remove, mix.replace, mix.replace_dead))(at_us)
     return tuple(sorted((*faults, *mix.faults), key=lambda fault: fault.at_us))
 
 
-class _Mix:
+class _MemberChangeBuilder:
     def __init__(
         self,
         random: Random,
@@ -235,22 +246,25 @@ class _Mix:
     ) -> None:
         self.random = random
         self.duration_us = duration_us
-        self.unheard = unheard
-        self.first = set(range(replicas))
+        self.has_isolated_removals = unheard
+        self.initial_members = set(range(replicas))
         self.members = set(range(replicas))
-        self.dead = {fault.replica for fault in faults if isinstance(fault, Die)}
-        self.next = replicas
+        self.dead_replicas = {fault.replica for fault in faults if isinstance(fault, Die)}
+        self.next_number = replicas
         self.faults: list[Fault] = []
 
     def add(self, at_us: int) -> None:
-        if self._is_alive(self.members | {self.next}):
-            self.faults.append(Add(at_us, self.next))
-            self.members.add(self.next)
+        if self._has_live_majority(self.members | {self.next_number}):
+            self.faults.append(Add(at_us, self.next_number))
+            self.members.add(self.next_number)
             if self.random.random() < 0.4:
                 crash_us = self.random.randrange(at_us, self.duration_us)
                 back_us = self.random.randrange(crash_us, self.duration_us)
-                self.faults += [Crash(crash_us, self.next), Restart(back_us, self.next)]
-            self.next += 1
+                self.faults += [
+                    Crash(crash_us, self.next_number),
+                    Restart(back_us, self.next_number),
+                ]
+            self.next_number += 1
 
     def remove(self, at_us: int) -> None:
         self._remove(at_us, sorted(self.members))
@@ -260,42 +274,42 @@ class _Mix:
         self.add(at_us)
         self._remove(at_us, before)
 
-    def replace_the_dead(self, at_us: int) -> None:
+    def replace_dead(self, at_us: int) -> None:
         """A replica that lost its disk does not come back: another one takes its place."""
-        lost = self.random.choice(sorted(self.first))
-        if not self.dead and not self.faults and len(self.first) > 2:
-            self.dead.add(lost)
+        lost = self.random.choice(sorted(self.initial_members))
+        if not self.dead_replicas and not self.faults and len(self.initial_members) > 2:
+            self.dead_replicas.add(lost)
             self.faults.append(Die(self.random.randrange(at_us + 1), lost))
         self.add(at_us)
-        self._remove(at_us, sorted(self.dead & self.members))
+        self._remove(at_us, sorted(self.dead_replicas & self.members))
 
     def _remove(self, at_us: int, candidates: list[int]) -> None:
         if not candidates:
             return
         gone = self.random.choice(candidates)
         left = self.members - {gone}
-        if self._is_alive(left) and (self.first & left) - self.dead:
+        if self._has_live_majority(left) and (self.initial_members & left) - self.dead_replicas:
             self.faults.append(Remove(at_us, gone))
             self.members = left
-            if self.unheard:
-                self._cut_off(at_us, gone)
+            if self.has_isolated_removals:
+                self._isolate(at_us, gone)
 
-    def _cut_off(self, at_us: int, gone: int) -> None:
+    def _isolate(self, at_us: int, gone: int) -> None:
         apart_us = self.random.randint(at_us // 2, at_us)
         heal_us = self.random.randint(at_us, self.duration_us)
-        apart = [gone, *self._company(gone)]
+        apart = [gone, *self._isolated_peers(gone)]
         for lost in apart[1:]:
-            self.dead.add(lost)
+            self.dead_replicas.add(lost)
             self.faults.append(Die(self.random.randint(at_us, heal_us), lost))
         self.faults += [Partition(apart_us, (tuple(apart),)), Heal(heal_us)]
 
-    def _company(self, gone: int) -> list[int]:
+    def _isolated_peers(self, gone: int) -> list[int]:
         """Sometimes one that stays a member is cut off with it, and dies: what it had issued is
         left to the one that is removed, whose own requests come after it."""
-        others = sorted((self.first & self.members) - {gone})
-        if self.dead or len(others) < 4 or self.random.random() < 0.2:
+        others = sorted((self.initial_members & self.members) - {gone})
+        if self.dead_replicas or len(others) < 4 or self.random.random() < 0.2:
             return []
         return [self.random.choice(others)]
 
-    def _is_alive(self, members: set[int]) -> bool:
-        return 2 * len(members - self.dead) > len(members)
+    def _has_live_majority(self, members: set[int]) -> bool:
+        return 2 * len(members - self.dead_replicas) > len(members)

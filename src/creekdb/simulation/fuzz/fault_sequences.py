@@ -23,18 +23,18 @@ from creekdb.simulation.faults.fault_types import (
     SlowCpu,
 )
 
-PLAYERS_MIN = 3
+SEQUENCE_REPLICAS_MIN = 3
 
 
-class Play(NamedTuple):
+class FaultSequence(NamedTuple):
     faults: tuple[Fault, ...]
     settings: dict[str, int]
     strong_share: float
-    haste: int
+    client_speedup: int
     """How many times faster than usual clients ask."""
 
 
-class _Script:
+class _SequenceBuilder:
     """A play while it is written."""
 
     def __init__(self, random: Random, replicas: int, tick_us: int, duration_us: int) -> None:
@@ -45,89 +45,93 @@ class _Script:
         self.majority = replicas // 2 + 1
         self.faults: list[Fault] = []
         self.settings: dict[str, int] = {}
-        self.haste: tuple[int, ...] = (1, 4)
+        self.client_speedups: tuple[int, ...] = (1, 4)
         self.now_us = random.randrange(duration_us // 4 + 1)
 
     def wait(self, ticks_min: int, ticks_max: int) -> None:
         self.now_us += self.random.randint(ticks_min * self.tick_us, ticks_max * self.tick_us)
 
-    def goes_on(self) -> bool:
+    def has_time_left(self) -> bool:
         return self.now_us < self.duration_us
 
-    def shuffled(self) -> list[int]:
+    def shuffle_replicas(self) -> list[int]:
         return self.random.sample(range(self.replicas), self.replicas)
 
-    def apart(self, side: list[int]) -> None:
+    def partition(self, side: list[int]) -> None:
         rest = tuple(each for each in range(self.replicas) if each not in side)
         self.faults.append(Partition(self.now_us, (tuple(side), rest)))
 
-    def crash(self, replica: int, ticks_max: int = 2) -> None:
+    def crash_and_restart(self, replica: int, ticks_max: int = 2) -> None:
         """And restart it some time later."""
         writing = self.random.random() < 0.3
         back_us = self.now_us + self.random.randint(1, ticks_max * self.tick_us)
         self.faults += [Crash(self.now_us, replica, writing=writing), Restart(back_us, replica)]
 
-    def lossy(self, *probabilities: float) -> None:
+    def set_loss(self, *probabilities: float) -> None:
         self.faults.append(Loss(self.now_us, self.random.choice(probabilities)))
 
 
-_Write: TypeAlias = Callable[[_Script], None]
+_SequenceWriter: TypeAlias = Callable[[_SequenceBuilder], None]
 
 
-def play(random: Random, replicas: int, tick_us: int, duration_us: int) -> Play:
+def draw_fault_sequence(
+    random: Random, replicas: int, tick_us: int, duration_us: int
+) -> FaultSequence:
     """One of the plays, for at least `PLAYERS_MIN` replicas."""
-    script = _Script(random, replicas, tick_us, duration_us)
-    random.choice(_PLAYS)(script)
+    script = _SequenceBuilder(random, replicas, tick_us, duration_us)
+    random.choice(_SEQUENCES)(script)
     faults = sorted(script.faults, key=lambda fault: fault.at_us)
-    strong_share, haste = random.choice((0.6, 1.0)), random.choice(script.haste)
-    return Play(tuple(faults), script.settings, strong_share, haste)
+    strong_share, haste = random.choice((0.6, 1.0)), random.choice(script.client_speedups)
+    return FaultSequence(tuple(faults), script.settings, strong_share, haste)
 
 
-def _majorities_in_turn(script: _Script) -> None:
+def _alternate_majorities(script: _SequenceBuilder) -> None:
     """Two majorities that share as few replicas as can be; these restart at each turn."""
-    order = script.shuffled()
+    order = script.shuffle_replicas()
     sides = [order[: script.majority], order[-script.majority :]]
     shared = [each for each in sides[0] if each in sides[1]]
     script.settings = {"batch_limit": 1, "checkpoint_every": script.random.choice((1, 1, 5))}
-    script.lossy(0.0, 0.1, 0.3)
-    while script.goes_on():
+    script.set_loss(0.0, 0.1, 0.3)
+    while script.has_time_left():
         for side in sides:
-            script.apart(side)
+            script.partition(side)
             script.wait(12, 30)
             for each in shared:
-                script.crash(each)
+                script.crash_and_restart(each)
     script.faults.append(Loss(script.duration_us, 0.0))
 
 
-def _leader_cut_off(script: _Script) -> None:
+def _isolate_leader(script: _SequenceBuilder) -> None:
     """Whoever leads is cut off in the middle of a burst, some of it lost, until others lead: first
     the first of all, and then the first of those who are left."""
     script.settings = {"batch_limit": 1, "window": 32}
-    script.haste = (4, 20, 20)
+    script.client_speedups = (4, 20, 20)
     script.now_us, leader = 0, 0
-    while script.goes_on():
-        script.lossy(0.1, 0.3, 0.5)
+    while script.has_time_left():
+        script.set_loss(0.1, 0.3, 0.5)
         script.wait(2, 10)
         rest = [each for each in range(script.replicas) if each != leader]
         side = [leader, *script.random.sample(rest, script.random.randint(0, script.majority - 2))]
-        script.apart(side)
+        script.partition(side)
         script.wait(14, 30)
         script.faults.append(Heal(script.now_us))
         leader = min(each for each in rest if each not in side)
 
 
-def _last_words(script: _Script) -> None:
+def _die_after_promise(script: _SequenceBuilder) -> None:
     """A replica that knows what others do not tells one of them that it does, and dies."""
-    order = script.shuffled() if script.random.random() < 0.3 else list(range(script.replicas))
+    order = (
+        script.shuffle_replicas() if script.random.random() < 0.3 else list(range(script.replicas))
+    )
     secretive, *others = order
     accomplices = others[: -script.random.randint(1, script.majority - 1)]
     heir = min(each for each in others if each not in accomplices)
     others.remove(heir)
     script.settings = {"batch_limit": 1, "window": 32, "summary_ticks": 60, "stuck_ticks": 16}
-    script.haste = (1, 4, 20)
+    script.client_speedups = (1, 4, 20)
     script.wait(0, 10)
-    script.apart([secretive, *accomplices] if script.random.random() < 0.7 else [secretive])
-    script.lossy(0.0, 0.3, 0.5)
+    script.partition([secretive, *accomplices] if script.random.random() < 0.7 else [secretive])
+    script.set_loss(0.0, 0.3, 0.5)
     script.wait(15, 40)
     script.faults.append(Heal(script.now_us))
     script.faults += [Cut(script.now_us, each, secretive) for each in others]
@@ -135,15 +139,15 @@ def _last_words(script: _Script) -> None:
         script.faults += [Cut(script.now_us, secretive, each) for each in others]
     for each in accomplices:
         if script.random.random() < 0.7:
-            script.crash(each, ticks_max=80)
+            script.crash_and_restart(each, ticks_max=80)
     script.faults.append(Die(script.now_us, secretive, telling=script.random.random() < 0.8))
     script.wait(20, 40)
     script.faults += [Heal(script.now_us), Loss(script.now_us, 0.0)]
 
 
-def _broken_links(script: _Script) -> None:
+def _sever_minority_links(script: _SequenceBuilder) -> None:
     """Links of a minority break one way and stay so; each of it still has someone to talk to."""
-    order = script.shuffled()
+    order = script.shuffle_replicas()
     core, rim = order[: script.majority], order[script.majority :]
     for each in rim:
         friend = script.random.choice(core)
@@ -154,22 +158,22 @@ def _broken_links(script: _Script) -> None:
                     script.faults.append(Sever(script.now_us, *way))
 
 
-def _slow_and_forgetful(script: _Script) -> None:
+def _restart_slow_replica(script: _SequenceBuilder) -> None:
     """A replica that executes far behind what it delivers restarts after each checkpoint or so."""
     slow = script.random.randrange(script.replicas)
     script.settings = {"batch_limit": 1, "checkpoint_every": 5}
     factor = script.random.choice((30.0, 100.0, 1000.0))
     script.faults.append(SlowCpu(0, slow, script.duration_us, factor))
-    while script.goes_on():
+    while script.has_time_left():
         script.wait(8, 30)
-        script.crash(slow)
+        script.crash_and_restart(slow)
 
 
-_PLAYS: tuple[_Write, ...] = (
-    _majorities_in_turn,
-    _majorities_in_turn,
-    _leader_cut_off,
-    _last_words,
-    _broken_links,
-    _slow_and_forgetful,
+_SEQUENCES: tuple[_SequenceWriter, ...] = (
+    _alternate_majorities,
+    _alternate_majorities,
+    _isolate_leader,
+    _die_after_promise,
+    _sever_minority_links,
+    _restart_slow_replica,
 )

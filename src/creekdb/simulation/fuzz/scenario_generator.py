@@ -15,69 +15,73 @@ from msgspec.structs import replace
 
 from creekdb import datatypes
 from creekdb.datatypes import DATATYPES
-from creekdb.protocol.guarantees import Terms
+from creekdb.protocol.guarantees import SchemeGuarantees
 from creekdb.protocol.settings import Settings
 from creekdb.schemes import registry
 from creekdb.simulation.faults.fault_types import Crash, Die, Fault, Heal, LoseDisk, Partition
-from creekdb.simulation.fuzz.fault_generator import fault_mix, member_mix
-from creekdb.simulation.fuzz.fault_sequences import PLAYERS_MIN, play
+from creekdb.simulation.fuzz.fault_generator import draw_faults, draw_member_changes
+from creekdb.simulation.fuzz.fault_sequences import SEQUENCE_REPLICAS_MIN, draw_fault_sequence
 from creekdb.simulation.kernel.scenario import ClientModel, Scenario
-from creekdb.simulation.kernel.seeds import derive
+from creekdb.simulation.kernel.seeds import derive_generator
 from creekdb.simulation.kernel.simulated_time import DAY_US
 from creekdb.simulation.models.parameters import ClockModel, CpuModel, DiskModel, NetworkModel
 
-_SETTLE_TICKS = 3_000
+_QUIESCENCE_TICKS = 3_000
 """How long a cluster may take to rest: a leader change with grown timeouts, then a no-op."""
 
 _OPERATIONS_MIN, _OPERATIONS_MAX = 20, 80
 
-PLAY_EVERY = 4
-CHANGE_EVERY, CHANGE_AT = 8, 7
-UNHEARD_EVERY = 4 * CHANGE_EVERY
-LOSE_EVERY, LOSE_AT = 8, 2
-FAR_EVERY, FAR_AT = 64, 33
-FAR_OPERATIONS = 60
+SEQUENCE_EVERY = 4
+MEMBER_CHANGE_EVERY, MEMBER_CHANGE_OFFSET = 8, 7
+ISOLATED_REMOVAL_EVERY = 4 * MEMBER_CHANGE_EVERY
+DISK_LOSS_EVERY, DISK_LOSS_OFFSET = 8, 2
+LAG_EVERY, LAG_OFFSET = 64, 33
+LAG_OPERATIONS = 60
 """At each replica."""
 
 
 def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) -> Scenario:
     """The scenario of a seed. Without `faults` it is the same one, on a good day."""
-    replicas = derive(seed, "plan", "size").choice((1, 2, 3, 3, 3, 4, 5, 5, 6, 7))
-    network = _network(derive(seed, "plan", "network"))
+    replicas = derive_generator(seed, "plan", "size").choice((1, 2, 3, 3, 3, 4, 5, 5, 6, 7))
+    network = _network(derive_generator(seed, "plan", "network"))
     tick_us = max(5_000, network.latency_us_max)
     # In ticks, so that on a slow network there is time for as many exchanges as on a fast one.
-    load = derive(seed, "plan", "load")
+    load = derive_generator(seed, "plan", "load")
     duration_us = min(2_000_000, tick_us * load.randint(100, 240))
-    mix = fault_mix(derive(seed, "plan", "faults"), replicas, duration_us)
-    terms = _terms(scheme, replicas)
-    if seed % LOSE_EVERY == LOSE_AT and len(terms.voters) == replicas > 1:
-        mix += _lost_disks(derive(seed, "plan", "lost disks"), replicas, duration_us)
+    mix = draw_faults(derive_generator(seed, "plan", "faults"), replicas, duration_us)
+    terms = _guarantees(scheme, replicas)
+    if seed % DISK_LOSS_EVERY == DISK_LOSS_OFFSET and len(terms.voters) == replicas > 1:
+        mix += _disk_losses(derive_generator(seed, "plan", "lost disks"), replicas, duration_us)
     else:
-        mix += _deaths(derive(seed, "plan", "deaths"), replicas, duration_us)
-    if seed % CHANGE_EVERY == CHANGE_AT and terms.contexts:
-        unheard = seed % UNHEARD_EVERY == CHANGE_AT
-        mix = member_mix(derive(seed, "plan", "members"), replicas, duration_us, mix, unheard)
+        mix += _deaths(derive_generator(seed, "plan", "deaths"), replicas, duration_us)
+    if seed % MEMBER_CHANGE_EVERY == MEMBER_CHANGE_OFFSET and terms.contexts:
+        unheard = seed % ISOLATED_REMOVAL_EVERY == MEMBER_CHANGE_OFFSET
+        mix = draw_member_changes(
+            derive_generator(seed, "plan", "members"), replicas, duration_us, mix, unheard
+        )
     clients = _clients(load, replicas, duration_us)
-    datatype = derive(seed, "plan", "datatype").choice(sorted(DATATYPES))
-    settings = _settings(derive(seed, "plan", "settings"))
-    settings |= _gossip(derive(seed, "plan", "gossip"))
-    settings |= _execution(derive(seed, "plan", "execution"))
-    settings |= _drafts(derive(seed, "plan", "drafts"))
-    if seed % PLAY_EVERY == 0 and replicas >= PLAYERS_MIN:
-        staged = play(derive(seed, "plan", "play"), replicas, tick_us, duration_us)
+    datatype = derive_generator(seed, "plan", "datatype").choice(sorted(DATATYPES))
+    settings = _settings(derive_generator(seed, "plan", "settings"))
+    settings |= _gossip(derive_generator(seed, "plan", "gossip"))
+    settings |= _execution(derive_generator(seed, "plan", "execution"))
+    settings |= _streamed_checkpoints(derive_generator(seed, "plan", "drafts"))
+    if seed % SEQUENCE_EVERY == 0 and replicas >= SEQUENCE_REPLICAS_MIN:
+        staged = draw_fault_sequence(
+            derive_generator(seed, "plan", "play"), replicas, tick_us, duration_us
+        )
         mix = staged.faults
         settings |= staged.settings
         clients = replace(
             clients,
             strong_share=staged.strong_share,
-            think_us=clients.think_us // staged.haste,
+            think_us=clients.think_us // staged.client_speedup,
             tentative_only_share=1.0,
         )
-    cpu = _cpu(derive(seed, "plan", "cpu"))
-    if seed % FAR_EVERY == FAR_AT and replicas > 1:
-        mix = _far_behind(derive(seed, "plan", "far behind"), replicas, duration_us)
+    cpu = _cpu(derive_generator(seed, "plan", "cpu"))
+    if seed % LAG_EVERY == LAG_OFFSET and replicas > 1:
+        mix = _lagging_replica(derive_generator(seed, "plan", "far behind"), replicas, duration_us)
         settings |= {"pull_limit": 1}
-        rate = FAR_OPERATIONS * 1_000_000 / duration_us
+        rate = LAG_OPERATIONS * 1_000_000 / duration_us
         clients = replace(clients, rate_per_second=rate)
         cpu = replace(cpu, execution_us=0)
     return Scenario(
@@ -86,17 +90,17 @@ def scenario_from_seed(seed: int, scheme: str = "basic", faults: bool = True) ->
         datatype=datatype,
         replicas=replicas,
         duration_us=duration_us,
-        settle_us=_SETTLE_TICKS * tick_us,
+        settle_us=_QUIESCENCE_TICKS * tick_us,
         tick_us=tick_us,
-        turn_us=_turn_us(derive(seed, "plan", "turns"), tick_us),
+        turn_us=_turn_us(derive_generator(seed, "plan", "turns"), tick_us),
         clients=clients,
         cpu=cpu,
         network=network,
-        disk=_disk(derive(seed, "plan", "disk")),
-        clock=_clock(derive(seed, "plan", "clock"), replicas),
+        disk=_disk(derive_generator(seed, "plan", "disk")),
+        clock=_clock(derive_generator(seed, "plan", "clock"), replicas),
         record_orders=True,
         settings=settings,
-        faults=_survivable(mix, terms.voters) if faults else (),
+        faults=_limit_deaths(mix, terms.voters) if faults else (),
     )
 
 
@@ -181,7 +185,7 @@ def _deaths(random: Random, replicas: int, duration_us: int) -> tuple[Fault, ...
     return tuple(Die(random.randrange(duration_us), victim) for victim in victims)
 
 
-def _lost_disks(random: Random, replicas: int, duration_us: int) -> tuple[Fault, ...]:
+def _disk_losses(random: Random, replicas: int, duration_us: int) -> tuple[Fault, ...]:
     """One after the other, of any replica: who comes back with nothing hears from all others."""
     return tuple(
         LoseDisk(
@@ -193,7 +197,7 @@ def _lost_disks(random: Random, replicas: int, duration_us: int) -> tuple[Fault,
     )
 
 
-def _far_behind(random: Random, replicas: int, duration_us: int) -> tuple[Fault, ...]:
+def _lagging_replica(random: Random, replicas: int, duration_us: int) -> tuple[Fault, ...]:
     """One hears nothing while others are busy, and misses more than it can pull at once."""
     alone = random.randrange(replicas)
     rest = tuple(each for each in range(replicas) if each != alone)
@@ -203,12 +207,12 @@ def _far_behind(random: Random, replicas: int, duration_us: int) -> tuple[Fault,
     )
 
 
-def _terms(scheme: str, replicas: int) -> Terms:
+def _guarantees(scheme: str, replicas: int) -> SchemeGuarantees:
     settings = Settings(members=tuple(range(replicas)))
-    return registry.named(scheme)(0, settings, datatypes.named("counter")).terms
+    return registry.get_scheme(scheme)(0, settings, datatypes.get_datatype("counter")).guarantees
 
 
-def _survivable(faults: tuple[Fault, ...], voters: tuple[int, ...]) -> tuple[Fault, ...]:
+def _limit_deaths(faults: tuple[Fault, ...], voters: tuple[int, ...]) -> tuple[Fault, ...]:
     """With a majority of the voters dead nothing would ever become stable again. Where these deaths
     are too many, as that of a primary is, they last only until the end of all faults."""
     dead = {fault.replica for fault in faults if isinstance(fault, Die)}
@@ -242,6 +246,6 @@ def _turn_us(random: Random, tick_us: int) -> int:
     return random.choice((0, 0, 0, 50, tick_us // 5))
 
 
-def _drafts(random: Random) -> dict[str, int]:
+def _streamed_checkpoints(random: Random) -> dict[str, int]:
     """Images and snapshots that take their time, as those of live replicas do."""
     return {"drafts": 1} if random.random() < 0.5 else {}

@@ -18,45 +18,50 @@ import msgspec
 from creekdb.errors import BadValue
 from creekdb.history.records import History
 from creekdb.protocol.ids.version_vector import Dot
-from creekdb.protocol.membership.disk_loss_recovery import ENTERED
+from creekdb.protocol.membership.disk_loss_recovery import JOINED_BALLOT
 from creekdb.protocol.messages import Message, Promised, Record
 from creekdb.protocol.probes import Probe
 from creekdb.protocol.request import Operation
 from creekdb.schemes.core.replica import Replica
 from creekdb.simulation.faults.fault_types import Add, Remove
-from creekdb.simulation.faults.injector import Injector
-from creekdb.simulation.faults.membership_operator import Operator
+from creekdb.simulation.faults.injector import FaultInjector
+from creekdb.simulation.faults.membership_operator import MembershipOperator
 from creekdb.simulation.kernel.node import Node
-from creekdb.simulation.kernel.scenario import Sample, Scenario, Source, source_of
-from creekdb.simulation.kernel.seeds import derive
+from creekdb.simulation.kernel.scenario import (
+    OperationSampler,
+    OperationSource,
+    Scenario,
+    source_from_sampler,
+)
+from creekdb.simulation.kernel.seeds import derive_generator
 from creekdb.simulation.kernel.simulated_time import EventHeap
-from creekdb.simulation.models.clients import Clients
+from creekdb.simulation.models.clients import SimulatedClients
 from creekdb.simulation.models.network import Network
 from creekdb.simulation.observation.counters import (
     CpuStatistics,
     DiskStatistics,
     NetworkStatistics,
-    Tally,
+    ReplicaCounters,
 )
-from creekdb.simulation.observation.recorder import Recorder, Speculation
+from creekdb.simulation.observation.recorder import HistoryRecorder, Speculation
 from creekdb.simulation.observation.samples import (
-    Counts,
+    CounterTotals,
+    MeasurementWindow,
     ReplicaSample,
-    Window,
-    between,
-    count,
-    sample,
+    read_totals,
+    sample_replicas,
+    window_between,
 )
-from creekdb.simulation.observation.trace import Trace
+from creekdb.simulation.observation.trace import TraceHash
 
-MakeReplica: TypeAlias = Callable[[int], Replica]
+ReplicaFactory: TypeAlias = Callable[[int], Replica]
 """A new replica with the given index, as on its first day; `recover` is called where it applies."""
 
 EVENTS_MAX = 50_000_000
 """A run with more events than this is running away, not running."""
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class SimulationRun(msgspec.Struct, frozen=True, kw_only=True):
     """What a simulation leaves behind."""
 
     history: History
@@ -66,29 +71,29 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """Of the heap."""
     inputs: int
     """Applied to replicas: what the trace hash covers."""
-    unsettled: str | None
+    quiescence_failure: str | None
     """Why the run did not come to rest, or None."""
     probes: dict[Probe, int]
-    refused: dict[str, int]
+    rejected: dict[str, int]
     """Refused by replicas, by reason."""
     malformed: int
     """Refused before they reached a replica: bytes that are no message."""
     drift_us: dict[int, int]
-    strays: int
+    unmatched_responses: int
     """Answers to requests that the incarnation which answers did not issue."""
-    gave_up: int
-    unserved: int
+    timed_out_calls: int
+    unserved_calls: int
     crashes: int
     network: NetworkStatistics
     cpu: CpuStatistics
     disk: DiskStatistics
-    speculated: dict[Dot, Speculation]
+    speculations: dict[Dot, Speculation]
     """Of schemes that execute early and answer late: when they had something to answer."""
-    orders: tuple[tuple[tuple[int, Dot], ...], ...]
+    commit_orders: tuple[tuple[tuple[int, Dot], ...], ...]
     """By replica: what it committed, and at which place, as often as it said so."""
     samples: tuple[ReplicaSample, ...]
     """As often as the scenario asks for, and once more at the end."""
-    window: Window
+    window: MeasurementWindow
     """From the end of the warm-up until clients stopped."""
 
 
@@ -98,31 +103,33 @@ class Simulation:
     def __init__(
         self,
         scenario: Scenario,
-        make_replica: MakeReplica,
-        sample: Sample | None = None,
-        source: Source | None = None,
+        make_replica: ReplicaFactory,
+        sample: OperationSampler | None = None,
+        source: OperationSource | None = None,
     ) -> None:
         """What clients ask for is drawn by `sample`, or by `source`, which may tell replicas apart;
         a scenario that is all script needs neither."""
         clients = scenario.clients
         if sample is not None:
-            source = source_of(sample)
+            source = source_from_sampler(sample)
         if source is None and (clients.sessions or clients.rate_per_second):
             raise BadValue("the scenario has clients, but there is no sample of what they ask for")
         self.scenario = scenario
-        seed, replicas = scenario.seed, scenario.nodes
+        seed, replicas = scenario.seed, scenario.node_count
         self.heap = EventHeap()
         self.network = Network(self.heap, scenario.network, replicas, seed, self._deliver)
-        self._recorder = Recorder(self.heap, replicas, scenario.record_events, scenario.replicas)
-        self._trace = Trace()
-        self._tally = Tally()
+        self._recorder = HistoryRecorder(
+            self.heap, replicas, scenario.record_events, scenario.replicas
+        )
+        self._trace = TraceHash()
+        self._counters = ReplicaCounters()
         self._crashes = 0
-        self._unsettled: str | None = None
-        self._settle_by_us = scenario.duration_us + scenario.settle_us
-        self._window_begin = self._window_end = Counts()
+        self._quiescence_failure: str | None = None
+        self._quiescence_deadline_us = scenario.duration_us + scenario.settle_us
+        self._window_begin = self._window_end = CounterTotals()
         self._samples: list[ReplicaSample] = []
-        self._clients = Clients(
-            self.heap, clients, replicas, seed, source or _nothing, self._client_invoke
+        self._clients = SimulatedClients(
+            self.heap, clients, replicas, seed, source or _no_operations, self._client_invoke
         )
         self.nodes = tuple(
             Node(
@@ -136,57 +143,59 @@ class Simulation:
                 disk=scenario.disk,
                 turn_us=scenario.turn_us,
                 in_parts=bool(scenario.settings.get("drafts")),
-                clock=scenario.clock.clock(index),
+                clock=scenario.clock.make_clock(index),
                 recorder=self._recorder,
                 trace=self._trace,
-                tally=self._tally,
-                issued=self._clients.issued,
-                respond=self._clients.answered,
+                tally=self._counters,
+                issued=self._clients.record_id,
+                respond=self._clients.handle_response,
             )
             for index in range(replicas)
         )
-        self._operator = Operator(
+        self._operator = MembershipOperator(
             self.nodes,
-            derive(seed, "operator"),
-            ask=self._clients.ask,
+            derive_generator(seed, "operator"),
+            ask=self._clients.inject_call,
             start=self._start_new,
-            stop=self._stop_for_good,
+            stop=self._stop_permanently,
         )
-        self._changes_members = any(isinstance(fault, Add | Remove) for fault in scenario.faults)
-        self._begins_anew = bool(scenario.protocol_settings().begin_anew)
-        self._lets_in = self._changes_members or self._begins_anew
-        self._serving: set[int] = set()
+        self._has_member_changes = any(isinstance(fault, Add | Remove) for fault in scenario.faults)
+        self._has_disk_loss_recovery = bool(scenario.protocol_settings().begin_anew)
+        self._has_gated_clients = self._has_member_changes or self._has_disk_loss_recovery
+        self._serving_replicas: set[int] = set()
         """Whose clients are let in: those who know themselves to be members, and take part."""
-        self._injector = Injector(
+        self._injector = FaultInjector(
             self.heap,
             self.network,
             self.nodes,
             self._crash,
             self._lose_disk,
             self._start,
-            self._operator.want,
+            self._operator.request_change,
             absent=range(scenario.replicas, replicas),
         )
 
-    def run(self, events_max: int = EVENTS_MAX) -> Run:
+    def run(self, events_max: int = EVENTS_MAX) -> SimulationRun:
         scenario, heap = self.scenario, self.heap
         for node in self.nodes:
             if node.index < scenario.replicas:
                 self._start(node.index)
-            phase_us = derive(scenario.seed, "phase", node.index).randrange(scenario.tick_us)
-            heap.at(phase_us, self._tick, node)
+            phase_us = derive_generator(scenario.seed, "phase", node.index).randrange(
+                scenario.tick_us
+            )
+            heap.schedule_at(phase_us, self._tick, node)
         self._injector.schedule(scenario.faults)
         self._clients.start(scenario.script)
         if scenario.warm_up_us:
-            heap.at(scenario.warm_up_us, self._end_of_warm_up)
+            heap.schedule_at(scenario.warm_up_us, self._finish_warm_up)
         for number in range(1, scenario.samples + 1):
-            heap.at(scenario.duration_us * number // scenario.samples, self._sample)
-        heap.at(scenario.duration_us, self._end_of_load)
+            heap.schedule_at(scenario.duration_us * number // scenario.samples, self._sample)
+        heap.schedule_at(scenario.duration_us, self._finish_load)
         if not heap.run(events_max):
-            self._unsettled = f"stopped after {events_max} events"
+            self._quiescence_failure = f"stopped after {events_max} events"
         if scenario.samples:
             self._sample()
-        return self._result()
+        return self._build_result()
 
     # --- what the models ask for -----------------------------------------------------------------
 
@@ -196,131 +205,134 @@ class Simulation:
     def _client_invoke(
         self, replica: int, operation: Operation, strong: bool, session: int
     ) -> None:
-        if self._lets_in:
-            self._let_in(replica)
-            if replica not in self._serving:
+        if self._has_gated_clients:
+            self._update_client_access(replica)
+            if replica not in self._serving_replicas:
                 return
         self.nodes[replica].invoke(operation, strong, session)
 
     def _tick(self, node: Node) -> None:
-        self.heap.after(self.scenario.tick_us, self._tick, node)
+        self.heap.schedule_after(self.scenario.tick_us, self._tick, node)
         node.tick()
-        if self._lets_in:
-            self._let_in(node.index)
+        if self._has_gated_clients:
+            self._update_client_access(node.index)
         if node.index == 0:
-            if self._changes_members:
+            if self._has_member_changes:
                 self._operator.tick()
-            if self._begins_anew:
+            if self._has_disk_loss_recovery:
                 self._injector.tick()
 
-    def _let_in(self, replica: int) -> None:
+    def _update_client_access(self, replica: int) -> None:
         """Clients come once it is a member and takes part, and go when it is none any more."""
-        serves = self._operator.serves(replica)
-        if serves and replica not in self._serving:
-            self._serving.add(replica)
+        serves = self._operator.is_serving(replica)
+        if serves and replica not in self._serving_replicas:
+            self._serving_replicas.add(replica)
             self._clients.replica_started(replica)
-        elif not serves and replica in self._serving:
-            self._serving.discard(replica)
+        elif not serves and replica in self._serving_replicas:
+            self._serving_replicas.discard(replica)
             self._clients.replica_crashed(replica)
 
     def _start(self, replica: int, found: Record | None = None) -> None:
         self.nodes[replica].start(found)
-        if self._lets_in:
-            self._let_in(replica)
+        if self._has_gated_clients:
+            self._update_client_access(replica)
         else:
             self._clients.replica_started(replica)
 
     def _start_new(self, replica: int) -> None:
-        self._injector.dead.discard(replica)
-        self._start(replica, Promised(ENTERED) if self._begins_anew else None)
+        self._injector.absent_replicas.discard(replica)
+        self._start(replica, Promised(JOINED_BALLOT) if self._has_disk_loss_recovery else None)
 
-    def _stop_for_good(self, replica: int) -> None:
-        self._injector.dead.add(replica)
-        self._recorder.dismissed(replica)
+    def _stop_permanently(self, replica: int) -> None:
+        self._injector.absent_replicas.add(replica)
+        self._recorder.record_dismissal(replica)
         self._crash(replica)
 
     def _crash(self, replica: int) -> None:
-        self._clients_leave(replica)
+        self._disconnect_clients(replica)
         self.nodes[replica].crash()
 
     def _lose_disk(self, replica: int) -> None:
-        self._clients_leave(replica)
+        self._disconnect_clients(replica)
         self.nodes[replica].lose_disk()
 
-    def _clients_leave(self, replica: int) -> None:
+    def _disconnect_clients(self, replica: int) -> None:
         self._crashes += 1
-        self._serving.discard(replica)
+        self._serving_replicas.discard(replica)
         self._clients.replica_crashed(replica)
 
     def _sample(self) -> None:
-        self._samples += sample(self.heap.now, self.nodes, self.network)
+        self._samples += sample_replicas(self.heap.now_us, self.nodes, self.network)
 
     # --- coming to rest --------------------------------------------------------------------------
 
-    def _counts(self) -> Counts:
-        return count(self.heap.now, [node.cpu for node in self.nodes], self.network)
+    def _read_totals(self) -> CounterTotals:
+        return read_totals(self.heap.now_us, [node.cpu for node in self.nodes], self.network)
 
-    def _end_of_warm_up(self) -> None:
-        self._window_begin = self._counts()
+    def _finish_warm_up(self) -> None:
+        self._window_begin = self._read_totals()
 
-    def _end_of_load(self) -> None:
-        self._window_end = self._counts()
+    def _finish_load(self) -> None:
+        self._window_end = self._read_totals()
         self._clients.stop()
-        self._operator.finish()
+        self._operator.cancel_queued()
         self._injector.heal_all()
-        self._check_rest()
+        self._check_quiescence()
 
-    def _check_rest(self) -> None:
+    def _check_quiescence(self) -> None:
         for node in self.nodes:
-            node.end_turn_now()
-        self._unsettled = self._restless()
-        if self._unsettled is None or self.heap.now >= self._settle_by_us:
+            node.flush_turn()
+        self._quiescence_failure = self._find_pending_work()
+        if self._quiescence_failure is None or self.heap.now_us >= self._quiescence_deadline_us:
             self.heap.stop()
         else:
-            self.heap.after(self.scenario.tick_us, self._check_rest)
+            self.heap.schedule_after(self.scenario.tick_us, self._check_quiescence)
 
-    def _restless(self) -> str | None:
+    def _find_pending_work(self) -> str | None:
         """Why the cluster is not at rest, or None."""
-        if self._changes_members and (changing := self._operator.unsettled()) is not None:
+        if self._has_member_changes and (changing := self._operator.pending_work()) is not None:
             return changing
         replicas = [node.replica for node in self.nodes if node.replica is not None]
         lengths = [replica.committed_length() for replica in replicas]
         if len(set(lengths)) > 1:
             return f"committed lengths differ: {', '.join(map(str, lengths))}"
         for node in self.nodes:
-            if node.index in self._injector.dead:
+            if node.index in self._injector.absent_replicas:
                 continue
-            if (problem := node.unsettled()) is not None:
+            if (problem := node.pending_work()) is not None:
                 return f"replica {node.index} {problem}"
-        if self._clients.waiting:
-            return f"{self._clients.waiting} clients are waiting"
+        if self._clients.waiting_sessions:
+            return f"{self._clients.waiting_sessions} clients are waiting"
         return None
 
     # --- the result ------------------------------------------------------------------------------
 
-    def _result(self) -> Run:
+    def _build_result(self) -> SimulationRun:
         replicas = [node.replica for node in self.nodes if node.replica is not None]
-        tally = self._tally
+        tally = self._counters
         for replica in replicas:
             tally.add(replica)
         cpus = [node.cpu for node in self.nodes]
         disks = [node.disk for node in self.nodes]
-        return Run(
+        return SimulationRun(
             history=self._recorder.history(
-                self.scenario.config(), self.scenario.datatype, self._unsettled is None, replicas
+                self.scenario.to_config(),
+                self.scenario.datatype,
+                self._quiescence_failure is None,
+                replicas,
             ),
             trace_hash=self._trace.hexdigest(),
-            simulated_us=self.heap.now,
-            events=self.heap.processed,
-            inputs=self._trace.inputs,
-            unsettled=self._unsettled,
+            simulated_us=self.heap.now_us,
+            events=self.heap.processed_events,
+            inputs=self._trace.input_count,
+            quiescence_failure=self._quiescence_failure,
             probes=tally.probes,
-            refused=tally.refused,
+            rejected=tally.rejected,
             malformed=tally.malformed,
             drift_us=tally.drift_us,
-            strays=self._recorder.strays,
-            gave_up=self._clients.gave_up,
-            unserved=self._clients.unserved,
+            unmatched_responses=self._recorder.unmatched_responses,
+            timed_out_calls=self._clients.timed_out_calls,
+            unserved_calls=self._clients.unserved_calls,
             crashes=self._crashes,
             network=self.network.statistics(),
             cpu=CpuStatistics(
@@ -332,15 +344,15 @@ class Simulation:
                 records=sum(disk.records_written for disk in disks),
                 bytes=sum(disk.bytes_written for disk in disks),
                 fsyncs=sum(disk.fsyncs for disk in disks),
-                lost=sum(disk.lost for disk in disks),
-                torn=sum(disk.torn for disk in disks),
+                lost=sum(disk.lost_records for disk in disks),
+                torn=sum(disk.torn_records for disk in disks),
             ),
-            speculated=self._recorder.speculated,
-            orders=self._recorder.orders(),
+            speculations=self._recorder.speculations,
+            commit_orders=self._recorder.commit_orders(),
             samples=tuple(self._samples),
-            window=between(self._window_begin, self._window_end),
+            window=window_between(self._window_begin, self._window_end),
         )
 
 
-def _nothing(replica: int, random: Random) -> Operation:
+def _no_operations(replica: int, random: Random) -> Operation:
     raise AssertionError("nobody asks")

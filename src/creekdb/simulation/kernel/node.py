@@ -27,31 +27,31 @@ from typing import Final, NamedTuple
 import msgspec
 
 from creekdb.errors import MalformedMessage
-from creekdb.execution.result import Execution
+from creekdb.execution.result import ExecutionResult
 from creekdb.protocol.checkpoint.stream import (
-    Array,
-    Brought,
-    DrawnImage,
-    ImageDraft,
-    Intake,
-    SnapshotDraft,
-    encoded,
+    ArrayEncoder,
+    AssembledSnapshot,
+    EncodedCheckpoint,
+    RegisterLoader,
+    StreamedCheckpoint,
+    StreamedSnapshot,
+    encode_chunks,
 )
-from creekdb.protocol.durability import Proposals, needed
+from creekdb.protocol.durability import ProposalFilter, required_record_count
 from creekdb.protocol.effects import Effects, Event, Response, Send, Task
 from creekdb.protocol.ids.version_vector import Dot
-from creekdb.protocol.membership.configuration import REGISTER
+from creekdb.protocol.membership.configuration import MEMBERSHIP_KEY
 from creekdb.protocol.messages import Message, Record, Snapshot, decode_message, decode_record
 from creekdb.protocol.request import Operation
 from creekdb.schemes.core.replica import Replica
-from creekdb.simulation.kernel.seeds import derive
-from creekdb.simulation.kernel.simulated_time import Clock, EventHeap, Handle
-from creekdb.simulation.models.cpu import Cost, Cpu
+from creekdb.simulation.kernel.seeds import derive_generator
+from creekdb.simulation.kernel.simulated_time import EventHandle, EventHeap, SkewedClock
+from creekdb.simulation.models.cpu import Cpu, TaskCost
 from creekdb.simulation.models.disk import Disk
 from creekdb.simulation.models.network import Network
 from creekdb.simulation.models.parameters import DiskModel
-from creekdb.simulation.observation.counters import Tally
-from creekdb.simulation.observation.recorder import Recorder
+from creekdb.simulation.observation.counters import ReplicaCounters
+from creekdb.simulation.observation.recorder import HistoryRecorder
 from creekdb.simulation.observation.trace import (
     COMPLETED,
     CRASH,
@@ -59,39 +59,39 @@ from creekdb.simulation.observation.trace import (
     RECEIVE,
     RECOVER,
     TICK,
-    Trace,
+    TraceHash,
 )
 
-PART: Final = 3
+REGISTERS_PER_PART: Final = 3
 """Registers at a time."""
 
 
-def brought(snapshot: Snapshot, intake: Intake) -> Brought:
+def load_in_parts(snapshot: Snapshot, intake: RegisterLoader) -> AssembledSnapshot:
     checkpoint = snapshot.checkpoint
-    held, deleted = Array(), Array()
-    for first in range(0, len(checkpoint.state), PART):
-        some = checkpoint.state[first : first + PART]
+    held, deleted = ArrayEncoder(), ArrayEncoder()
+    for first in range(0, len(checkpoint.state), REGISTERS_PER_PART):
+        some = checkpoint.state[first : first + REGISTERS_PER_PART]
         intake.add(some, ())
         held.extend(some)
-    for first in range(0, len(checkpoint.deleted), PART):
-        gone = checkpoint.deleted[first : first + PART]
+    for first in range(0, len(checkpoint.deleted), REGISTERS_PER_PART):
+        gone = checkpoint.deleted[first : first + REGISTERS_PER_PART]
         intake.add((), gone)
         deleted.extend(gone)
-    members = tuple([item for item in checkpoint.state if item[0] == REGISTER])
+    members = tuple([item for item in checkpoint.state if item[0] == MEMBERSHIP_KEY])
     bare = msgspec.structs.replace(checkpoint, state=members, deleted=())
-    return Brought(bare, intake, held, deleted)
+    return AssembledSnapshot(bare, intake, held, deleted)
 
 
-DRAWING_US_MAX: Final = 20_000
+STREAM_STEP_US_MAX: Final = 20_000
 """How long it takes, at most, to go through some registers."""
-DRAWN_AT_ONCE: Final = (1, 8, 64)
-GIVEN_UP: Final = 0.02
+REGISTERS_PER_STEP: Final = (1, 8, 64)
+ABANDON_PROBABILITY: Final = 0.02
 """Of the looks at an image, how many are the last."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class _Held(NamedTuple):
+class _HeldEffects(NamedTuple):
     position: int
     """What the disk has to reach before anyone may know of the rest."""
     events: tuple[Event, ...]
@@ -99,31 +99,31 @@ class _Held(NamedTuple):
     respond: tuple[Response, ...]
 
 
-class _Drawing(NamedTuple):
-    draft: ImageDraft | SnapshotDraft
+class _StateStream(NamedTuple):
+    draft: StreamedCheckpoint | StreamedSnapshot
     position: int
     """Of an image, where it is to be; of a snapshot, what must be durable before it leaves."""
-    held: Array
-    deleted: Array
+    registers: ArrayEncoder
+    deleted: ArrayEncoder
 
 
 class Node:
     __slots__ = (
-        "_answers_after",
-        "_drawing",
+        "_counters",
+        "_has_lost_disk",
+        "_has_snapshot_parts",
         "_heap",
-        "_held",
-        "_in_parts",
-        "_issued",
-        "_lost_disk",
+        "_held_effects",
         "_make_replica",
         "_network",
+        "_on_issued",
+        "_on_response",
         "_proposals",
         "_recorder",
-        "_respond",
-        "_tally",
+        "_response_position",
+        "_stream_random",
         "_trace",
-        "_turn",
+        "_turn_timer",
         "_turn_us",
         "clock",
         "cpu",
@@ -142,14 +142,14 @@ class Node:
         make_replica: Callable[[int], Replica],
         network: Network,
         cores: int,
-        cost: Cost,
+        cost: TaskCost,
         disk: DiskModel,
         turn_us: int = 0,
         in_parts: bool = False,
-        clock: Clock,
-        recorder: Recorder,
-        trace: Trace,
-        tally: Tally,
+        clock: SkewedClock,
+        recorder: HistoryRecorder,
+        trace: TraceHash,
+        tally: ReplicaCounters,
         issued: Callable[[int, Dot], None],
         respond: Callable[[Response], None],
     ) -> None:
@@ -158,26 +158,26 @@ class Node:
         self._make_replica = make_replica
         self._network = network
         self.cpu = Cpu(heap, cores, cost, self._run_task, self._task_done)
-        self.disk = Disk(heap, disk, derive(seed, "disk", index), self._release)
+        self.disk = Disk(heap, disk, derive_generator(seed, "disk", index), self._release)
         self._turn_us = turn_us
-        self._in_parts = in_parts
+        self._has_snapshot_parts = in_parts
         """Do snapshots come in parts, as they do live?"""
-        self._turn: Handle | None = None
+        self._turn_timer: EventHandle | None = None
         """When effects are taken next, if there are any."""
         self.clock = clock
         self._recorder = recorder
         self._trace = trace
-        self._tally = tally
-        self._issued = issued
-        self._respond = respond
-        self._held: deque[_Held] = deque()
-        self._answers_after = 0
+        self._counters = tally
+        self._on_issued = issued
+        self._on_response = respond
+        self._held_effects: deque[_HeldEffects] = deque()
+        self._response_position = 0
         """The position behind the last record that is not a decision: no answer waits for those."""
-        self._proposals = Proposals()
-        self._drawing = derive(seed, "drawing", index)
+        self._proposals = ProposalFilter()
+        self._stream_random = derive_generator(seed, "drawing", index)
         self.replica: Replica | None = None
         self.incarnation = -1
-        self._lost_disk = False
+        self._has_lost_disk = False
         """Was it, since the replica was last up?"""
 
     # --- inputs -------------------------------------------------------------------------------
@@ -187,217 +187,238 @@ class Node:
         assert self.replica is None, "a replica that is up cannot be started"
         self.incarnation += 1
         if found is not None:
-            self.disk.begin_with(found)
+            self.disk.write_initial(found)
         replica = self.replica = self._make_replica(self.index)
-        self._recorder.started(self.index, self.incarnation, replica.terms, self._lost_disk)
+        self._recorder.record_start(
+            self.index, self.incarnation, replica.guarantees, self._has_lost_disk
+        )
         if self.incarnation or found is not None:
-            self._trace.add(self._heap.now, 0, self.index, RECOVER, b"".join(self.disk.contents()))
-            if not self._lost_disk:
+            self._trace.add(
+                self._heap.now_us, 0, self.index, RECOVER, b"".join(self.disk.encoded_records())
+            )
+            if not self._has_lost_disk:
                 replica.recover(self.disk.read())
-        self._lost_disk = False
+        self._has_lost_disk = False
         self._end_turn()
 
     def crash(self) -> None:
         assert self.replica is not None, "a replica that is down cannot crash"
-        self._trace.add(self._heap.now, 0, self.index, CRASH)
-        self._recorder.crashed(self.index)
-        self._tally.add(self.replica)
+        self._trace.add(self._heap.now_us, 0, self.index, CRASH)
+        self._recorder.record_crash(self.index)
+        self._counters.add(self.replica)
         self.replica = None
-        if self._turn is not None:
-            self._heap.cancel(self._turn)
-            self._turn = None
-        self._held.clear()
+        if self._turn_timer is not None:
+            self._heap.cancel(self._turn_timer)
+            self._turn_timer = None
+        self._held_effects.clear()
         self.cpu.reset()
         self.disk.crash()
-        self._answers_after = self.disk.end
-        self._proposals = Proposals()
-        self._network.sender_crashed(self.index)
+        self._response_position = self.disk.end_position
+        self._proposals = ProposalFilter()
+        self._network.record_crash(self.index)
 
     def lose_disk(self) -> None:
         self.crash()
-        self.disk.lose()
-        self._answers_after = self.disk.end
-        self._network.disk_lost(self.index)
-        self._lost_disk = True
+        self.disk.erase()
+        self._response_position = self.disk.end_position
+        self._network.record_disk_loss(self.index)
+        self._has_lost_disk = True
 
     def invoke(self, operation: Operation, strong: bool, session: int) -> None:
         replica = self.replica
         assert replica is not None, "clients of a replica that is down cannot reach it"
         heap = self._heap
-        now = self.clock.read(heap.now)
+        now = self.clock.read(heap.now_us)
         content = _encode((operation, strong, session))
-        self._trace.add(heap.now, now, self.index, INVOKE, content)
+        self._trace.add(heap.now_us, now, self.index, INVOKE, content)
         id = replica.invoke(operation, strong, session, now)
-        self._recorder.invoked(self.index, session, id, operation, strong)
-        self._issued(session, id)
-        self._proceed()
+        self._recorder.record_invocation(self.index, session, id, operation, strong)
+        self._on_issued(session, id)
+        self._schedule_effects()
 
     def receive(self, sender: int, data: bytes, message: Message | None) -> None:
         replica = self.replica
         if replica is None:
-            self._network.lost += 1
+            self._network.lost_messages += 1
             return
         if message is None:
             try:
                 message = decode_message(data)
             except MalformedMessage:
-                self._tally.malformed += 1
+                self._counters.malformed += 1
                 return
-        now_us = self._heap.now
+        now_us = self._heap.now_us
         now = self.clock.read(now_us)
         self._trace.add(now_us, now, self.index, RECEIVE, data, sender)
-        if type(message) is Snapshot and self._in_parts:
-            replica.receive(brought(message, replica.intake()), sender, now)
+        if type(message) is Snapshot and self._has_snapshot_parts:
+            replica.receive(load_in_parts(message, replica.new_state_loader()), sender, now)
         else:
             replica.receive(message, sender, now)
-        self._proceed()
+        self._schedule_effects()
 
     def tick(self) -> None:
         replica = self.replica
         if replica is None:
             return
-        now = self.clock.read(self._heap.now)
-        self._trace.add(self._heap.now, now, self.index, TICK)
+        now = self.clock.read(self._heap.now_us)
+        self._trace.add(self._heap.now_us, now, self.index, TICK)
         replica.tick(now)
-        self._proceed()
+        self._schedule_effects()
 
     # --- effects ------------------------------------------------------------------------------
 
-    def _proceed(self) -> None:
+    def _schedule_effects(self) -> None:
         if not self._turn_us:
             self._end_turn()
-        elif self._turn is None:
-            self._turn = self._heap.after(self._turn_us, self._end_turn)
+        elif self._turn_timer is None:
+            self._turn_timer = self._heap.schedule_after(self._turn_us, self._end_turn)
 
-    def end_turn_now(self) -> None:
+    def flush_turn(self) -> None:
         """Whoever wants to know whether it is at rest must see all that it does."""
-        if self._turn is not None:
-            self._heap.cancel(self._turn)
+        if self._turn_timer is not None:
+            self._heap.cancel(self._turn_timer)
             self._end_turn()
 
     def _end_turn(self) -> None:
-        self._turn = None
+        self._turn_timer = None
         assert self.replica is not None
-        self._carry_out(self.replica.take_effects())
+        self._apply_effects(self.replica.take_effects())
 
-    def _carry_out(self, effects: Effects) -> None:
+    def _apply_effects(self, effects: Effects) -> None:
         if effects.events:
-            self._recorder.logged(self.index, effects.events)
+            self._recorder.record_events(self.index, effects.events)
         disk = self.disk
-        if effects.images:
-            self._append_around(effects.images, effects.persist)
+        if effects.checkpoints:
+            self._append_with_checkpoints(effects.checkpoints, effects.persist)
         elif effects.persist:
-            count = needed(effects.persist)
+            count = required_record_count(effects.persist)
             if count:
-                self._answers_after = disk.end + count
+                self._response_position = disk.end_position + count
             disk.append(effects.persist)
         for draft in effects.snapshots:
-            self._later(_Drawing(draft, disk.end, Array(), Array()))
+            self._schedule_stream(
+                _StateStream(draft, disk.end_position, ArrayEncoder(), ArrayEncoder())
+            )
         if effects.send or effects.respond or effects.events:
-            if disk.durable == disk.end:
-                self._leave(effects.events, effects.send, effects.respond)
+            if disk.durable_position == disk.end_position:
+                self._dispatch_effects(effects.events, effects.send, effects.respond)
             else:
-                self._hold(effects)
+                self._hold_effects(effects)
         for task in effects.tasks:
             self.cpu.submit(task)
 
-    def _append_around(
-        self, images: tuple[ImageDraft | DrawnImage, ...], records: tuple[Record, ...]
+    def _append_with_checkpoints(
+        self,
+        images: tuple[StreamedCheckpoint | EncodedCheckpoint, ...],
+        records: tuple[Record, ...],
     ) -> None:
         done = 0
         for draft in images:
-            if done < draft.after:
-                self.disk.append(records[done : draft.after])
-                done = draft.after
-            if isinstance(draft, DrawnImage):
-                self.disk.append((decode_record(b"".join(draft.pieces())),))
+            if done < draft.preceding_records:
+                self.disk.append(records[done : draft.preceding_records])
+                done = draft.preceding_records
+            if isinstance(draft, EncodedCheckpoint):
+                self.disk.append((decode_record(b"".join(draft.chunks())),))
                 continue
-            self._later(_Drawing(draft, self.disk.leave_room(), Array(), Array()))
+            self._schedule_stream(
+                _StateStream(draft, self.disk.reserve_checkpoint(), ArrayEncoder(), ArrayEncoder())
+            )
         if done < len(records):
             self.disk.append(records[done:])
-        self._answers_after = self.disk.end
+        self._response_position = self.disk.end_position
 
-    def _later(self, drawing: _Drawing) -> None:
-        delay_us = self._drawing.randint(0, DRAWING_US_MAX)
-        self._heap.after(delay_us, self._draw, self.incarnation, drawing)
+    def _schedule_stream(self, drawing: _StateStream) -> None:
+        delay_us = self._stream_random.randint(0, STREAM_STEP_US_MAX)
+        self._heap.schedule_after(delay_us, self._advance_stream, self.incarnation, drawing)
 
-    def _draw(self, incarnation: int, drawing: _Drawing) -> None:
+    def _advance_stream(self, incarnation: int, drawing: _StateStream) -> None:
         if self.replica is None or incarnation != self.incarnation:
             return
         draft, position, held, deleted = drawing
-        if isinstance(draft, ImageDraft) and self._drawing.random() < GIVEN_UP:
+        if (
+            isinstance(draft, StreamedCheckpoint)
+            and self._stream_random.random() < ABANDON_PROBABILITY
+        ):
             draft.registers.close()
             return
-        found = draft.registers.take(self._drawing.choice(DRAWN_AT_ONCE))
+        found = draft.registers.take(self._stream_random.choice(REGISTERS_PER_STEP))
         if found is not None:
             held.extend(found[0])
             deleted.extend(found[1])
-            self._later(drawing)
-        elif isinstance(draft, SnapshotDraft):
-            snapshot = decode_message(b"".join(encoded(draft.snapshot, held, deleted)))
-            self._held.append(_Held(position, (), (Send((draft.to,), snapshot),), ()))
+            self._schedule_stream(drawing)
+        elif isinstance(draft, StreamedSnapshot):
+            snapshot = decode_message(b"".join(encode_chunks(draft.snapshot, held, deleted)))
+            self._held_effects.append(
+                _HeldEffects(position, (), (Send((draft.to,), snapshot),), ())
+            )
             self._release()
-        elif self.disk.durable > position:
-            self.disk.put_image(position, b"".join(encoded(draft.image, held, deleted)))
+        elif self.disk.durable_position > position:
+            self.disk.write_checkpoint(
+                position, b"".join(encode_chunks(draft.record, held, deleted))
+            )
         else:
-            self._later(drawing)
+            self._schedule_stream(drawing)
 
-    def _hold(self, effects: Effects) -> None:
-        at_once, send = self._proposals.first(effects.send, self.disk.end, self.disk.durable)
-        self._leave((), at_once, ())
+    def _hold_effects(self, effects: Effects) -> None:
+        at_once, send = self._proposals.split(
+            effects.send, self.disk.end_position, self.disk.durable_position
+        )
+        self._dispatch_effects((), at_once, ())
         if effects.respond:
-            self._held.append(_Held(self._answers_after, (), (), effects.respond))
-        self._held.append(_Held(self.disk.end, effects.events, send, ()))
+            self._held_effects.append(
+                _HeldEffects(self._response_position, (), (), effects.respond)
+            )
+        self._held_effects.append(_HeldEffects(self.disk.end_position, effects.events, send, ()))
         self._release()
 
     def _release(self) -> None:
-        durable, held = self.disk.durable, self._held
+        durable, held = self.disk.durable_position, self._held_effects
         while held and held[0].position <= durable:
             batch = held.popleft()
-            self._leave(batch.events, batch.send, batch.respond)
+            self._dispatch_effects(batch.events, batch.send, batch.respond)
 
-    def _leave(
+    def _dispatch_effects(
         self, events: tuple[Event, ...], send: Sequence[Send], respond: tuple[Response, ...]
     ) -> None:
         if events:
-            self._recorder.became_known(self.index, events)
+            self._recorder.record_durable(self.index, events)
         for each in send:
             self._network.send(self.index, each.to, each.message)
         for response in respond:
-            self._recorder.answered(self.index, response)
-            self._respond(response)
+            self._recorder.record_response(self.index, response)
+            self._on_response(response)
 
     # --- execution ----------------------------------------------------------------------------
 
-    def _run_task(self, task: Task) -> Execution:
+    def _run_task(self, task: Task) -> ExecutionResult:
         assert self.replica is not None
         return self.replica.run(task)
 
-    def _task_done(self, task: Task, execution: Execution) -> None:
+    def _task_done(self, task: Task, execution: ExecutionResult) -> None:
         replica = self.replica
         assert replica is not None
-        now = self.clock.read(self._heap.now)
-        outcome = self._trace.encoded(execution.outcome)
-        content = _encode((task.number, task.work, task.request.id, outcome))
-        self._trace.add(self._heap.now, now, self.index, COMPLETED, content)
+        now = self.clock.read(self._heap.now_us)
+        outcome = self._trace.encode_outcome(execution.outcome)
+        content = _encode((task.number, task.kind, task.request.id, outcome))
+        self._trace.add(self._heap.now_us, now, self.index, COMPLETED, content)
         replica.completed(task, execution, now)
         if self._turn_us:
             for each in replica.take_tasks():
                 self.cpu.submit(each)
-        self._proceed()
+        self._schedule_effects()
 
     # --- what it waits for --------------------------------------------------------------------
 
-    def unsettled(self) -> str | None:
+    def pending_work(self) -> str | None:
         """Why this node has not come to rest, or None."""
         replica = self.replica
         if replica is None:
             return "is down"
-        if not replica.idle() or not self.cpu.idle():
+        if not replica.is_idle() or not self.cpu.is_idle():
             return "is executing"
-        if replica.waits_for() is not None:
+        if replica.awaited_members() is not None:
             return "does not take part yet"
-        if self._held or self.disk.durable != self.disk.end:
+        if self._held_effects or self.disk.durable_position != self.disk.end_position:
             return "waits for its disk"
         if tentative := len(replica.tentative_ids()):
             return f"has {tentative} tentative requests"

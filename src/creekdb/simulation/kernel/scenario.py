@@ -16,17 +16,17 @@ import msgspec
 from creekdb.errors import BadValue, UnknownName
 from creekdb.protocol.request import Operation
 from creekdb.protocol.settings import Settings
-from creekdb.simulation.faults.fault_types import Add, Crash, Die, Fault, LoseDisk, check
+from creekdb.simulation.faults.fault_types import Add, Crash, Die, Fault, LoseDisk, check_faults
 from creekdb.simulation.models.parameters import ClockModel, CpuModel, DiskModel, NetworkModel
 
-Sample: TypeAlias = Callable[[Random], tuple[str, tuple[Any, ...]]]
+OperationSampler: TypeAlias = Callable[[Random], tuple[str, tuple[Any, ...]]]
 """Draws the name and the arguments of an operation."""
 
-Source: TypeAlias = Callable[[int, Random], Operation]
+OperationSource: TypeAlias = Callable[[int, Random], Operation]
 """The next operation that clients of a replica ask for, drawn where the source wants."""
 
 
-def source_of(sample: Sample) -> Source:
+def source_from_sampler(sample: OperationSampler) -> OperationSource:
     """The same for every replica."""
 
     def draw(replica: int, random: Random) -> Operation:
@@ -68,7 +68,7 @@ class ClientModel(msgspec.Struct, frozen=True, kw_only=True):
                 raise BadValue(f"{name} is {getattr(self, name)}: it must be between 0 and 1")
 
 
-class Invocation(msgspec.Struct, frozen=True):
+class ScriptedInvocation(msgspec.Struct, frozen=True):
     """A scripted operation. `session` tells apart the scripted sessions at one replica."""
 
     at_us: int
@@ -114,7 +114,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     samples: int = 0
     """How often, evenly spread over the duration, the counters of each replica are noted."""
     faults: tuple[Fault, ...] = ()
-    script: tuple[Invocation, ...] = ()
+    script: tuple[ScriptedInvocation, ...] = ()
 
     def __post_init__(self) -> None:
         if self.replicas < 1:
@@ -137,7 +137,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         for name in self.settings:
             if name not in known:
                 raise UnknownName("setting", name, known)
-        check(self.faults, self.replicas)
+        check_faults(self.faults, self.replicas)
         for invocation in self.script:
             if not 0 <= invocation.replica < self.replicas:
                 raise BadValue(
@@ -151,7 +151,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
                 )
 
     @property
-    def nodes(self) -> int:
+    def node_count(self) -> int:
         """How many replicas there ever are."""
         return self.replicas + sum(isinstance(fault, Add) for fault in self.faults)
 
@@ -163,7 +163,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
             **({"begin_anew": 1} if loses_disks else {}) | self.settings,
         )
 
-    def config(self) -> dict[str, Any]:
+    def to_config(self) -> dict[str, Any]:
         """The scenario in plain values: what a history keeps of it."""
         plain: dict[str, Any] = msgspec.to_builtins(self)
         return plain

@@ -8,6 +8,6 @@ the simulator may create a generator.
 from random import Random
 
 
-def derive(seed: int, *label: str | int) -> Random:
+def derive_generator(seed: int, *label: str | int) -> Random:
     """The generator for the concern `label`; the same under any `PYTHONHASHSEED`."""
     return Random("/".join(map(str, (seed, *label))))

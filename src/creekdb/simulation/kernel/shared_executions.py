@@ -13,96 +13,98 @@ point.
 
 from typing import Any, Final
 
-from creekdb.execution.datatype import DataType, StandIn
-from creekdb.execution.mvcc.snapshot import Seen, Snapshot, Told
-from creekdb.execution.result import Execution
+from creekdb.execution.datatype import DataType, DataTypeWrapper
+from creekdb.execution.mvcc.snapshot import AddabilityCheck, RecordedReads, StoreSnapshot
+from creekdb.execution.result import ExecutionResult
 from creekdb.execution.transaction import View
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Request
-from creekdb.protocol.values import Key, same
+from creekdb.protocol.values import Key, is_same_value
 
-REMEMBERED_MAX: Final = 16_384
+CACHED_REQUESTS_MAX: Final = 16_384
 """Requests; by then every replica has mostly executed them."""
-VARIANTS_MAX: Final = 4
+CACHED_VARIANTS_MAX: Final = 4
 """Executions of one request on different values."""
 
-_NOTHING: Final = object()
+_MISSING: Final = object()
 
 
-class Known:
+class CachedExecution:
     """What an execution of a request saw, and what came out."""
 
-    __slots__ = ("execution", "request", "seen")
+    __slots__ = ("execution", "reads", "request")
 
-    def __init__(self, request: Request, seen: Seen, execution: Execution) -> None:
+    def __init__(self, request: Request, seen: RecordedReads, execution: ExecutionResult) -> None:
         self.request = request
-        self.seen = seen
+        self.reads = seen
         self.execution = execution
 
 
-class SharedExecutions(StandIn):
+class ExecutionSharingDataType(DataTypeWrapper):
     """A data type, for all replicas of one simulation."""
 
     def __init__(self, datatype: DataType) -> None:
         super().__init__(datatype)
-        self._known: dict[Dot, list[Known]] = {}
+        self._cached: dict[Dot, list[CachedExecution]] = {}
         self._last_changes: tuple[dict[Key, Any], dict[Key, Any]] = {}, {}
         """Of which registers it was asked last what differs from the base, and the answer."""
-        self.shared = 0
+        self.shared_count = 0
         """Executions that were not run."""
 
-    def run(self, request: Request, view: View) -> Execution:
-        if not isinstance(view, Snapshot):
+    def run(self, request: Request, view: View) -> ExecutionResult:
+        if not isinstance(view, StoreSnapshot):
             return super().run(request, view)
-        variants = self._known.get(request.id)
+        variants = self._cached.get(request.id)
         if variants is None:
-            variants = self._known[request.id] = []
-            if len(self._known) > REMEMBERED_MAX:
-                del self._known[next(iter(self._known))]
+            variants = self._cached[request.id] = []
+            if len(self._cached) > CACHED_REQUESTS_MAX:
+                del self._cached[next(iter(self._cached))]
         for known in variants:
             # A request that was lost in a crash may share its identifier with a later one.
             same_request = known.request is request or known.request == request
-            if same_request and view.repeat(known.seen):
-                self.shared += 1
+            if same_request and view.replay(known.reads):
+                self.shared_count += 1
                 return known.execution
-        witness = _Witness(view)
+        witness = _AdditionRecorder(view)
         execution = super().run(request, witness)
-        if not view.ranges and len(variants) < VARIANTS_MAX:
-            variants.append(Known(request, Seen(view, witness.told), execution))
+        if not view.scanned_ranges and len(variants) < CACHED_VARIANTS_MAX:
+            variants.append(
+                CachedExecution(request, RecordedReads(view, witness.addable_results), execution)
+            )
         return execution
 
     def changes(self, registers: dict[Key, Any]) -> dict[Key, Any]:
         """Of replicas that end with the same values in the same registers, once."""
         last, changed = self._last_changes
-        if not _are_the_same(last, registers):
+        if not _equal_registers(last, registers):
             changed = super().changes(registers)
             self._last_changes = registers, changed
         return changed
 
 
-def _are_the_same(some: dict[Key, Any], others: dict[Key, Any]) -> bool:
+def _equal_registers(some: dict[Key, Any], others: dict[Key, Any]) -> bool:
     if len(some) != len(others):
         return False
     for key, value in some.items():
-        other = others.get(key, _NOTHING)
-        if other is not value and not same(other, value):
+        other = others.get(key, _MISSING)
+        if other is not value and not is_same_value(other, value):
             return False
     return True
 
 
-class _Witness:
+class _AdditionRecorder:
     """A snapshot that also remembers what it said about additions. Reads go straight through."""
 
-    __slots__ = ("_view", "keys", "pick", "read", "told")
+    __slots__ = ("_view", "addable_results", "keys", "pick", "read")
 
-    def __init__(self, view: Snapshot) -> None:
+    def __init__(self, view: StoreSnapshot) -> None:
         self._view = view
         self.read = view.read
         self.pick = view.pick
         self.keys = view.keys
-        self.told: list[Told] = []
+        self.addable_results: list[AddabilityCheck] = []
 
-    def addable(self, key: Key) -> bool:
-        answer = self._view.addable(key)
-        self.told.append((key, answer))
+    def is_addable(self, key: Key) -> bool:
+        answer = self._view.is_addable(key)
+        self.addable_results.append((key, answer))
         return answer

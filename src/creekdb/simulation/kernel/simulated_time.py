@@ -14,57 +14,61 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any, TypeAlias
 
-Handle: TypeAlias = list[Any]
+EventHandle: TypeAlias = list[Any]
 """A scheduled event, `[time, sequence, callback, arguments]`: opaque, good only for `cancel`.
 
 A list, because the heap then compares in C and a cancelled event can be blanked in place."""
 
 
 class EventHeap:
-    __slots__ = ("_heap", "_sequence", "_stopped", "now", "processed")
+    __slots__ = ("_heap", "_is_stopped", "_sequence", "now_us", "processed_events")
 
     def __init__(self) -> None:
-        self._heap: list[Handle] = []
+        self._heap: list[EventHandle] = []
         self._sequence = 0
-        self._stopped = False
-        self.now = 0
-        self.processed = 0
+        self._is_stopped = False
+        self.now_us = 0
+        self.processed_events = 0
 
-    def at(self, time_us: int, callback: Callable[..., None], *arguments: Any) -> Handle:
-        assert time_us >= self.now, "an event cannot be scheduled in the past"
+    def schedule_at(
+        self, time_us: int, callback: Callable[..., None], *arguments: Any
+    ) -> EventHandle:
+        assert time_us >= self.now_us, "an event cannot be scheduled in the past"
         self._sequence += 1
-        handle: Handle = [time_us, self._sequence, callback, arguments]
+        handle: EventHandle = [time_us, self._sequence, callback, arguments]
         heappush(self._heap, handle)
         return handle
 
-    def after(self, delay_us: int, callback: Callable[..., None], *arguments: Any) -> Handle:
+    def schedule_after(
+        self, delay_us: int, callback: Callable[..., None], *arguments: Any
+    ) -> EventHandle:
         assert delay_us >= 0, "an event cannot be scheduled in the past"
         self._sequence += 1
-        handle: Handle = [self.now + delay_us, self._sequence, callback, arguments]
+        handle: EventHandle = [self.now_us + delay_us, self._sequence, callback, arguments]
         heappush(self._heap, handle)
         return handle
 
-    def cancel(self, handle: Handle) -> None:
+    def cancel(self, handle: EventHandle) -> None:
         """Keep an event from happening; without effect once it has happened."""
         handle[2] = None
 
     def stop(self) -> None:
         """Let `run` return after the current event."""
-        self._stopped = True
+        self._is_stopped = True
 
     def run(self, events_max: int | None = None) -> bool:
         """Run until stopped or until nothing is left; False when `events_max` came first."""
         heap = self._heap
-        self._stopped = False
-        last = None if events_max is None else self.processed + events_max
-        while heap and not self._stopped:
-            if self.processed == last:
+        self._is_stopped = False
+        last = None if events_max is None else self.processed_events + events_max
+        while heap and not self._is_stopped:
+            if self.processed_events == last:
                 return False
             time_us, _, callback, arguments = heappop(heap)
             if callback is None:
                 continue
-            self.now = time_us
-            self.processed += 1
+            self.now_us = time_us
+            self.processed_events += 1
             callback(*arguments)
         return True
 
@@ -75,7 +79,7 @@ EPOCH_US = 1_600_000_000_000_000
 DAY_US = 86_400_000_000
 
 
-class Clock:
+class SkewedClock:
     __slots__ = ("drift_ppm", "skew_us")
 
     def __init__(self, skew_us: int = 0, drift_ppm: int = 0) -> None:

@@ -9,11 +9,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
-from creekdb.execution.result import Execution
-from creekdb.protocol.effects import Task, Work
+from creekdb.execution.result import ExecutionResult
+from creekdb.protocol.effects import Task, TaskKind
 from creekdb.simulation.kernel.simulated_time import EventHeap
 
-Cost: TypeAlias = Callable[[Task, Execution], int]
+TaskCost: TypeAlias = Callable[[Task, ExecutionResult], int]
 """How long a task takes on a core, in microseconds."""
 
 
@@ -21,71 +21,71 @@ class Cpu:
     __slots__ = (
         "_cores",
         "_cost",
-        "_done",
         "_epoch",
-        "_free",
+        "_free_cores",
         "_heap",
+        "_on_done",
         "_queue",
         "_run",
         "busy_us",
         "executions",
-        "factor",
         "rollbacks",
+        "slowdown_factor",
     )
 
     def __init__(
         self,
         heap: EventHeap,
         cores: int,
-        cost: Cost,
-        run: Callable[[Task], Execution],
-        done: Callable[[Task, Execution], None],
+        cost: TaskCost,
+        run: Callable[[Task], ExecutionResult],
+        done: Callable[[Task, ExecutionResult], None],
     ) -> None:
         self._heap = heap
-        self._cores = self._free = cores
+        self._cores = self._free_cores = cores
         self._cost = cost
         self._run = run
-        self._done = done
+        self._on_done = done
         self._queue: deque[Task] = deque()
         self._epoch = 0
-        self.factor = 1.0
+        self.slowdown_factor = 1.0
         """How many times slower than usual, for tasks that start from now on."""
         self.busy_us = 0
         self.executions = 0
         self.rollbacks = 0
 
     def submit(self, task: Task) -> None:
-        if self._free:
-            self._free -= 1
+        if self._free_cores:
+            self._free_cores -= 1
             self._start(task)
         else:
             self._queue.append(task)
 
-    def idle(self) -> bool:
-        return self._free == self._cores
+    def is_idle(self) -> bool:
+        return self._free_cores == self._cores
 
     def reset(self) -> None:
         """A crash: what runs and what waits is gone."""
         self._epoch += 1
         self._queue.clear()
-        self._free = self._cores
+        self._free_cores = self._cores
 
     def _start(self, task: Task) -> None:
         execution = self._run(task)
-        duration_us = int(self._cost(task, execution) * self.factor)
+        duration_us = int(self._cost(task, execution) * self.slowdown_factor)
         self.busy_us += duration_us
-        if task.work is Work.EXECUTE:
+        if task.kind is TaskKind.EXECUTE:
             self.executions += 1
         else:
             self.rollbacks += 1
-        self._heap.after(duration_us, self._finish, task, execution, self._epoch)
+        self._heap.schedule_after(duration_us, self._finish, task, execution, self._epoch)
 
-    def _finish(self, task: Task, execution: Execution, epoch: int) -> None:
+    def _finish(self, task: Task, execution: ExecutionResult, epoch: int) -> None:
         if epoch != self._epoch:
             return
         # Reported before the core takes up the next task, which thus sees the result installed.
-        self._done(task, execution)
+        self._on_done(task, execution)
         if self._queue:
             self._start(self._queue.popleft())
         else:
-            self._free += 1
+            self._free_cores += 1

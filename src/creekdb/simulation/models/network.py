@@ -27,12 +27,12 @@ from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, TypeAlias
 
 from creekdb.protocol.messages import Message, Promise, encode
-from creekdb.simulation.kernel.seeds import derive
+from creekdb.simulation.kernel.seeds import derive_generator
 from creekdb.simulation.kernel.simulated_time import EventHeap
 from creekdb.simulation.models.parameters import NetworkModel
 from creekdb.simulation.observation.counters import NetworkStatistics
 
-DUPLICATE_US_MAX = 20_000
+DUPLICATE_DELAY_US_MAX = 20_000
 """How much later a repeated message may arrive."""
 
 
@@ -41,22 +41,22 @@ class Forgery(NamedTuple):
     data: bytes
 
 
-class Fate(NamedTuple):
+class MessageFate(NamedTuple):
     """What happens to one message. `extra_us` and `copy_us` are 0 when they do not apply."""
 
-    lost: bool = False
+    is_lost: bool = False
     extra_us: int = 0
-    copy_us: int = 0
+    duplicate_us: int = 0
     forgery: Forgery | None = None
 
 
-class Noise:
+class NetworkNoise:
     __slots__ = (
         "_random",
         "_replicas",
+        "can_flip_bits",
         "duplicated",
         "duplication",
-        "flips",
         "forged",
         "garbage",
         "loss",
@@ -66,7 +66,7 @@ class Noise:
     )
 
     def __init__(self, seed: int, replicas: int) -> None:
-        self._random = derive(seed, "noise")
+        self._random = derive_generator(seed, "noise")
         self._replicas = replicas
         self.loss = 0.0
         self.duplication = 0.0
@@ -74,22 +74,22 @@ class Noise:
         self.reordering_us = 0
         """How much longer than the others a reordered message takes, at most."""
         self.garbage = 0.0
-        self.flips = False
+        self.can_flip_bits = False
         self.duplicated = 0
         self.reordered = 0
         self.forged = 0
 
     @property
-    def active(self) -> bool:
+    def is_active(self) -> bool:
         return bool(self.loss or self.duplication or self.reordering or self.garbage)
 
-    def quiet(self) -> None:
+    def reset(self) -> None:
         self.loss = self.duplication = self.reordering = self.garbage = 0.0
 
     def draw(self) -> float:
         return self._random.random()
 
-    def fate(self, sender: int, data: bytes) -> Fate:
+    def draw_fate(self, sender: int, data: bytes) -> MessageFate:
         random = self._random
         lost = random.random() < self.loss
         extra_us = copy_us = 0
@@ -97,17 +97,17 @@ class Noise:
             extra_us = random.randint(1, max(1, self.reordering_us))
             self.reordered += 1
         if random.random() < self.duplication:
-            copy_us = random.randint(1, DUPLICATE_US_MAX)
+            copy_us = random.randint(1, DUPLICATE_DELAY_US_MAX)
             self.duplicated += 1
         forgery = None
         if random.random() < self.garbage:
             forgery = self._forge(sender, data)
             self.forged += 1
-        return Fate(lost, extra_us, copy_us, forgery)
+        return MessageFate(lost, extra_us, copy_us, forgery)
 
     def _forge(self, sender: int, data: bytes) -> Forgery:
         random = self._random
-        way = random.randrange(4 if self.flips else 3)
+        way = random.randrange(4 if self.can_flip_bits else 3)
         if way == 0:
             return Forgery(sender, random.randbytes(random.randint(0, 40)))
         if way == 1:
@@ -123,7 +123,7 @@ Deliver: TypeAlias = Callable[[int, int, bytes, Message | None], None]
 """(receiver, sender, encoded message, the message itself when objects are shared)."""
 
 
-_LOSS: Final = 2**32
+_EPOCHS_PER_DISK_LOSS: Final = 2**32
 """More than a replica crashes."""
 
 
@@ -131,23 +131,23 @@ class Network:
     __slots__ = (
         "_cuts",
         "_deliver",
+        "_disk_losses",
         "_epochs",
         "_groups",
         "_heap",
         "_last_arrival_us",
-        "_latency",
-        "_leaves_ns",
-        "_losses",
-        "_lost_at",
+        "_last_disk_loss",
+        "_latency_random",
+        "_latency_spread_us",
+        "_link_free_ns",
         "_model",
         "_replicas",
-        "_sent",
+        "_sent_counts",
         "_severed",
-        "_spread_us",
         "blocked",
-        "last_words",
-        "lost",
+        "lost_messages",
         "noise",
+        "on_promise_sent",
         "sent_bytes",
         "spike_factor",
     )
@@ -159,26 +159,26 @@ class Network:
         self._model = model
         self._replicas = replicas
         self._deliver = deliver
-        self._latency = derive(seed, "latency")
-        self._spread_us = model.latency_us_max - model.latency_us_min + 1
-        self._leaves_ns = [0] * replicas
+        self._latency_random = derive_generator(seed, "latency")
+        self._latency_spread_us = model.latency_us_max - model.latency_us_min + 1
+        self._link_free_ns = [0] * replicas
         self._last_arrival_us = [0] * (replicas * replicas)
         self._epochs = [0] * replicas
         self._groups: tuple[tuple[int, ...], ...] = ()
         self._cuts: list[tuple[int, int]] = []
         self._severed: list[tuple[int, int]] = []
-        self._sent: dict[type, list[int]] = {}
-        self._losses = 0
+        self._sent_counts: dict[type, list[int]] = {}
+        self._disk_losses = 0
         """Disks that were lost."""
-        self._lost_at = [0] * replicas
+        self._last_disk_loss = [0] * replicas
         """By replica: of these, the last that was its own."""
         self.blocked = [False] * (replicas * replicas)
         """For each pair, at `sender * replicas + receiver`."""
-        self.noise = Noise(seed, replicas)
+        self.noise = NetworkNoise(seed, replicas)
         self.spike_factor = 1.0
-        self.last_words: dict[int, Callable[[], None]] = {}
+        self.on_promise_sent: dict[int, Callable[[], None]] = {}
         """What is to happen, once, when the replica has sent its next promise."""
-        self.lost = 0
+        self.lost_messages = 0
         self.sent_bytes = [0] * replicas
         """By sender."""
 
@@ -190,53 +190,57 @@ class Network:
             return  # the answer to a forgery
         data = encode(message)
         size = len(data) + model.overhead_bytes
-        counts = self._sent.get(type(message))
+        counts = self._sent_counts.get(type(message))
         if counts is None:
-            counts = self._sent[type(message)] = [0, 0]
+            counts = self._sent_counts[type(message)] = [0, 0]
         counts[0] += len(receivers)
         counts[1] += size * len(receivers)
         self.sent_bytes[sender] += size * len(receivers)
         shared = None if model.wire else message
         transfer_ns = size * 8_000_000_000 // model.bandwidth_bps
-        leaves_ns = max(self._leaves_ns[sender], heap.now * 1000)
-        noisy, epoch = self.noise.active, self._epoch_of(sender)
+        leaves_ns = max(self._link_free_ns[sender], heap.now_us * 1000)
+        noisy, epoch = self.noise.is_active, self._epoch_of(sender)
         for receiver in receivers:
             leaves_ns += transfer_ns
             pair = sender * replicas + receiver
             if self.blocked[pair]:
-                self.lost += 1
+                self.lost_messages += 1
                 continue
             arrival_us = max(leaves_ns // 1000 + self._delay_us(), self._last_arrival_us[pair])
             if noisy:
-                self._send_noisily(arrival_us, pair, data, shared)
+                self._send_with_noise(arrival_us, pair, data, shared)
                 continue
             self._last_arrival_us[pair] = arrival_us
-            heap.at(arrival_us, self._arrive, pair, data, shared, epoch)
-        self._leaves_ns[sender] = leaves_ns
-        if sender in self.last_words and type(message) is Promise:
-            heap.after(0, self.last_words.pop(sender))
+            heap.schedule_at(arrival_us, self._arrive, pair, data, shared, epoch)
+        self._link_free_ns[sender] = leaves_ns
+        if sender in self.on_promise_sent and type(message) is Promise:
+            heap.schedule_after(0, self.on_promise_sent.pop(sender))
 
     def _delay_us(self) -> int:
-        extra_us = int(self._latency.random() * self._spread_us)
+        extra_us = int(self._latency_random.random() * self._latency_spread_us)
         return int((self._model.latency_us_min + extra_us) * self.spike_factor)
 
-    def _send_noisily(
+    def _send_with_noise(
         self, arrival_us: int, pair: int, data: bytes, shared: Message | None
     ) -> None:
         sender = pair // self._replicas
         epoch = self._epoch_of(sender)
-        fate = self.noise.fate(sender, data)
-        if fate.lost:
-            self.lost += 1
+        fate = self.noise.draw_fate(sender, data)
+        if fate.is_lost:
+            self.lost_messages += 1
         elif fate.extra_us:
-            self._heap.at(arrival_us + fate.extra_us, self._arrive, pair, data, shared, epoch)
+            self._heap.schedule_at(
+                arrival_us + fate.extra_us, self._arrive, pair, data, shared, epoch
+            )
         else:
             self._last_arrival_us[pair] = arrival_us
-            self._heap.at(arrival_us, self._arrive, pair, data, shared, epoch)
-        if fate.copy_us:
-            self._heap.at(arrival_us + fate.copy_us, self._arrive, pair, data, shared, epoch)
+            self._heap.schedule_at(arrival_us, self._arrive, pair, data, shared, epoch)
+        if fate.duplicate_us:
+            self._heap.schedule_at(
+                arrival_us + fate.duplicate_us, self._arrive, pair, data, shared, epoch
+            )
         if fate.forgery is not None:
-            self._heap.at(arrival_us, self._arrive_forged, pair, fate.forgery)
+            self._heap.schedule_at(arrival_us, self._arrive_forged, pair, fate.forgery)
 
     # --- arriving ------------------------------------------------------------------------------
 
@@ -245,14 +249,15 @@ class Network:
         if self.blocked[pair] or (
             epoch != self._epoch_of(sender)
             and (
-                epoch // _LOSS < max(self._lost_at[sender], self._lost_at[receiver])
+                epoch // _EPOCHS_PER_DISK_LOSS
+                < max(self._last_disk_loss[sender], self._last_disk_loss[receiver])
                 or (
-                    epoch % _LOSS != self._epochs[sender]
+                    epoch % _EPOCHS_PER_DISK_LOSS != self._epochs[sender]
                     and self.noise.draw() < self._model.crash_loss
                 )
             )
         ):
-            self.lost += 1
+            self.lost_messages += 1
             return
         self._deliver(receiver, sender, data, shared)
 
@@ -282,25 +287,25 @@ class Network:
         self._cuts.clear()
         self._recompute_blocked()
 
-    def sender_crashed(self, sender: int) -> None:
+    def record_crash(self, sender: int) -> None:
         self._epochs[sender] += 1
-        self._leaves_ns[sender] = 0
+        self._link_free_ns[sender] = 0
 
-    def disk_lost(self, replica: int) -> None:
+    def record_disk_loss(self, replica: int) -> None:
         """Nothing arrives any more that was sent before, by it or to it: its connections are gone,
         and who comes back with nothing must not hear what its past has said or asked."""
-        self._losses += 1
-        self._lost_at[replica] = self._losses
+        self._disk_losses += 1
+        self._last_disk_loss[replica] = self._disk_losses
 
     def _epoch_of(self, sender: int) -> int:
-        return self._losses * _LOSS + self._epochs[sender]
+        return self._disk_losses * _EPOCHS_PER_DISK_LOSS + self._epochs[sender]
 
     def statistics(self) -> NetworkStatistics:
-        named = sorted((kind.__name__, counts) for kind, counts in self._sent.items())
+        named = sorted((kind.__name__, counts) for kind, counts in self._sent_counts.items())
         return NetworkStatistics(
             messages={name: counts[0] for name, counts in named},
             bytes={name: counts[1] for name, counts in named},
-            lost=self.lost,
+            lost=self.lost_messages,
             duplicated=self.noise.duplicated,
             reordered=self.noise.reordered,
             forged=self.noise.forged,

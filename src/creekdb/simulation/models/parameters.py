@@ -36,9 +36,9 @@ from typing import Final
 import msgspec
 
 from creekdb.errors import BadValue
-from creekdb.execution.result import Execution
-from creekdb.protocol.effects import Task, Work
-from creekdb.simulation.kernel.simulated_time import DAY_US, Clock
+from creekdb.execution.result import ExecutionResult
+from creekdb.protocol.effects import Task, TaskKind
+from creekdb.simulation.kernel.simulated_time import DAY_US, SkewedClock
 
 SCALE_MAX = 1000.0
 DRIFT_PPM_MAX = 100_000
@@ -86,12 +86,12 @@ class CpuModel(msgspec.Struct, frozen=True, kw_only=True):
         if not 0 < self.scale <= SCALE_MAX:
             raise BadValue(f"execution takes {self.scale} times as long: from above 0 to 1000")
 
-    def cost(self, task: Task, execution: Execution) -> int:
-        """A rollback writes back as many registers as its `Execution` says."""
-        writes = len(execution.writes) + len(execution.adds)
-        if task.work is Work.ROLLBACK:
+    def cost(self, task: Task, execution: ExecutionResult) -> int:
+        """A rollback writes back as many registers as its `ExecutionResult` says."""
+        writes = len(execution.writes) + len(execution.blind_adds)
+        if task.kind is TaskKind.ROLLBACK:
             return round(self.scale * (self.rollback_us + self.access_us * writes))
-        accesses = execution.reads + execution.scanned + writes
+        accesses = execution.read_count + execution.scan_count + writes
         return round(self.scale * (self.execution_us + self.access_us * accesses))
 
 
@@ -121,10 +121,10 @@ class ClockModel(msgspec.Struct, frozen=True, kw_only=True):
         if any(abs(drift) > DRIFT_PPM_MAX for drift in self.drifts_ppm):
             raise BadValue(f"a clock drift must be at most {DRIFT_PPM_MAX} ppm, fast or slow")
 
-    def clock(self, replica: int) -> Clock:
+    def make_clock(self, replica: int) -> SkewedClock:
         skew_us = self.skews_us[replica] if replica < len(self.skews_us) else 0
         drift_ppm = self.drifts_ppm[replica] if replica < len(self.drifts_ppm) else 0
-        return Clock(skew_us, drift_ppm)
+        return SkewedClock(skew_us, drift_ppm)
 
 
 SEQUENTIAL_PEAK_TPS: Final = 2_700
@@ -134,14 +134,14 @@ EXECUTION_US: Final = 54.5
 ACCESS_US: Final = 5.98
 
 
-def solve(mix_accesses: float, payment_accesses: float) -> tuple[float, float]:
+def solve_costs(mix_accesses: float, payment_accesses: float) -> tuple[float, float]:
     """EXECUTION_US and ACCESS_US, from how many registers transactions touch on average."""
     mix_us = 1_000_000 / SEQUENTIAL_PEAK_TPS
     access_us = (mix_us - PAYMENT_US) / (mix_accesses - payment_accesses)
     return PAYMENT_US - access_us * payment_accesses, access_us
 
 
-def measuring_cpu(cores: int, scale: float = 1.0) -> CpuModel:
+def calibrated_cpu(cores: int, scale: float = 1.0) -> CpuModel:
     return CpuModel(
         cores=cores,
         execution_us=EXECUTION_US,

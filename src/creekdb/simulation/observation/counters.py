@@ -37,12 +37,12 @@ class DiskStatistics(msgspec.Struct, frozen=True, kw_only=True):
     torn: int
 
 
-class Tally:
-    __slots__ = ("drift_us", "malformed", "probes", "refused")
+class ReplicaCounters:
+    __slots__ = ("drift_us", "malformed", "probes", "rejected")
 
     def __init__(self) -> None:
         self.probes: dict[Probe, int] = {}
-        self.refused: dict[str, int] = {}
+        self.rejected: dict[str, int] = {}
         self.drift_us: dict[int, int] = {}
         """How far ahead each replica's clock was seen by any other, at most."""
         self.malformed = 0
@@ -52,7 +52,7 @@ class Tally:
         """Take over an incarnation's counts, at its end."""
         for probe, count in replica.probes.counts.items():
             self.probes[probe] = self.probes.get(probe, 0) + count
-        for reason, count in replica.refused.items():
-            self.refused[reason] = self.refused.get(reason, 0) + count
+        for reason, count in replica.rejected.items():
+            self.rejected[reason] = self.rejected.get(reason, 0) + count
         for other, ahead_us in replica.drift_us.items():
             self.drift_us[other] = max(self.drift_us.get(other, 0), ahead_us)

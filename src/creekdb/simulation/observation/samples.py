@@ -32,7 +32,7 @@ class ReplicaSample(msgspec.Struct, frozen=True):
     """Sent."""
 
 
-def sample(now_us: int, nodes: Iterable[Node], network: Network) -> list[ReplicaSample]:
+def sample_replicas(now_us: int, nodes: Iterable[Node], network: Network) -> list[ReplicaSample]:
     return [
         ReplicaSample(
             replica=node.index,
@@ -48,7 +48,7 @@ def sample(now_us: int, nodes: Iterable[Node], network: Network) -> list[Replica
     ]
 
 
-class Counts(msgspec.Struct, frozen=True, kw_only=True):
+class CounterTotals(msgspec.Struct, frozen=True, kw_only=True):
     """Over all replicas, since the beginning of the run."""
 
     at_us: int = 0
@@ -60,7 +60,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     bytes: dict[str, int] = {}
 
 
-class Window(msgspec.Struct, frozen=True, kw_only=True):
+class MeasurementWindow(msgspec.Struct, frozen=True, kw_only=True):
     """What happened from `begin_us` to `end_us`."""
 
     begin_us: int
@@ -72,13 +72,13 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     bytes: dict[str, int]
 
     @property
-    def length_us(self) -> int:
+    def duration_us(self) -> int:
         return self.end_us - self.begin_us
 
 
-def count(now_us: int, cpus: Sequence[Cpu], network: Network) -> Counts:
+def read_totals(now_us: int, cpus: Sequence[Cpu], network: Network) -> CounterTotals:
     sent = network.statistics()
-    return Counts(
+    return CounterTotals(
         at_us=now_us,
         busy_us=sum(cpu.busy_us for cpu in cpus),
         executions=sum(cpu.executions for cpu in cpus),
@@ -88,8 +88,8 @@ def count(now_us: int, cpus: Sequence[Cpu], network: Network) -> Counts:
     )
 
 
-def between(begin: Counts, end: Counts) -> Window:
-    return Window(
+def window_between(begin: CounterTotals, end: CounterTotals) -> MeasurementWindow:
+    return MeasurementWindow(
         begin_us=begin.at_us,
         end_us=end.at_us,
         busy_us=end.busy_us - begin.busy_us,

@@ -24,14 +24,14 @@ _ENCODED_MAX = 4096
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Trace:
-    __slots__ = ("_encoded", "_hash", "_pending", "inputs")
+class TraceHash:
+    __slots__ = ("_encoded_outcomes", "_hash", "_pending", "input_count")
 
     def __init__(self) -> None:
         self._hash = blake2b(digest_size=16)
         self._pending: list[bytes] = []
-        self._encoded: dict[int, tuple[Outcome, msgspec.Raw]] = {}
-        self.inputs = 0
+        self._encoded_outcomes: dict[int, tuple[Outcome, msgspec.Raw]] = {}
+        self.input_count = 0
 
     def add(
         self,
@@ -42,20 +42,20 @@ class Trace:
         content: bytes = b"",
         sender: int = -1,
     ) -> None:
-        self.inputs += 1
+        self.input_count += 1
         pending = self._pending
         pending.append(_HEADER.pack(at_us, local_us, replica, sender, kind, len(content)))
         pending.append(content)
         if len(pending) >= _PENDING_MAX:
             self._flush()
 
-    def encoded(self, outcome: Outcome) -> msgspec.Raw:
+    def encode_outcome(self, outcome: Outcome) -> msgspec.Raw:
         """As a part of something to be encoded. Replicas mostly come to one and the same object."""
-        found = self._encoded.get(id(outcome))
+        found = self._encoded_outcomes.get(id(outcome))
         if found is None:
-            if len(self._encoded) == _ENCODED_MAX:
-                self._encoded.clear()
-            found = self._encoded[id(outcome)] = outcome, msgspec.Raw(_encode(outcome))
+            if len(self._encoded_outcomes) == _ENCODED_MAX:
+                self._encoded_outcomes.clear()
+            found = self._encoded_outcomes[id(outcome)] = outcome, msgspec.Raw(_encode(outcome))
         return found[1]
 
     def hexdigest(self) -> str:

@@ -15,11 +15,11 @@ import numpy
 from numpy.lib.stride_tricks import sliding_window_view
 
 from creekdb.errors import BadValue, UnknownName
-from creekdb.tpcc.population.random_values import MARK, POOL_LENGTH, Pools
-from creekdb.tpcc.population.rows import Formulas, Population
+from creekdb.tpcc.population.random_values import ORIGINAL_MARK, POOL_LENGTH, TextPools
+from creekdb.tpcc.population.rows import Population, RowFormulas
 from creekdb.tpcc.schema import CUSTOMERS, DELIVERED, DISTRICTS, ITEMS, TABLES
 
-Array: TypeAlias = numpy.ndarray[Any, Any]
+NumpyArray: TypeAlias = numpy.ndarray[Any, Any]
 
 _NEW_ORDERS = CUSTOMERS - DELIVERED
 
@@ -43,16 +43,18 @@ def unit_count(population: Population, table: str) -> int:
     return population.warehouses * per_warehouse[table]
 
 
-def columns(population: Population, table: str, start: int, stop: int) -> dict[str, Array]:
+def compute_columns(
+    population: Population, table: str, start: int, stop: int
+) -> dict[str, NumpyArray]:
     """The columns of the units in [start, stop), those of the key first, in the schema's order."""
     if not 0 <= start <= stop <= unit_count(population, table):
         raise BadValue(f"{table} has no units from {start} to {stop}")
-    formulas = Formulas(population.seed, Vectors(population.pools))
+    formulas = RowFormulas(population.seed, ArrayGenerator(population.pools))
     key = _keys(formulas, table, start, stop)
     length = len(key[0])
     if table == "orders":
         w, d, o = key
-        row = formulas.orders(w, d, o, _orderers(formulas, start, stop))
+        row = formulas.orders(w, d, o, _order_customers(formulas, start, stop))
     else:
         evaluate: Callable[..., tuple[Any, ...]] = getattr(formulas, table)
         row = evaluate(*key)
@@ -61,55 +63,55 @@ def columns(population: Population, table: str, start: int, stop: int) -> dict[s
     return {name: _column(each, length) for name, each in zip(names, (*key, *row), strict=True)}
 
 
-class Vectors:
+class ArrayGenerator:
     """Implements `creekdb.tpcc.population.random_values.Draws` on arrays of uint64."""
 
-    def __init__(self, pools: Pools) -> None:
+    def __init__(self, pools: TextPools) -> None:
         self._alphanumeric = _characters(pools.alphanumeric)
         self._letters = _characters(pools.letters)
         self._digits = _characters(pools.digits)
 
-    def text(self, word: Array, low: int, high: int) -> Array:
-        cut = _cut(self._alphanumeric, word, high)
+    def text(self, word: NumpyArray, low: int, high: int) -> NumpyArray:
+        cut = _slice_pool(self._alphanumeric, word, high)
         if low < high:
             lengths = low + (word >> 32) % (high - low + 1)
             cut[numpy.arange(high, dtype=numpy.uint64) >= lengths[:, None]] = 0
         return _as_texts(cut)
 
-    def letters(self, word: Array, length: int) -> Array:
-        return _as_texts(_cut(self._letters, word, length))
+    def letters(self, word: NumpyArray, length: int) -> NumpyArray:
+        return _as_texts(_slice_pool(self._letters, word, length))
 
-    def digits(self, word: Array, length: int) -> Array:
-        return _as_texts(_cut(self._digits, word, length))
+    def digits(self, word: NumpyArray, length: int) -> NumpyArray:
+        return _as_texts(_slice_pool(self._digits, word, length))
 
-    def marked(self, text: Array, where: Array, word: Array) -> Array:
+    def insert_mark(self, text: NumpyArray, where: NumpyArray, word: NumpyArray) -> NumpyArray:
         marked = text.copy()
         rows = numpy.flatnonzero(where)
         lengths = numpy.char.str_len(text[rows]).astype(numpy.uint64)
-        starts = (word[rows] % (lengths - len(MARK) + 1)).astype(numpy.int64)
+        starts = (word[rows] % (lengths - len(ORIGINAL_MARK) + 1)).astype(numpy.int64)
         characters = marked.view(numpy.uint8).reshape(len(text), text.itemsize)
-        for offset, character in enumerate(MARK.encode()):
+        for offset, character in enumerate(ORIGINAL_MARK.encode()):
             characters[rows, starts + offset] = character
         return marked
 
-    def followed(self, text: Array, ending: str) -> Array:
-        added: Array = numpy.char.add(text, ending.encode())
+    def append_text(self, text: NumpyArray, ending: str) -> NumpyArray:
+        added: NumpyArray = numpy.char.add(text, ending.encode())
         return added
 
-    def either(self, condition: Array, yes: Any, no: Any) -> Array:
-        chosen: Array = numpy.where(condition, yes, no)
+    def choose(self, condition: NumpyArray, yes: Any, no: Any) -> NumpyArray:
+        chosen: NumpyArray = numpy.where(condition, yes, no)
         return chosen
 
-    def unless(self, condition: Array, value: Any) -> Array:
+    def null_where(self, condition: NumpyArray, value: Any) -> NumpyArray:
         values = numpy.broadcast_to(numpy.asarray(value, dtype=numpy.int64), condition.shape)
-        masked: Array = numpy.ma.masked_array(values, mask=condition)
+        masked: NumpyArray = numpy.ma.masked_array(values, mask=condition)
         return masked
 
-    def pick(self, texts: Sequence[str], index: Array) -> Array:
+    def select(self, texts: Sequence[str], index: NumpyArray) -> NumpyArray:
         return numpy.array([each.encode() for each in texts])[index.astype(numpy.int64)]
 
 
-def _keys(formulas: Formulas, table: str, start: int, stop: int) -> tuple[Array, ...]:
+def _keys(formulas: RowFormulas, table: str, start: int, stop: int) -> tuple[NumpyArray, ...]:
     unit = numpy.arange(start, stop, dtype=numpy.uint64)
     match table:
         case "warehouse":
@@ -131,12 +133,14 @@ def _keys(formulas: Formulas, table: str, start: int, stop: int) -> tuple[Array,
             return _in_district(unit, CUSTOMERS)
 
 
-def _in_district(unit: Array, each: int) -> tuple[Array, Array, Array]:
+def _in_district(unit: NumpyArray, each: int) -> tuple[NumpyArray, NumpyArray, NumpyArray]:
     district = unit // each
     return district // DISTRICTS + 1, district % DISTRICTS + 1, unit % each + 1
 
 
-def _lines(formulas: Formulas, w: Array, d: Array, o: Array) -> tuple[Array, ...]:
+def _lines(
+    formulas: RowFormulas, w: NumpyArray, d: NumpyArray, o: NumpyArray
+) -> tuple[NumpyArray, ...]:
     counts = formulas.line_count(w, d, o).astype(numpy.int64)
     firsts = numpy.cumsum(counts) - counts
     numbers = numpy.arange(counts.sum()) - numpy.repeat(firsts, counts) + 1
@@ -144,7 +148,7 @@ def _lines(formulas: Formulas, w: Array, d: Array, o: Array) -> tuple[Array, ...
     return (*repeated, numbers.astype(numpy.uint64))
 
 
-def _orderers(formulas: Formulas, start: int, stop: int) -> Array:
+def _order_customers(formulas: RowFormulas, start: int, stop: int) -> NumpyArray:
     """Who placed the orders in [start, stop): found a district at a time."""
     if start == stop:
         return numpy.empty(0, dtype=numpy.uint64)
@@ -152,31 +156,31 @@ def _orderers(formulas: Formulas, start: int, stop: int) -> Array:
     found = []
     for district in range(first, last + 1):
         unit = numpy.arange(CUSTOMERS, dtype=numpy.uint64) + district * CUSTOMERS
-        words = formulas.customer_word(*_in_district(unit, CUSTOMERS))
+        words = formulas.permutation_word(*_in_district(unit, CUSTOMERS))
         found.append(numpy.argsort(words, kind="stable") + 1)
     return numpy.concatenate(found)[start - first * CUSTOMERS : stop - first * CUSTOMERS]
 
 
-def _column(value: Any, length: int) -> Array:
+def _column(value: Any, length: int) -> NumpyArray:
     if isinstance(value, str):
         return numpy.full(length, value.encode())
     if isinstance(value, int):
         return numpy.full(length, value, dtype=numpy.int64)
-    array: Array = value
+    array: NumpyArray = value
     return array.astype(numpy.int64) if array.dtype.kind == "u" else array
 
 
-def _characters(pool: str) -> Array:
+def _characters(pool: str) -> NumpyArray:
     return numpy.frombuffer(pool.encode(), dtype=numpy.uint8)
 
 
-def _cut(pool: Array, word: Array, width: int) -> Array:
+def _slice_pool(pool: NumpyArray, word: NumpyArray, width: int) -> NumpyArray:
     """A piece of the pool for each word, one below the other."""
     starts = (word % POOL_LENGTH).astype(numpy.int64)
-    pieces: Array = sliding_window_view(pool, width)[starts]
+    pieces: NumpyArray = sliding_window_view(pool, width)[starts]
     return pieces
 
 
-def _as_texts(characters: Array) -> Array:
+def _as_texts(characters: NumpyArray) -> NumpyArray:
     width = characters.shape[1]
     return numpy.ascontiguousarray(characters).view(f"S{width}").reshape(len(characters))

@@ -11,10 +11,10 @@ SplitMix64); there is no state, so any word can be computed first. Numbers are c
 texts out of a *pool*: a long random text that each seed has once, so that a text costs a word and a
 slice, however long it is.
 
-`Draws` is what the formulas of the population are written in (`creekdb.tpcc.population.rows`).
-`Scalars` computes one row at a time with Python's integers; `creekdb.tpcc.population.column_arrays`
-computes columns. Numbers need no method: what they are made with (`%`, `>>`, `+`) works on integers
-and on arrays alike.
+`ValueGenerator` is what the formulas of the population are written in
+(`creekdb.tpcc.population.rows`). `ScalarGenerator` computes one row at a time with Python's
+integers; `creekdb.tpcc.population.column_arrays` computes columns. Numbers need no method: what
+they are made with (`%`, `>>`, `+`) works on integers and on arrays alike.
 """
 
 import string
@@ -33,11 +33,11 @@ LAST_NAMES: Final = tuple(
 )
 LAST_NAME_NUMBERS: Final = {name: number for number, name in enumerate(LAST_NAMES)}
 
-A_LAST_NAME: Final = 255
-A_CUSTOMER: Final = 1023
-A_ITEM: Final = 8191
+NURAND_A_LAST_NAME: Final = 255
+NURAND_A_CUSTOMER: Final = 1023
+NURAND_A_ITEM: Final = 8191
 
-DELTAS: Final = tuple(delta for delta in range(65, 120) if delta not in (96, 112))
+LAST_NAME_DELTAS: Final = tuple(delta for delta in range(65, 120) if delta not in (96, 112))
 """How far the constant of a run may be from that of the population (clause 2.1.6.1)."""
 
 
@@ -48,51 +48,53 @@ def nurand(coarse: Any, fine: Any, constant: int, low: int, high: int) -> Any:
 
 def run_constants(load_constant: int) -> tuple[int, ...]:
     """The constants for last names that a run on such a population may choose from."""
-    candidates = range(A_LAST_NAME + 1)
-    return tuple(each for each in candidates if abs(each - load_constant) in DELTAS)
+    candidates = range(NURAND_A_LAST_NAME + 1)
+    return tuple(each for each in candidates if abs(each - load_constant) in LAST_NAME_DELTAS)
 
 
-MASK: Final = 2**64 - 1
-STEP: Final = 0x9E3779B97F4A7C15
+MASK_64: Final = 2**64 - 1
+GOLDEN_GAMMA: Final = 0x9E3779B97F4A7C15
 POOL_BITS: Final = 17
 POOL_LENGTH: Final = 2**POOL_BITS
 TEXT_MAX: Final = 500
-MARK: Final = "ORIGINAL"
+ORIGINAL_MARK: Final = "ORIGINAL"
 
-_HALF: Final = 2**32 - 1
+_MASK_32: Final = 2**32 - 1
 _CHARACTERS_OF_A_WORD = 10  # 62 ** 10 < 2 ** 64
 
 
-def mix(number: Any) -> Any:
+def splitmix64(number: Any) -> Any:
     """The word with that number; of an array, the words."""
-    if _COMPILED and type(number) is int:
-        return mix_halves(number)
-    number = number & MASK
-    number = ((number ^ (number >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-    number = ((number ^ (number >> 27)) * 0x94D049BB133111EB) & MASK
+    if _IS_COMPILED and type(number) is int:
+        return splitmix64_halves(number)
+    number = number & MASK_64
+    number = ((number ^ (number >> 30)) * 0xBF58476D1CE4E5B9) & MASK_64
+    number = ((number ^ (number >> 27)) * 0x94D049BB133111EB) & MASK_64
     return number ^ (number >> 31)
 
 
-def mix_halves(number: int) -> int:
+def splitmix64_halves(number: int) -> int:
     """The same of an int, in halves of 32 bits: a third of the time where it is compiled, for then
     all but the first lines and the last are instructions of the processor, and twice where not."""
-    low: i64 = number & _HALF
-    high: i64 = number >> 32 & _HALF
-    low, high = low ^ (high << 2 & _HALF) ^ low >> 30, high ^ high >> 30
-    low, high = _times(low, high, 0x1CE4E5B9, 0xBF58476D)
-    low, high = low ^ (high << 5 & _HALF) ^ low >> 27, high ^ high >> 27
-    low, high = _times(low, high, 0x133111EB, 0x94D049BB)
-    lower: int = low ^ (high << 1 & _HALF) ^ low >> 31
+    low: i64 = number & _MASK_32
+    high: i64 = number >> 32 & _MASK_32
+    low, high = low ^ (high << 2 & _MASK_32) ^ low >> 30, high ^ high >> 30
+    low, high = _multiply_halves(low, high, 0x1CE4E5B9, 0xBF58476D)
+    low, high = low ^ (high << 5 & _MASK_32) ^ low >> 27, high ^ high >> 27
+    low, high = _multiply_halves(low, high, 0x133111EB, 0x94D049BB)
+    lower: int = low ^ (high << 1 & _MASK_32) ^ low >> 31
     upper: int = high ^ high >> 31
     return upper << 32 | lower
 
 
-def _times(low: "i64", high: "i64", factor_low: "i64", factor_high: "i64") -> "tuple[i64, i64]":
+def _multiply_halves(
+    low: "i64", high: "i64", factor_low: "i64", factor_high: "i64"
+) -> "tuple[i64, i64]":
     """A product modulo 2 ** 64, in halves. Nothing on the way has more than 63 bits."""
     upper = low * (factor_low >> 16)
     lower = low * (factor_low & 0xFFFF) + ((upper & 0xFFFF) << 16)
     crossed = _low_product(high, factor_low) + _low_product(low, factor_high)
-    return lower & _HALF, (lower >> 32) + (upper >> 16) + crossed & _HALF
+    return lower & _MASK_32, (lower >> 32) + (upper >> 16) + crossed & _MASK_32
 
 
 def _low_product(one: "i64", other: "i64") -> "i64":
@@ -100,24 +102,24 @@ def _low_product(one: "i64", other: "i64") -> "i64":
     return one * (other & 0xFFFF) + ((one * (other >> 16) & 0xFFFF) << 16)
 
 
-_COMPILED: Final = not isinstance(mix_halves, FunctionType)
+_IS_COMPILED: Final = not isinstance(splitmix64_halves, FunctionType)
 
 
-def between(word: Any, low: int, high: int) -> Any:
+def number_between(word: Any, low: int, high: int) -> Any:
     """A number from [low, high], from the upper half of a word."""
     return low + (word >> 32) % (high - low + 1)
 
 
-class Pools:
+class TextPools:
     """The three random texts of a seed, with a bit of their beginning repeated at their end."""
 
     def __init__(self, seed: int) -> None:
-        self.alphanumeric = _pool(mix(seed ^ 1), string.ascii_letters + string.digits)
-        self.letters = _pool(mix(seed ^ 2), string.ascii_uppercase)
-        self.digits = _pool(mix(seed ^ 3), string.digits)
+        self.alphanumeric = _pool(splitmix64(seed ^ 1), string.ascii_letters + string.digits)
+        self.letters = _pool(splitmix64(seed ^ 2), string.ascii_uppercase)
+        self.digits = _pool(splitmix64(seed ^ 3), string.digits)
 
 
-class Draws(Protocol):
+class ValueGenerator(Protocol):
     def text(self, word: Any, low: int, high: int) -> Any:
         """Letters and digits (an a-string), from `low` to `high` of them."""
 
@@ -125,26 +127,26 @@ class Draws(Protocol):
 
     def digits(self, word: Any, length: int) -> Any: ...
 
-    def marked(self, text: Any, where: Any, word: Any) -> Any:
+    def insert_mark(self, text: Any, where: Any, word: Any) -> Any:
         """The text, where told so with `MARK` at a random place in it."""
 
-    def followed(self, text: Any, ending: str) -> Any: ...
+    def append_text(self, text: Any, ending: str) -> Any: ...
 
-    def either(self, condition: Any, yes: Any, no: Any) -> Any:
+    def choose(self, condition: Any, yes: Any, no: Any) -> Any:
         """One of two numbers."""
 
-    def unless(self, condition: Any, value: Any) -> Any:
+    def null_where(self, condition: Any, value: Any) -> Any:
         """None where the condition holds, else the number."""
 
-    def pick(self, texts: Sequence[str], index: Any) -> Any: ...
+    def select(self, texts: Sequence[str], index: Any) -> Any: ...
 
 
-class Scalars:
-    """One row at a time. Implements `Draws`."""
+class ScalarGenerator:
+    """One row at a time. Implements `ValueGenerator`."""
 
     __slots__ = ("_alphanumeric", "_digits", "_letters")
 
-    def __init__(self, pools: Pools) -> None:
+    def __init__(self, pools: TextPools) -> None:
         self._alphanumeric = pools.alphanumeric
         self._letters = pools.letters
         self._digits = pools.digits
@@ -161,22 +163,22 @@ class Scalars:
         start = word & (POOL_LENGTH - 1)
         return self._digits[start : start + length]
 
-    def marked(self, text: str, where: bool, word: int) -> str:
+    def insert_mark(self, text: str, where: bool, word: int) -> str:
         if not where:
             return text
-        start = word % (len(text) - len(MARK) + 1)
-        return text[:start] + MARK + text[start + len(MARK) :]
+        start = word % (len(text) - len(ORIGINAL_MARK) + 1)
+        return text[:start] + ORIGINAL_MARK + text[start + len(ORIGINAL_MARK) :]
 
-    def followed(self, text: str, ending: str) -> str:
+    def append_text(self, text: str, ending: str) -> str:
         return text + ending
 
-    def either(self, condition: bool, yes: int, no: int) -> int:
+    def choose(self, condition: bool, yes: int, no: int) -> int:
         return yes if condition else no
 
-    def unless(self, condition: bool, value: int) -> int | None:
+    def null_where(self, condition: bool, value: int) -> int | None:
         return None if condition else value
 
-    def pick(self, texts: Sequence[str], index: int) -> str:
+    def select(self, texts: Sequence[str], index: int) -> str:
         return texts[index]
 
 
@@ -185,7 +187,7 @@ def _pool(seed: int, alphabet: str) -> str:
     append: Callable[[str], None] = characters.append
     base = len(alphabet)
     for number in range(-(-POOL_LENGTH // _CHARACTERS_OF_A_WORD)):
-        word = mix(seed + number * STEP)
+        word = splitmix64(seed + number * GOLDEN_GAMMA)
         for _ in range(_CHARACTERS_OF_A_WORD):
             word, index = divmod(word, base)
             append(alphabet[index])

@@ -1,7 +1,7 @@
 """Which keys there are in the beginning, and walking through a range of them in order.
 
 A register's keys form a tree: its name, then a warehouse, then what that warehouse has, and so on.
-A `Domain` says what can follow a beginning of a key: a range of numbers, or sorted texts. So
+A `KeyDomain` says what can follow a beginning of a key: a range of numbers, or sorted texts. So
 neither asking for a key nor finding the first one of a range needs the others. Must not know
 values.
 
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 from creekdb.errors import UnknownName
-from creekdb.execution.keys import Place
+from creekdb.execution.keys import CollationKey
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.values import Key
 from creekdb.tpcc.layout import CUSTOMERS_NAMED, LAST_ORDER, LAYOUTS, OLDEST_NEW_ORDER
@@ -38,27 +38,27 @@ from creekdb.tpcc.schema import (
     TABLES,
 )
 
-Level: TypeAlias = range | tuple[str, ...] | Callable[..., range]
+KeyLevel: TypeAlias = range | tuple[str, ...] | Callable[..., range]
 """What can follow, without gaps, or how to tell from the parts of the key before it, without the
 name."""
-Domain: TypeAlias = tuple[Level, ...]
+KeyDomain: TypeAlias = tuple[KeyLevel, ...]
 
 _NO_RANGE: Final = -1
 """In place of where a range stops."""
 _INT, _STR, _TUPLE = 0, 1, 2  # how a place tells kinds apart, see creekdb.execution.keys
 
 
-class Fence:
+class DomainMatcher:
     """What is a key of a domain, and what is not: told quickly where levels are ranges. What
     follows a beginning of a key is remembered until another one is asked for."""
 
-    __slots__ = ("_domain", "_following", "_starts", "_stops")
+    __slots__ = ("_domain", "_last_range", "_starts", "_stops")
 
-    def __init__(self, domain: Domain) -> None:
+    def __init__(self, domain: KeyDomain) -> None:
         self._domain = domain
         self._starts = [level.start if isinstance(level, range) else 0 for level in domain]
         self._stops = [level.stop if isinstance(level, range) else _NO_RANGE for level in domain]
-        self._following: tuple[tuple[Any, ...], int, int] = (None,), 0, 0
+        self._last_range: tuple[tuple[Any, ...], int, int] = (None,), 0, 0
 
     def contains(self, parts: tuple[Any, ...]) -> bool:
         """Are these, after the register's name, the parts of a key?"""
@@ -73,12 +73,12 @@ class Fence:
                     if type(part) is str and part in level:
                         continue
                     return False
-                head, start, stop = self._following
+                head, start, stop = self._last_range
                 if head != parts[:index]:
                     head = parts[:index]
                     children = level(*head)
                     start, stop = children.start, children.stop
-                    self._following = head, start, stop
+                    self._last_range = head, start, stop
             if type(part) is not int:
                 return False
             number: int = part
@@ -87,10 +87,12 @@ class Fence:
         return True
 
 
-def walk(domains: dict[str, Domain], start: Place, stop: Place, reverse: bool) -> Iterator[Key]:
+def iterate_keys(
+    domains: dict[str, KeyDomain], start: CollationKey, stop: CollationKey, reverse: bool
+) -> Iterator[Key]:
     """The keys that stand in [start, stop). The names in `domains` must be sorted."""
-    low = _inside(start, _TUPLE)
-    high = _inside(stop, _TUPLE)
+    low = _child_bound(start, _TUPLE)
+    high = _child_bound(stop, _TUPLE)
     if low is AFTER or high is BEFORE:
         return
     names: list[str] = list(domains)
@@ -98,18 +100,18 @@ def walk(domains: dict[str, Domain], start: Place, stop: Place, reverse: bool) -
         yield from _descend((name,), domains[name], name_low, name_high, reverse)
 
 
-class _Beyond:
+class _OutOfRange:
     """A bound that lies before, or after, everything below a node."""
 
 
-BEFORE, AFTER = _Beyond(), _Beyond()
-Bound: TypeAlias = Place | _Beyond
+BEFORE, AFTER = _OutOfRange(), _OutOfRange()
+Bound: TypeAlias = CollationKey | _OutOfRange
 """Where a range begins or ends below a node: a place relative to it."""
 
 
-def _inside(bound: Bound, tag: int, value: Any = None) -> Bound:
+def _child_bound(bound: Bound, tag: int, value: Any = None) -> Bound:
     """The bound as seen from the child with that tag and value."""
-    if isinstance(bound, _Beyond):
+    if isinstance(bound, _OutOfRange):
         return bound
     step: tuple[Any, ...] = (tag,) if value is None else (tag, value)
     head = bound[: len(step)]
@@ -126,12 +128,12 @@ def _children(
     last = len(children) if high is AFTER else _index(children, tag, high) + 1
     touched = children[first:last]
     for child in reversed(touched) if reverse else touched:
-        yield child, _inside(low, tag, child), _inside(high, tag, child)
+        yield child, _child_bound(low, tag, child), _child_bound(high, tag, child)
 
 
 def _index(children: Sequence[Any], tag: int, bound: Bound) -> int:
     """The first child that does not end before the bound."""
-    if isinstance(bound, _Beyond):
+    if isinstance(bound, _OutOfRange):
         return 0 if bound is BEFORE else len(children)
     if bound[:1] != (tag,):
         return 0 if bound[:1] < (tag,) else len(children)
@@ -139,7 +141,7 @@ def _index(children: Sequence[Any], tag: int, bound: Bound) -> int:
 
 
 def _descend(
-    key: tuple[Any, ...], domain: Domain, low: Bound, high: Bound, reverse: bool
+    key: tuple[Any, ...], domain: KeyDomain, low: Bound, high: Bound, reverse: bool
 ) -> Iterator[Key]:
     depth = len(key) - 1
     level = domain[depth]
@@ -157,22 +159,22 @@ def _descend(
             yield (*key, child)
 
 
-GENERATION: Final = 2**17
+CACHE_GENERATION_SIZE: Final = 2**17
 """How many registers are remembered at least; about 0.5 kB each, and up to twice as many."""
 
 _DISTRICTS: Final = range(1, DISTRICTS + 1)
 
-Evaluate: TypeAlias = Callable[..., Any]
+EvaluateRegister: TypeAlias = Callable[..., Any]
 """The value of a register, from the parts of its key after the name."""
 
 
-class Register:
+class RegisterFamily:
     """The registers of one name."""
 
-    __slots__ = ("evaluate", "fence")
+    __slots__ = ("evaluate", "matcher")
 
-    def __init__(self, domain: Domain, evaluate: Evaluate) -> None:
-        self.fence = Fence(domain)
+    def __init__(self, domain: KeyDomain, evaluate: EvaluateRegister) -> None:
+        self.matcher = DomainMatcher(domain)
         self.evaluate = evaluate
 
 
@@ -182,11 +184,11 @@ class PopulationBase:
             raise UnknownName("layout", layout, LAYOUTS)
         self.population = population
         self.layout = layout
-        registers = _finding_registers(population)
+        registers = _index_registers(population)
         for name in TABLES:
             registers.update(_table_registers(population, name, layout))
         self._domains = {name: registers[name][0] for name in sorted(registers)}
-        self._registers = {name: Register(*found) for name, found in registers.items()}
+        self._registers = {name: RegisterFamily(*found) for name, found in registers.items()}
         self._young: dict[Key, Any] = {}
         self._old: dict[Key, Any] = {}
 
@@ -199,23 +201,23 @@ class PopulationBase:
             value = self._compute(key)
             if value is ABSENT:
                 return value  # quickly told, and there is no end of what is not there
-        if len(self._young) >= GENERATION:
+        if len(self._young) >= CACHE_GENERATION_SIZE:
             self._old, self._young = self._young, {}
         self._young[key] = value
         return value
 
-    def keys(self, start: Place, stop: Place, reverse: bool) -> Iterator[Key]:
-        return walk(self._domains, start, stop, reverse)
+    def keys(self, start: CollationKey, stop: CollationKey, reverse: bool) -> Iterator[Key]:
+        return iterate_keys(self._domains, start, stop, reverse)
 
     @property
-    def remembered(self) -> int:
+    def cached_count(self) -> int:
         return len(self._young) + len(self._old)
 
     def _compute(self, key: Key) -> Any:
         if not isinstance(key, tuple) or not key or not isinstance(key[0], str):
             return ABSENT
         register = self._registers.get(key[0])
-        if register is None or not register.fence.contains(key[1:]):
+        if register is None or not register.matcher.contains(key[1:]):
             return ABSENT
         evaluate = register.evaluate
         match len(key):  # written out: to unpack a tuple costs as much as all of this, compiled
@@ -229,7 +231,7 @@ class PopulationBase:
                 return evaluate(key[1], key[2], key[3], key[4])
 
 
-def _finding_registers(population: Population) -> dict[str, tuple[Domain, Evaluate]]:
+def _index_registers(population: Population) -> dict[str, tuple[KeyDomain, EvaluateRegister]]:
     districts = _domain(population, DISTRICT.name)
     return {
         CUSTOMERS_NAMED: ((*districts, tuple(sorted(LAST_NAMES))), population.customers_named),
@@ -240,35 +242,35 @@ def _finding_registers(population: Population) -> dict[str, tuple[Domain, Evalua
 
 def _table_registers(
     population: Population, name: str, layout: str
-) -> dict[str, tuple[Domain, Evaluate]]:
+) -> dict[str, tuple[KeyDomain, EvaluateRegister]]:
     table = TABLES[name]
     domain = _domain(population, name)
-    row: Evaluate = getattr(population, name)
+    row: EvaluateRegister = getattr(population, name)
     if layout == "rows":
         return {name: (domain, row)}
     fixed = len(table.fixed)
-    registers: dict[str, tuple[Domain, Evaluate]] = {name: (domain, _slice(row, fixed))}
+    registers: dict[str, tuple[KeyDomain, EvaluateRegister]] = {name: (domain, _slice(row, fixed))}
     for index, column in enumerate(table.columns[fixed:], fixed):
-        registers[column] = (_filled(domain, name, index), _column(row, index))
+        registers[column] = (_non_null_domain(domain, name, index), _column(row, index))
     return registers
 
 
-def _slice(row: Evaluate, stop: int) -> Evaluate:
+def _slice(row: EvaluateRegister, stop: int) -> EvaluateRegister:
     return lambda *key: row(*key)[:stop]
 
 
-def _column(row: Evaluate, index: int) -> Evaluate:
+def _column(row: EvaluateRegister, index: int) -> EvaluateRegister:
     return lambda *key: row(*key)[index]
 
 
-def _filled(domain: Domain, name: str, column: int) -> Domain:
+def _non_null_domain(domain: KeyDomain, name: str, column: int) -> KeyDomain:
     """The keys of the rows in which the column is not None."""
     if (name, column) in ((ORDERS.name, O_CARRIER_ID), (ORDER_LINE.name, OL_DELIVERY_D)):
         return (*domain[:2], range(1, DELIVERED + 1), *domain[3:])
     return domain
 
 
-def _domain(population: Population, name: str) -> Domain:
+def _domain(population: Population, name: str) -> KeyDomain:
     """The keys of the rows that a table starts with."""
     warehouses = range(1, population.warehouses + 1)
     customers = orders = range(1, CUSTOMERS + 1)
@@ -277,7 +279,7 @@ def _domain(population: Population, name: str) -> Domain:
     def lines(w: int, d: int, o: int) -> range:
         return range(1, population.line_count(w, d, o) + 1)
 
-    domains: dict[str, Domain] = {
+    domains: dict[str, KeyDomain] = {
         "warehouse": (warehouses,),
         "district": (warehouses, _DISTRICTS),
         "customer": (warehouses, _DISTRICTS, customers),

@@ -22,17 +22,17 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from creekdb.errors import BadValue
 from creekdb.tpcc.population.random_values import (
-    A_LAST_NAME,
+    GOLDEN_GAMMA,
     LAST_NAME_NUMBERS,
     LAST_NAMES,
-    MASK,
-    STEP,
-    Draws,
-    Pools,
-    Scalars,
-    between,
-    mix,
+    MASK_64,
+    NURAND_A_LAST_NAME,
+    ScalarGenerator,
+    TextPools,
+    ValueGenerator,
+    number_between,
     nurand,
+    splitmix64,
 )
 from creekdb.tpcc.schema import (
     CUSTOMERS,
@@ -48,15 +48,15 @@ from creekdb.tpcc.schema import (
     POPULATED_AT,
 )
 
-Row: TypeAlias = tuple[Any, ...]
+RowValues: TypeAlias = tuple[Any, ...]
 
-STEPS: Final = tuple(number * STEP & MASK for number in range(11))
+COLUMN_OFFSETS: Final = tuple(number * GOLDEN_GAMMA & MASK_64 for number in range(11))
 """From a row's word to the words of its columns."""
 CREDITS: Final = ("GC", "BC")
 CREDIT_LIMIT: Final = 50_000_00
 
 
-class Streams(NamedTuple):
+class WordStreams(NamedTuple):
     """Where each table's words begin, and the constant of the population's last names."""
 
     warehouse: int
@@ -72,45 +72,51 @@ class Streams(NamedTuple):
     last_name_constant: int
 
 
-def streams(seed: int) -> Streams:
-    start = mix(seed)
-    words = [mix(start + number * STEP) for number in range(len(Streams._fields))]
-    return Streams._make((*words[:-1], words[-1] % (A_LAST_NAME + 1)))
+def derive_streams(seed: int) -> WordStreams:
+    start = splitmix64(seed)
+    words = [
+        splitmix64(start + number * GOLDEN_GAMMA) for number in range(len(WordStreams._fields))
+    ]
+    return WordStreams._make((*words[:-1], words[-1] % (NURAND_A_LAST_NAME + 1)))
 
 
-class Formulas:
-    def __init__(self, seed: int, draws: Draws) -> None:
-        self._draws = draws
-        self._streams = streams(seed)
+class RowFormulas:
+    def __init__(self, seed: int, draws: ValueGenerator) -> None:
+        self._generator = draws
+        self._streams = derive_streams(seed)
 
-    def warehouse(self, w: Any) -> Row:
-        word = mix(self._streams.warehouse + w * STEP)
-        return (*self._place(word), between(mix(word + STEPS[7]), 0, 2000), INITIAL_W_YTD)
+    def warehouse(self, w: Any) -> RowValues:
+        word = splitmix64(self._streams.warehouse + w * GOLDEN_GAMMA)
+        return (
+            *self._name_and_address(word),
+            number_between(splitmix64(word + COLUMN_OFFSETS[7]), 0, 2000),
+            INITIAL_W_YTD,
+        )
 
-    def district(self, w: Any, d: Any) -> Row:
-        word = mix(self._streams.district + district_number(w, d) * STEP)
-        tax = between(mix(word + STEPS[7]), 0, 2000)
-        return (*self._place(word), tax, CUSTOMERS + 1, INITIAL_D_YTD)
+    def district(self, w: Any, d: Any) -> RowValues:
+        word = splitmix64(self._streams.district + district_number(w, d) * GOLDEN_GAMMA)
+        tax = number_between(splitmix64(word + COLUMN_OFFSETS[7]), 0, 2000)
+        return (*self._name_and_address(word), tax, CUSTOMERS + 1, INITIAL_D_YTD)
 
-    def customer(self, w: Any, d: Any, c: Any) -> Row:
-        draws = self._draws
+    def customer(self, w: Any, d: Any, c: Any) -> RowValues:
+        draws = self._generator
         number = customer_number(w, d, c)
-        word = mix(self._streams.customer + number * STEP)
+        word = splitmix64(self._streams.customer + number * GOLDEN_GAMMA)
         return (
             self._first_name(word),
             "OE",
-            draws.pick(LAST_NAMES, self._last_name_number(word, c)),
-            draws.text(mix(word + STEPS[3]), 10, 20),
-            draws.text(mix(word + STEPS[4]), 10, 20),
-            draws.text(mix(word + STEPS[5]), 10, 20),
-            draws.letters(mix(word + STEPS[6]), 2),
-            draws.followed(draws.digits(mix(word + STEPS[7]), 4), "11111"),
-            draws.digits(mix(word + STEPS[8]), 16),
+            draws.select(LAST_NAMES, self._last_name_number(word, c)),
+            draws.text(splitmix64(word + COLUMN_OFFSETS[3]), 10, 20),
+            draws.text(splitmix64(word + COLUMN_OFFSETS[4]), 10, 20),
+            draws.text(splitmix64(word + COLUMN_OFFSETS[5]), 10, 20),
+            draws.letters(splitmix64(word + COLUMN_OFFSETS[6]), 2),
+            draws.append_text(draws.digits(splitmix64(word + COLUMN_OFFSETS[7]), 4), "11111"),
+            draws.digits(splitmix64(word + COLUMN_OFFSETS[8]), 16),
             POPULATED_AT,
-            draws.pick(CREDITS, self._one_of_ten(self._streams.customer, number) * 1),
+            draws.select(CREDITS, self._one_of_ten(self._streams.customer, number) * 1),
             CREDIT_LIMIT,
-            between(mix(word + STEPS[9]), 0, 5000),
-            draws.text(mix(word + STEPS[10]), 300, 500),
+            number_between(splitmix64(word + COLUMN_OFFSETS[9]), 0, 5000),
+            draws.text(splitmix64(word + COLUMN_OFFSETS[10]), 300, 500),
             -INITIAL_PAYMENT,
             INITIAL_PAYMENT,
             1,
@@ -118,92 +124,104 @@ class Formulas:
         )
 
     def first_name(self, w: Any, d: Any, c: Any) -> Any:
-        return self._first_name(mix(self._streams.customer + customer_number(w, d, c) * STEP))
+        return self._first_name(
+            splitmix64(self._streams.customer + customer_number(w, d, c) * GOLDEN_GAMMA)
+        )
 
     def last_name_number(self, w: Any, d: Any, c: Any) -> Any:
         """The first thousand customers have all the names there are, in order."""
-        word = mix(self._streams.customer + customer_number(w, d, c) * STEP)
+        word = splitmix64(self._streams.customer + customer_number(w, d, c) * GOLDEN_GAMMA)
         return self._last_name_number(word, c)
 
     def _first_name(self, customer_word: Any) -> Any:
-        return self._draws.text(mix(customer_word + STEPS[1]), 8, 16)
+        return self._generator.text(splitmix64(customer_word + COLUMN_OFFSETS[1]), 8, 16)
 
     def _last_name_number(self, customer_word: Any, c: Any) -> Any:
-        word = mix(customer_word + STEPS[2])
-        coarse, fine = word % (A_LAST_NAME + 1), (word >> 32) % 1000
+        word = splitmix64(customer_word + COLUMN_OFFSETS[2])
+        coarse, fine = word % (NURAND_A_LAST_NAME + 1), (word >> 32) % 1000
         drawn = nurand(coarse, fine, self._streams.last_name_constant, 0, 999)
-        return self._draws.either(c <= 1000, c - 1, drawn)
+        return self._generator.choose(c <= 1000, c - 1, drawn)
 
-    def history(self, w: Any, d: Any, c: Any, number: Any) -> Row:
-        word = mix(self._streams.history + customer_number(w, d, c) * STEP)
-        return w, d, POPULATED_AT, INITIAL_PAYMENT, self._draws.text(mix(word + STEPS[1]), 12, 24)
-
-    def new_order(self, w: Any, d: Any, o: Any) -> Row:
-        return ()
-
-    def orders(self, w: Any, d: Any, o: Any, customer: Any) -> Row:
-        word = mix(self._streams.orders + customer_number(w, d, o) * STEP)
-        carrier = self._draws.unless(o > DELIVERED, between(mix(word + STEPS[1]), 1, 10))
-        return customer, POPULATED_AT, between(word, LINES_MIN, LINES_MAX), 1, carrier
-
-    def line_count(self, w: Any, d: Any, o: Any) -> Any:
-        word = mix(self._streams.orders + customer_number(w, d, o) * STEP)
-        return between(word, LINES_MIN, LINES_MAX)
-
-    def customer_word(self, w: Any, d: Any, c: Any) -> Any:
-        """A district's customers, sorted by this word, are those of its orders from 1 on."""
-        return mix(self._streams.permutation + customer_number(w, d, c) * STEP)
-
-    def order_line(self, w: Any, d: Any, o: Any, n: Any) -> Row:
-        draws = self._draws
-        number = customer_number(w, d, o) * (LINES_MAX + 1) + n
-        word = mix(self._streams.order_line + number * STEP)
+    def history(self, w: Any, d: Any, c: Any, number: Any) -> RowValues:
+        word = splitmix64(self._streams.history + customer_number(w, d, c) * GOLDEN_GAMMA)
         return (
-            between(word, 1, ITEMS),
             w,
-            5,
-            draws.either(o > DELIVERED, between(mix(word + STEPS[1]), 1, 9999_99), 0),
-            draws.text(mix(word + STEPS[2]), DISTRICT_TEXT, DISTRICT_TEXT),
-            draws.unless(o > DELIVERED, POPULATED_AT),
+            d,
+            POPULATED_AT,
+            INITIAL_PAYMENT,
+            self._generator.text(splitmix64(word + COLUMN_OFFSETS[1]), 12, 24),
         )
 
-    def item(self, i: Any) -> Row:
-        draws = self._draws
-        word = mix(self._streams.item + i * STEP)
+    def new_order(self, w: Any, d: Any, o: Any) -> RowValues:
+        return ()
+
+    def orders(self, w: Any, d: Any, o: Any, customer: Any) -> RowValues:
+        word = splitmix64(self._streams.orders + customer_number(w, d, o) * GOLDEN_GAMMA)
+        carrier = self._generator.null_where(
+            o > DELIVERED, number_between(splitmix64(word + COLUMN_OFFSETS[1]), 1, 10)
+        )
+        return customer, POPULATED_AT, number_between(word, LINES_MIN, LINES_MAX), 1, carrier
+
+    def line_count(self, w: Any, d: Any, o: Any) -> Any:
+        word = splitmix64(self._streams.orders + customer_number(w, d, o) * GOLDEN_GAMMA)
+        return number_between(word, LINES_MIN, LINES_MAX)
+
+    def permutation_word(self, w: Any, d: Any, c: Any) -> Any:
+        """A district's customers, sorted by this word, are those of its orders from 1 on."""
+        return splitmix64(self._streams.permutation + customer_number(w, d, c) * GOLDEN_GAMMA)
+
+    def order_line(self, w: Any, d: Any, o: Any, n: Any) -> RowValues:
+        draws = self._generator
+        number = customer_number(w, d, o) * (LINES_MAX + 1) + n
+        word = splitmix64(self._streams.order_line + number * GOLDEN_GAMMA)
         return (
-            between(word, 1, 10_000),
-            draws.text(mix(word + STEPS[1]), 14, 24),
-            between(mix(word + STEPS[2]), 1_00, 100_00),
+            number_between(word, 1, ITEMS),
+            w,
+            5,
+            draws.choose(
+                o > DELIVERED, number_between(splitmix64(word + COLUMN_OFFSETS[1]), 1, 9999_99), 0
+            ),
+            draws.text(splitmix64(word + COLUMN_OFFSETS[2]), DISTRICT_TEXT, DISTRICT_TEXT),
+            draws.null_where(o > DELIVERED, POPULATED_AT),
+        )
+
+    def item(self, i: Any) -> RowValues:
+        draws = self._generator
+        word = splitmix64(self._streams.item + i * GOLDEN_GAMMA)
+        return (
+            number_between(word, 1, 10_000),
+            draws.text(splitmix64(word + COLUMN_OFFSETS[1]), 14, 24),
+            number_between(splitmix64(word + COLUMN_OFFSETS[2]), 1_00, 100_00),
             self._data(word, self._streams.item, i - 1),
         )
 
-    def stock(self, w: Any, i: Any) -> Row:
+    def stock(self, w: Any, i: Any) -> RowValues:
         number = (w - 1) * ITEMS + i - 1
-        word = mix(self._streams.stock + number * STEP)
-        texts = self._draws.text(word, DISTRICTS * DISTRICT_TEXT, DISTRICTS * DISTRICT_TEXT)
+        word = splitmix64(self._streams.stock + number * GOLDEN_GAMMA)
+        texts = self._generator.text(word, DISTRICTS * DISTRICT_TEXT, DISTRICTS * DISTRICT_TEXT)
         data = self._data(word, self._streams.stock, number)
-        return texts, data, between(word, 10, 100), 0, 0, 0
+        return texts, data, number_between(word, 10, 100), 0, 0, 0
 
-    def _place(self, word: Any) -> Row:
+    def _name_and_address(self, word: Any) -> RowValues:
         """A name and an address."""
-        draws = self._draws
+        draws = self._generator
         return (
-            draws.text(mix(word + STEPS[1]), 6, 10),
-            draws.text(mix(word + STEPS[2]), 10, 20),
-            draws.text(mix(word + STEPS[3]), 10, 20),
-            draws.text(mix(word + STEPS[4]), 10, 20),
-            draws.letters(mix(word + STEPS[5]), 2),
-            draws.followed(draws.digits(mix(word + STEPS[6]), 4), "11111"),
+            draws.text(splitmix64(word + COLUMN_OFFSETS[1]), 6, 10),
+            draws.text(splitmix64(word + COLUMN_OFFSETS[2]), 10, 20),
+            draws.text(splitmix64(word + COLUMN_OFFSETS[3]), 10, 20),
+            draws.text(splitmix64(word + COLUMN_OFFSETS[4]), 10, 20),
+            draws.letters(splitmix64(word + COLUMN_OFFSETS[5]), 2),
+            draws.append_text(draws.digits(splitmix64(word + COLUMN_OFFSETS[6]), 4), "11111"),
         )
 
     def _data(self, word: Any, stream: int, number: Any) -> Any:
         """I_DATA or S_DATA."""
-        drawn = mix(word + STEPS[3])
-        text = self._draws.text(drawn, 26, 50)
-        return self._draws.marked(text, self._one_of_ten(stream, number), drawn >> 17)
+        drawn = splitmix64(word + COLUMN_OFFSETS[3])
+        text = self._generator.text(drawn, 26, 50)
+        return self._generator.insert_mark(text, self._one_of_ten(stream, number), drawn >> 17)
 
     def _one_of_ten(self, stream: int, number: Any) -> Any:
-        tens = mix((self._streams.tens ^ stream) + number // 10 * STEP)
+        tens = splitmix64((self._streams.tens ^ stream) + number // 10 * GOLDEN_GAMMA)
         return tens % 10 == number % 10
 
 
@@ -218,11 +236,11 @@ def customer_number(w: Any, d: Any, c: Any) -> Any:
 
 WAREHOUSES_MAX: Final = 100_000
 SEED_MAX: Final = 2**63 - 1
-DISTRICTS_KEPT: Final = 4_096
+DISTRICTS_CACHED_MAX: Final = 4_096
 """About 30 kB each."""
 
 
-def check(seed: Any, warehouses: Any) -> None:
+def check_population(seed: Any, warehouses: Any) -> None:
     """Is there such a population? Otherwise `BadValue`."""
     if type(warehouses) is not int or not 1 <= warehouses <= WAREHOUSES_MAX:
         raise BadValue(f"there are from 1 to {WAREHOUSES_MAX} warehouses, not {warehouses!r}")
@@ -232,11 +250,11 @@ def check(seed: Any, warehouses: Any) -> None:
 
 class Population:
     def __init__(self, seed: Any, warehouses: Any) -> None:
-        check(seed, warehouses)
+        check_population(seed, warehouses)
         self.seed: int = seed
         self.warehouses: int = warehouses
-        self.pools = Pools(seed)
-        self._formulas = Formulas(seed, Scalars(self.pools))
+        self.pools = TextPools(seed)
+        self._formulas = RowFormulas(seed, ScalarGenerator(self.pools))
         self.warehouse = self._formulas.warehouse
         self.district = self._formulas.district
         self.customer = self._formulas.customer
@@ -246,39 +264,41 @@ class Population:
         self.item = self._formulas.item
         self.stock = self._formulas.stock
         self.line_count = self._formulas.line_count
-        self._orderers = lru_cache(DISTRICTS_KEPT)(self._sort_customers)
-        self._namesakes = lru_cache(DISTRICTS_KEPT)(self._sort_names)
+        self._order_permutation = lru_cache(DISTRICTS_CACHED_MAX)(self._sort_customers)
+        self._last_name_index = lru_cache(DISTRICTS_CACHED_MAX)(self._sort_names)
 
     @property
     def last_name_constant(self) -> int:
         """C of NURand for last names, as the population used it (C-Load of clause 2.1.6.1)."""
-        return streams(self.seed).last_name_constant
+        return derive_streams(self.seed).last_name_constant
 
     @property
-    def districts_sorted(self) -> int:
+    def sorted_district_count(self) -> int:
         """How often all customers of a district were gone through."""
-        return self._orderers.cache_info().misses + self._namesakes.cache_info().misses
+        return (
+            self._order_permutation.cache_info().misses + self._last_name_index.cache_info().misses
+        )
 
-    def orders(self, w: int, d: int, o: int) -> Row:
-        customers, _ = self._orderers(w, d)
+    def orders(self, w: int, d: int, o: int) -> RowValues:
+        customers, _ = self._order_permutation(w, d)
         return self._formulas.orders(w, d, o, customers[o - 1])
 
     def last_order(self, w: int, d: int, c: int) -> int:
         """The number of the customer's order: in the beginning everybody has one."""
-        _, orders = self._orderers(w, d)
+        _, orders = self._order_permutation(w, d)
         return orders[c - 1]
 
     def customers_named(self, w: int, d: int, last_name: str) -> tuple[int, ...]:
         """The customers of that name in the order of their first names (clause 2.5.2.2)."""
         number = LAST_NAME_NUMBERS[last_name]
-        numbers, customers = self._namesakes(w, d)
+        numbers, customers = self._last_name_index(w, d)
         start, stop = bisect_left(numbers, number), bisect_left(numbers, number + 1)
         first_name = self._formulas.first_name
         return tuple(sorted(customers[start:stop], key=lambda c: (first_name(w, d, c), c)))
 
     def _sort_customers(self, w: int, d: int) -> tuple["array[int]", "array[int]"]:
         """The customers of the orders from 1 on, and the orders of the customers from 1 on."""
-        word = self._formulas.customer_word
+        word = self._formulas.permutation_word
         customers = sorted(range(1, CUSTOMERS + 1), key=lambda c: (word(w, d, c), c))
         orders = array("H", bytes(2 * CUSTOMERS))
         for o, c in enumerate(customers, 1):

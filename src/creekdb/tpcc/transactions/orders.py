@@ -12,8 +12,8 @@ skipped. Deliveries of one warehouse conflict with each other, and with hardly a
 from typing import Any
 
 from creekdb.execution.transaction import Transaction
-from creekdb.tpcc.layout import LAST_ORDER, OLDEST_NEW_ORDER, Tables
-from creekdb.tpcc.population.random_values import MARK
+from creekdb.tpcc.layout import LAST_ORDER, OLDEST_NEW_ORDER, TpccTables
+from creekdb.tpcc.population.random_values import ORIGINAL_MARK
 from creekdb.tpcc.schema import (
     C_BALANCE,
     C_CREDIT,
@@ -43,7 +43,7 @@ from creekdb.tpcc.schema import (
 
 REORDER_MARGIN = 10
 REORDER_AMOUNT = 91
-WHOLE = 10_000
+RATE_SCALE = 10_000
 """A tax or a discount of 100 %."""
 
 
@@ -52,7 +52,12 @@ class UnusedItem(Exception):
 
 
 def new_order(
-    tables: Tables, tx: Transaction, w: int, d: int, c: int, lines: tuple[tuple[int, int, int], ...]
+    tables: TpccTables,
+    tx: Transaction,
+    w: int,
+    d: int,
+    c: int,
+    lines: tuple[tuple[int, int, int], ...],
 ) -> tuple[Any, ...]:
     """Order `lines` of (item, supplying warehouse, quantity).
 
@@ -81,7 +86,7 @@ def new_order(
         item = tables.item.find(tx, i)
         if item is None:
             raise UnusedItem("Item number is not valid")
-        stock, left = _take(tables, tx, supplier, i, quantity, supplier != w)
+        stock, left = _take_stock(tables, tx, supplier, i, quantity, supplier != w)
         price = item[I_PRICE]
         amount = quantity * price
         total += amount
@@ -89,17 +94,17 @@ def new_order(
         tables.order_line.insert(
             tx, (w, d, order, number), (i, supplier, quantity, amount, info, None)
         )
-        brand = "B" if MARK in item[I_DATA] and MARK in stock[S_DATA] else "G"
+        brand = "B" if ORIGINAL_MARK in item[I_DATA] and ORIGINAL_MARK in stock[S_DATA] else "G"
         answers.append((item[I_NAME], left, brand, price, amount))
 
-    owed = total * (WHOLE - discount) * (WHOLE + w_tax + d_tax)
-    rounded = (owed + WHOLE * WHOLE // 2) // (WHOLE * WHOLE)
+    owed = total * (RATE_SCALE - discount) * (RATE_SCALE + w_tax + d_tax)
+    rounded = (owed + RATE_SCALE * RATE_SCALE // 2) // (RATE_SCALE * RATE_SCALE)
     head = (order, now, last, credit, discount, w_tax, d_tax, rounded)
     return (*head, *answers)
 
 
-def _take(
-    tables: Tables, tx: Transaction, w: int, i: int, quantity: int, is_remote: bool
+def _take_stock(
+    tables: TpccTables, tx: Transaction, w: int, i: int, quantity: int, is_remote: bool
 ) -> tuple[tuple[Any, ...], int]:
     """Take items out of stock, which is filled up when it gets low; answers what is left, too."""
     stock = tables.stock.row(tx, w, i)
@@ -116,12 +121,12 @@ def _take(
     return fixed, left
 
 
-def delivery(tables: Tables, tx: Transaction, w: int, carrier: int) -> tuple[int | None, ...]:
+def delivery(tables: TpccTables, tx: Transaction, w: int, carrier: int) -> tuple[int | None, ...]:
     """Answers the number of the delivered order, or None, for each district."""
     return tuple([_deliver(tables, tx, w, d, carrier) for d in range(1, DISTRICTS + 1)])
 
 
-def _deliver(tables: Tables, tx: Transaction, w: int, d: int, carrier: int) -> int | None:
+def _deliver(tables: TpccTables, tx: Transaction, w: int, d: int, carrier: int) -> int | None:
     number: int | None = tx.get((OLDEST_NEW_ORDER, w, d))
     if number is None:
         raise LookupError(f"there is no district {w}, {d}")

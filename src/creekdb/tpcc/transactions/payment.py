@@ -7,7 +7,7 @@ The customer may belong to another warehouse than the one where the payment is m
 from typing import Any
 
 from creekdb.execution.transaction import Transaction
-from creekdb.tpcc.layout import Tables, find_customer
+from creekdb.tpcc.layout import TpccTables, find_customer
 from creekdb.tpcc.schema import (
     C_BALANCE,
     C_CREDIT,
@@ -31,7 +31,7 @@ DATA_SHOWN = 200
 
 
 def payment(
-    tables: Tables,
+    tables: TpccTables,
     tx: Transaction,
     w: int,
     d: int,

@@ -6,7 +6,7 @@ Stock-Level (clause 2.8): how many recently ordered items are low in stock. Writ
 from typing import Any
 
 from creekdb.execution.transaction import Transaction
-from creekdb.tpcc.layout import LAST_ORDER, Tables, find_customer
+from creekdb.tpcc.layout import LAST_ORDER, TpccTables, find_customer
 from creekdb.tpcc.schema import (
     C_BALANCE,
     C_FIRST,
@@ -23,7 +23,7 @@ from creekdb.tpcc.schema import (
 
 
 def order_status(
-    tables: Tables, tx: Transaction, w: int, d: int, customer: int | str
+    tables: TpccTables, tx: Transaction, w: int, d: int, customer: int | str
 ) -> tuple[Any, ...]:
     """Answers (customer's number, first, middle and last name, balance, order, date, carrier) and,
     for each line, (item, supplying warehouse, quantity, amount, date of delivery or None)."""
@@ -41,16 +41,16 @@ def order_status(
     return (c, *names, balance, number, fixed[O_ENTRY_D], order.get(O_CARRIER_ID), *answers)
 
 
-ORDERS_SEEN = 20
+RECENT_ORDERS = 20
 
 
-def stock_level(tables: Tables, tx: Transaction, w: int, d: int, threshold: int) -> int:
+def stock_level(tables: TpccTables, tx: Transaction, w: int, d: int, threshold: int) -> int:
     """Answers how many distinct items in the last twenty orders of the district are in stock, at
     its warehouse, with less than `threshold`."""
     stop = tables.district.value(tx, D_NEXT_O_ID, w, d)
     items: dict[int, None] = {}
     pick = tables.order_line.pick
-    for order in range(stop - ORDERS_SEEN, stop):
+    for order in range(stop - RECENT_ORDERS, stop):
         (count,) = tables.orders.pick(tx, (w, d, order), O_OL_CNT)
         for number in range(1, count + 1):
             items[pick(tx, (w, d, order, number), OL_I_ID)[0]] = None

@@ -82,7 +82,7 @@ def test_help_states_how_many_seeds_must_reach_every_probe(
 ) -> None:
     main(["fuzz", "--help"])
 
-    assert f"with {fuzz.PROBES_FROM} seeds or more" in capsys.readouterr().out
+    assert f"with {fuzz.PROBES_REQUIRED_SEEDS} seeds or more" in capsys.readouterr().out
 
 
 def test_verbose_tells_the_scenario_of_each_seed_and_lists_the_probes(

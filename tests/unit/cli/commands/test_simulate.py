@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from creekdb.cli import main
-from creekdb.history import load
+from creekdb.history import load_run
 from creekdb.schemes import registry
 from tests.unit.cli.nondeterministic_types import Lying, Raising
 
@@ -195,7 +195,7 @@ def test_a_replayed_seed_tells_its_scenario_and_can_be_kept(
     assert main(["simulate", "--replay", "291", "--out", str(tmp_path / "run")]) == 0
 
     assert "seed 291" in capsys.readouterr().out
-    assert load(tmp_path / "run").config["seed"] == 291
+    assert load_run(tmp_path / "run").config["seed"] == 291
 
 
 def test_a_data_type_of_ones_own_is_simulated_with_calls_and_checked_again(
@@ -213,5 +213,5 @@ def test_a_data_type_of_ones_own_is_simulated_with_calls_and_checked_again(
     calls = ("--call", "enter ann on 0 at 5ms", "--call", "strong enter bob on 1 at 50ms")
     shown = simulated(capsys, "--datatype", "doors:doors", *calls, "--debug", "--out", "run")
     assert "illegal" not in {each["verdict"] for each in shown["verdicts"]}
-    assert [each.answers[-1].outcome.value for each in load(Path("run")).operations] == [1, 2]
+    assert [each.answers[-1].outcome.value for each in load_run(Path("run")).operations] == [1, 2]
     assert main(["check", "run"]) == 0

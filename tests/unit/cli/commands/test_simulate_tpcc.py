@@ -8,7 +8,7 @@ import pytest
 
 from creekdb import tpcc
 from creekdb.cli import main
-from creekdb.tpcc import Problem
+from creekdb.tpcc import ConsistencyViolation
 
 TPCC = ["simulate", "--workload", "tpcc", "--warehouses", "1", "--duration", "100ms"]
 
@@ -125,8 +125,8 @@ def test_a_run_that_is_kept_is_recorded_and_can_be_checked(
 def test_a_condition_that_is_violated_is_told_with_exit_code_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def broken(*arguments: object, **options: object) -> list[Problem]:
-        return [Problem("3.3.2.1", ("warehouse", 1), "a sum is wrong")]
+    def broken(*arguments: object, **options: object) -> list[ConsistencyViolation]:
+        return [ConsistencyViolation("3.3.2.1", ("warehouse", 1), "a sum is wrong")]
 
     monkeypatch.setattr(tpcc, "problems", broken)
 

@@ -4,21 +4,28 @@ from typing import Any
 
 import pytest
 
-from creekdb.cli.commands.status import AWAY, _complete, _show_more, _unreachable
+from creekdb.cli.commands.status import (
+    TRANSIENT_REASONS,
+    _complete_statuses,
+    _print_warnings,
+    _unreachable,
+)
 
 STATUS: dict[str, Any] = {"replica": 0, "members": [0, 1, 2], "connected": [1, 2]}
-FROM_THE_START = dict.fromkeys(AWAY, 3)
+FROM_THE_START = dict.fromkeys(TRANSIENT_REASONS, 3)
 
 
 def told(capsys: pytest.CaptureFixture[str], **more: Any) -> str:
-    _show_more([{**STATUS, **more}])
+    _print_warnings([{**STATUS, **more}])
     return capsys.readouterr().out
 
 
 def test_that_others_were_away_is_told_while_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert told(capsys, refused=FROM_THE_START) == ""
     said = told(capsys, refused=FROM_THE_START, connected=[1])
-    assert said == f"replica 0 refused or dropped: {', '.join(f'3 × {each}' for each in AWAY)}\n"
+    assert said == (
+        f"replica 0 refused or dropped: {', '.join(f'3 × {each}' for each in TRANSIENT_REASONS)}\n"
+    )
 
 
 def test_of_a_link_that_was_cut_nothing_is_told_once_it_is_healed(
@@ -66,7 +73,7 @@ def answer(replica: int, *met: int, members: tuple[int, ...] = (0, 1, 2)) -> dic
 
 
 def shown(*found: dict[str, Any], is_guess: bool = True) -> list[tuple[str, str, bool]]:
-    completed = _complete(list(found), is_guess)
+    completed = _complete_statuses(list(found), is_guess)
     return [
         (str(each["replica"]), each["address"], "unreachable" not in each) for each in completed
     ]
@@ -82,10 +89,10 @@ def test_a_member_that_nobody_has_met_is_shown_all_the_same(
 ) -> None:
     down = _unreachable(at(0), "refused")
     assert shown(down, answer(1, 2), answer(2, 1))[0] == ("0", "-", False)
-    _show_more(_complete([down, answer(1, 2), answer(2, 1)], is_guess=True))
+    _print_warnings(_complete_statuses([down, answer(1, 2), answer(2, 1)], is_guess=True))
     assert capsys.readouterr().out.startswith("replica 0: those that answer have not met it")
     known = {**answer(1, 2), "found_at": {"0": "127.0.0.1:7200"}}
-    _show_more(_complete([known, answer(2, 1)], is_guess=True))
+    _print_warnings(_complete_statuses([known, answer(2, 1)], is_guess=True))
     assert "and look for it at 127.0.0.1:7200\n" in capsys.readouterr().out
 
 

@@ -6,10 +6,10 @@ from typing import cast
 
 import pytest
 
-from creekdb.cli.commands.up import Breaking
+from creekdb.cli.commands.up import LocalFaultInjector
 from creekdb.errors import UsageError
 from creekdb.load.local_cluster import LocalCluster
-from creekdb.wire.dev_control import trial_of
+from creekdb.wire.dev_control import decode_dev_control
 
 
 class Told:
@@ -21,15 +21,15 @@ class Told:
         self.cut: dict[int, tuple[int, ...]] = {}
 
     def tell(self, replica: int) -> None:
-        self.cut[replica] = trial_of(self.tells(replica)).cut
+        self.cut[replica] = decode_dev_control(self.tells(replica)).cut
 
 
 def test_links_are_cut_also_to_replicas_that_joined_later() -> None:
     cluster, happened = Told(), list[str]()
-    breaking = Breaking(cast(LocalCluster, cluster), happened.append)
+    breaking = LocalFaultInjector(cast(LocalCluster, cluster), happened.append)
 
     async def story() -> None:
-        async with breaking.asked():
+        async with breaking.serve_control():
             breaking.cut([(1, 0), (0, 7)])
             assert cluster.cut == {0: (1, 7), 1: (0,)}
             breaking.heal([(0, 1)])

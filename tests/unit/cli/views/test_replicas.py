@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from creekdb.cli.views.replicas import STARTING, Row, replicas_table, state_of
+from creekdb.cli.views.replicas import STARTING, ReplicaRow, replicas_table, state_text
 
 
 def status(replica: int, differs_from: list[int], agreed: int = 1_234_560) -> dict[str, Any]:
@@ -21,13 +21,13 @@ def status(replica: int, differs_from: list[int], agreed: int = 1_234_560) -> di
 
 
 ROWS = [
-    Row("0", "127.0.0.1:7100", status(0, [])),
-    Row("1", "127.0.0.1:7101", status(1, [0, 2])),
-    Row("2", "127.0.0.1:7102", None, "unreachable"),
+    ReplicaRow("0", "127.0.0.1:7100", status(0, [])),
+    ReplicaRow("1", "127.0.0.1:7101", status(1, [0, 2])),
+    ReplicaRow("2", "127.0.0.1:7102", None, "unreachable"),
 ]
 
 
-def lines(width: int, live: bool = False, rows: list[Row] = ROWS) -> list[list[str]]:
+def lines(width: int, live: bool = False, rows: list[ReplicaRow] = ROWS) -> list[list[str]]:
     console = Console(width=width, no_color=True)
     with console.capture() as captured:
         console.print(replicas_table(rows, width, live=live))
@@ -73,19 +73,19 @@ def test_where_all_are_up_no_heading_is_cut_either(width: int, live: bool) -> No
 
 
 def test_one_that_is_starting_alarms_nobody() -> None:
-    rows = [Row("0", "127.0.0.1:7100", None, STARTING), ROWS[2]]
+    rows = [ReplicaRow("0", "127.0.0.1:7100", None, STARTING), ROWS[2]]
     assert [row.style for row in replicas_table(rows, 80).rows] == ["dim", "red"]
 
 
 def test_one_without_a_majority_is_not_simply_up() -> None:
     told = {"waits_for": None, "failure": None, "disk": None, "members": [0, 1, 2]}
-    assert state_of({**told, "connected": [2]}) == "up"
-    assert state_of({**told, "connected": []}) == "no majority"
-    assert state_of({**told, "connected": [], "disk": "no space"}) == "no space"
-    assert state_of({**told, "connected": [], "members": [0]}) == "up"
+    assert state_text({**told, "connected": [2]}) == "up"
+    assert state_text({**told, "connected": []}) == "no majority"
+    assert state_text({**told, "connected": [], "disk": "no space"}) == "no space"
+    assert state_text({**told, "connected": [], "members": [0]}) == "up"
 
 
 def test_a_disk_that_fails_is_told_before_what_follows_from_it() -> None:
     told = {"failure": None, "disk": "no space", "members": [0, 1, 2], "connected": [1, 2]}
-    assert state_of({**told, "waits_for": [1]}) == "no space"
-    assert state_of({**told, "disk": None, "waits_for": [1]}) == "new: waits for 1"
+    assert state_text({**told, "waits_for": [1]}) == "no space"
+    assert state_text({**told, "disk": None, "waits_for": [1]}) == "new: waits for 1"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from creekdb.cli.output import counted
+from creekdb.cli.output import pluralize
 from creekdb.cli.views import run_summary
 from creekdb.cli.views.run_summary import scenario_lines
 from creekdb.simulation.faults.language import parse_faults
@@ -41,4 +41,4 @@ def test_one_is_not_many() -> None:
 
     assert "on 1 replica, " in shown
     assert "1 operation each" in shown
-    assert [counted(number, "seed") for number in (0, 1, 2)] == ["0 seeds", "1 seed", "2 seeds"]
+    assert [pluralize(number, "seed") for number in (0, 1, 2)] == ["0 seeds", "1 seed", "2 seeds"]

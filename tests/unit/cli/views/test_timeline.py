@@ -1,10 +1,10 @@
 """The timeline shows what happened to replicas and links, and the calls that came in vain."""
 
-from creekdb.cli.views.timeline import timeline
-from creekdb.datatypes import named
+from creekdb.cli.views.timeline import timeline_lines
+from creekdb.datatypes import get_datatype
 from creekdb.simulation.faults.language import parse_faults
-from creekdb.simulation.fuzz.campaign import simulation_of
-from creekdb.simulation.kernel.scenario import ClientModel, Invocation, Scenario
+from creekdb.simulation.fuzz.campaign import build_fuzz_simulation
+from creekdb.simulation.kernel.scenario import ClientModel, Scenario, ScriptedInvocation
 from creekdb.simulation.models.parameters import DiskModel
 
 
@@ -17,11 +17,15 @@ def shown(faults: str, *calls: tuple[int, int], disk: DiskModel | None = None) -
         disk=disk or DiskModel(),
         faults=parse_faults(faults),
         script=tuple(
-            Invocation(ms * 1000, replica, named("bank").call("open", f"a{ms}", 1), True)
+            ScriptedInvocation(
+                ms * 1000, replica, get_datatype("bank").call("open", f"a{ms}", 1), True
+            )
             for ms, replica in calls
         ),
     )
-    return [line.plain.strip() for line in timeline(simulation_of(scenario).run().history)][2:]
+    return [
+        line.plain.strip() for line in timeline_lines(build_fuzz_simulation(scenario).run().history)
+    ][2:]
 
 
 END = "100  ── the end: clients stop, and whatever is broken is healed"

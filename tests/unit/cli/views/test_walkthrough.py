@@ -6,16 +6,16 @@ import pytest
 
 from creekdb.checkers import check_all
 from creekdb.cli import main
-from creekdb.cli.options import USUAL_SCHEME
-from creekdb.cli.views.timeline import final_order
-from creekdb.cli.views.walkthrough import story_scenario, tell
-from creekdb.simulation.fuzz.campaign import simulation_of
+from creekdb.cli.options import DEFAULT_SCHEME
+from creekdb.cli.views.timeline import committed_operations
+from creekdb.cli.views.walkthrough import walkthrough_lines, walkthrough_scenario
+from creekdb.simulation.fuzz.campaign import build_fuzz_simulation
 
 
 @pytest.fixture(scope="module")
 def story() -> str:
-    history = simulation_of(story_scenario(0, USUAL_SCHEME)).run().history
-    return "\n".join(line.plain for line in tell(history, check_all(history)))
+    history = build_fuzz_simulation(walkthrough_scenario(0, DEFAULT_SCHEME)).run().history
+    return "\n".join(line.plain for line in walkthrough_lines(history, check_all(history)))
 
 
 def rows(story: str, operation: str) -> list[str]:
@@ -84,11 +84,11 @@ def test_all_replicas_end_alike_and_every_checker_agrees(story: str) -> None:
 
 @pytest.mark.parametrize("seed", range(1, 20))
 def test_it_is_the_same_story_with_any_seed(seed: int) -> None:
-    run = simulation_of(story_scenario(seed, USUAL_SCHEME)).run()
-    finals = final_order(run.history)
+    run = build_fuzz_simulation(walkthrough_scenario(seed, DEFAULT_SCHEME)).run()
+    finals = committed_operations(run.history)
     changed = [final.request.operation.arguments[1] for final in finals if final.changed]
 
-    assert run.unsettled is None
+    assert run.quiescence_failure is None
     assert changed == [80, 35]
     assert len(finals) == len(run.history.operations), "no no-op was needed"
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from creekdb.execution.base_state import Base, Nothing, changes
+from creekdb.execution.base_state import BaseState, EmptyBase, changes
 from creekdb.execution.datatype import DataType
-from creekdb.execution.mvcc.entry import Entry, Phase, Position, Stretch
-from creekdb.execution.mvcc.state_loader import Arrivals
+from creekdb.execution.mvcc.entry import ExecutionPhase, MergedRun, Position, RequestEntry
+from creekdb.execution.mvcc.state_loader import StateLoader
 from creekdb.execution.mvcc.version_store import VersionStore
-from creekdb.execution.result import Execution
+from creekdb.execution.result import ExecutionResult
 from creekdb.execution.transaction import ABSENT, Transaction
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation, Outcome, Request
@@ -21,9 +21,9 @@ from creekdb.protocol.values import Key
 END = (10**9,)
 
 
-def arrived(*registers: tuple[Key, Any]) -> Arrivals:
+def arrived(*registers: tuple[Key, Any]) -> StateLoader:
     """Above no base."""
-    arrivals = Arrivals(Nothing(), digested=False, ordered=True)
+    arrivals = StateLoader(EmptyBase(), digested=False, ordered=True)
     arrivals.add(registers, ())
     return arrivals
 
@@ -72,70 +72,70 @@ def play(tx: Transaction, *steps: tuple[Any, ...]) -> tuple[Any, ...]:
 class Attempt(msgspec.Struct, frozen=True):
     """An execution that has ended and is not installed yet."""
 
-    entry: Entry
-    execution: Execution
+    entry: RequestEntry
+    execution: ExecutionResult
 
 
 class Shelf:
-    def __init__(self, base: Base | None = None) -> None:
+    def __init__(self, base: BaseState | None = None) -> None:
         self.store = VersionStore(base, fresh_max=2, images=True)
-        self.entries: dict[int, Entry] = {}
+        self.entries: dict[int, RequestEntry] = {}
         """By the place where they were first put."""
 
-    def put(self, at: int, *steps: tuple[Any, ...]) -> Entry:
+    def put(self, at: int, *steps: tuple[Any, ...]) -> RequestEntry:
         """An entry that was not executed yet."""
         operation = Operation("play", steps)
         request = Request(at, Dot(0, at), operation, strong=False)
-        entry = self.entries[at] = Entry(request, (at,))
+        entry = self.entries[at] = RequestEntry(request, (at,))
         return entry
 
-    def do(self, at: int, *steps: tuple[Any, ...]) -> Entry:
+    def do(self, at: int, *steps: tuple[Any, ...]) -> RequestEntry:
         """Put an entry, execute it, and install what that gives."""
         entry = self.put(at, *steps)
         assert self.finish(self.begin(entry))
         return entry
 
-    def again(self, *entries: Entry) -> None:
+    def again(self, *entries: RequestEntry) -> None:
         """Execute anew what was withdrawn."""
         for entry in entries:
-            assert entry.phase is Phase.WAITING
+            assert entry.phase is ExecutionPhase.WAITING
             assert self.finish(self.begin(entry))
 
-    def begin(self, entry: Entry) -> Attempt:
+    def begin(self, entry: RequestEntry) -> Attempt:
         snapshot = self.store.snapshot(entry.position)
         execution = STEPWISE.run(entry.request, snapshot)
-        return Attempt(entry, msgspec.structs.replace(execution, seen=snapshot))
+        return Attempt(entry, msgspec.structs.replace(execution, read_set=snapshot))
 
     def finish(self, attempt: Attempt) -> bool:
         entry, execution = attempt.entry, attempt.execution
-        installed = self.store.install(entry, execution.seen, execution)
+        installed = self.store.install(entry, execution.read_set, execution)
         if installed:
             entry.outcome = execution.outcome
         return installed
 
-    def withdrawn(self) -> list[Entry]:
+    def withdrawn(self) -> list[RequestEntry]:
         """What has to be executed again since one last asked, in order."""
-        return sorted(self.store.take_withdrawn(), key=lambda entry: entry.position)
+        return sorted(self.store.take_rolled_back(), key=lambda entry: entry.position)
 
-    def merge(self, *entries: Entry) -> Stretch:
+    def merge(self, *entries: RequestEntry) -> MergedRun:
         return self.store.merge(list(entries))
 
-    def take_apart(self, stretch: Stretch) -> None:
+    def take_apart(self, stretch: MergedRun) -> None:
         """As a replica does it: its members wait for their execution again."""
-        self.store.take_apart(stretch)
-        assert stretch in self.store.take_withdrawn()
+        self.store.split(stretch)
+        assert stretch in self.store.take_rolled_back()
         self.release(stretch)
 
-    def release(self, stretch: Stretch) -> None:
-        for member in stretch.members:
-            member.phase = Phase.WAITING
-            member.stretch = None
+    def release(self, stretch: MergedRun) -> None:
+        for member in stretch.entries:
+            member.phase = ExecutionPhase.WAITING
+            member.merged_run = None
 
     def read(self, key: Key, at: Position = END) -> Any:
         """What a request at this place would read."""
         return self.store.snapshot(at).read(key)
 
-    def answer(self, entry: Entry) -> Any:
+    def answer(self, entry: RequestEntry) -> Any:
         assert entry.outcome is not None
         return _told(entry.outcome)
 
@@ -145,22 +145,22 @@ class Shelf:
 
     def state(self) -> dict[Key, Any]:
         """What all that is executed made of the base."""
-        return changes(self.store.values().items(), self.store._contents.base)
+        return changes(self.store.values().items(), self.store._table.base)
 
     def chain_count(self) -> int:
         return len(self.unsettled())
 
     def version_count(self) -> int:
-        chain = self.store._contents.chain
+        chain = self.store._table.chain
         return sum(len(chain(key).versions) for key in self.unsettled())
 
     def unsettled(self) -> set[Key]:
         """The registers that have versions."""
-        contents = self.store._contents
-        return {key for key in contents.held if contents.has_versions(key)}
+        contents = self.store._table
+        return {key for key in contents.registers if contents.has_versions(key)}
 
     def registers(self) -> set[Key]:
-        return set(self.store._contents.held)
+        return set(self.store._table.registers)
 
 
 def _told(outcome: Outcome) -> Any:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from creekdb.execution.mvcc.entry import Phase
+from creekdb.execution.mvcc.entry import ExecutionPhase
 from creekdb.execution.mvcc.version_chain import ADDABLE_MAX
-from creekdb.execution.transaction import ADDED_MAX
+from creekdb.execution.transaction import BLIND_ADD_MAX
 from tests.unit.execution.mvcc.store_fixture import ABSENT, Shelf
 
 
@@ -52,7 +52,7 @@ def test_a_late_addition_withdraws_whoever_read_a_sum_that_it_is_a_part_of() -> 
     shelf.do(20, ("add", "n", 5))
 
     assert shelf.withdrawn() == [late]
-    assert early.phase is behind.phase is Phase.EXECUTED
+    assert early.phase is behind.phase is ExecutionPhase.EXECUTED
     shelf.again(late)
     assert shelf.answer(late) == (7,)
 
@@ -66,7 +66,7 @@ def test_an_addition_of_nothing_keeps_the_readers_of_the_sum() -> None:
     shelf.do(20, ("add", "n", 0))
 
     assert shelf.withdrawn() == []
-    assert reader.phase is Phase.EXECUTED
+    assert reader.phase is ExecutionPhase.EXECUTED
     assert shelf.read("n") == 2
 
 
@@ -98,7 +98,7 @@ def test_a_value_that_cannot_be_added_to_withdraws_the_later_additions(value: ob
     shelf.do(20, ("put", "n", value))
 
     assert shelf.withdrawn() == [late]
-    assert early.phase is Phase.EXECUTED
+    assert early.phase is ExecutionPhase.EXECUTED
     shelf.again(late)
     if type(value) is int:
         assert shelf.read("n") == value + 1
@@ -151,7 +151,7 @@ def test_an_operation_that_added_blindly_and_then_put_has_to_look_as_well() -> N
 
 def test_sums_that_become_too_large_are_looked_at() -> None:
     shelf = Shelf()
-    entries = [shelf.do(at, ("add", "n", ADDED_MAX - 1)) for at in range(10, 30)]
+    entries = [shelf.do(at, ("add", "n", BLIND_ADD_MAX - 1)) for at in range(10, 30)]
 
     blind = [each for each in entries if not each.reads]
     raised = [each for each in entries if str(shelf.answer(each)).startswith("BadValue")]
@@ -159,7 +159,7 @@ def test_sums_that_become_too_large_are_looked_at() -> None:
     assert 2 <= len(blind) <= 3
     assert raised, "beyond what can be sent"
     kept = [each for each in entries if each not in raised]
-    assert shelf.read("n") == len(kept) * (ADDED_MAX - 1)
+    assert shelf.read("n") == len(kept) * (BLIND_ADD_MAX - 1)
 
 
 def test_a_move_of_what_cannot_be_added_to_withdraws_the_additions_that_it_jumps_over() -> None:
@@ -183,7 +183,7 @@ def test_a_moved_addition_is_in_every_sum_behind_its_new_place() -> None:
     shelf.store.move(moved, (5,))
 
     assert shelf.withdrawn() == [between]
-    assert behind.phase is Phase.EXECUTED
+    assert behind.phase is ExecutionPhase.EXECUTED
     assert [shelf.read("n", (at,)) for at in (6, 11, 30)] == [5, 6, 6]
 
 
@@ -227,11 +227,11 @@ def test_settled_additions_are_folded_in_order() -> None:
 
     settled = []
     for each in entries:
-        shelf.store.settle(each)
-        settled.append(dict(shelf.store.settled_items()))
+        shelf.store.stabilise(each)
+        settled.append(dict(shelf.store.stable_items()))
 
     assert settled == [{"n": 1}, {"n": 10}, {"n": 12}, {"n": 15}]
-    assert reader.phase is Phase.EXECUTED
+    assert reader.phase is ExecutionPhase.EXECUTED
     assert shelf.withdrawn() == []
     assert shelf.version_count() == 0
 
@@ -241,7 +241,7 @@ def test_additions_behind_a_settled_one_stand_on_it() -> None:
     first = shelf.do(10, ("add", "n", 1))
     shelf.do(30, ("add", "n", 2))
     reader = shelf.do(40, ("get", "n"))
-    shelf.store.settle(first)
+    shelf.store.stabilise(first)
 
     shelf.do(20, ("add", "n", 5))
 
@@ -252,8 +252,8 @@ def test_additions_behind_a_settled_one_stand_on_it() -> None:
 
 def test_once_settled_a_register_can_be_added_to_again() -> None:
     shelf = Shelf()
-    shelf.store.settle(shelf.do(10, ("put", "n", "text")))
+    shelf.store.stabilise(shelf.do(10, ("put", "n", "text")))
     assert shelf.do(20, ("add", "n", 1)).reads
-    shelf.store.settle(shelf.do(30, ("put", "n", 1)))
+    shelf.store.stabilise(shelf.do(30, ("put", "n", 1)))
 
     assert not shelf.do(40, ("add", "n", 1)).reads

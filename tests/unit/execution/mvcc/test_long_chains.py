@@ -2,8 +2,8 @@
 
 from random import Random
 
-from creekdb.execution.mvcc.entry import Entry, Version, committed_position
-from creekdb.execution.mvcc.version_chain import Chain, Doubts
+from creekdb.execution.mvcc.entry import RequestEntry, Version, committed_position
+from creekdb.execution.mvcc.version_chain import SuspectReads, VersionChain
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import NOOP, Request
 
@@ -13,11 +13,13 @@ TENTATIVE = 1_000_000
 
 def test_a_long_chain_reads_like_the_list_of_its_additions() -> None:
     random = Random(7)
-    chain = Chain("key", 0)
-    doubts: Doubts = []
-    order: list[tuple[Entry, Version]] = []
+    chain = VersionChain("key", 0)
+    doubts: SuspectReads = []
+    order: list[tuple[RequestEntry, Version]] = []
     for event in range(1, COUNT + 1):
-        entry = Entry(Request(event, Dot(0, event), NOOP, strong=False), (TENTATIVE + 10 * event,))
+        entry = RequestEntry(
+            Request(event, Dot(0, event), NOOP, strong=False), (TENTATIVE + 10 * event,)
+        )
         order.append((entry, Version(entry, event, delta=True)))
         chain.insert(order[-1][1], doubts)
     settled = late = 0
@@ -27,7 +29,7 @@ def test_a_long_chain_reads_like_the_list_of_its_additions() -> None:
         choice = random.randrange(4)
         if choice == 0:  # one skips all that is tentative
             entry, version = order.pop(random.randrange(len(order)))
-            old = chain.index(version)
+            old = chain.index_of(version)
             entry.position = committed_position(index)
             chain.reposition(old, doubts)
             order.insert(0, (entry, version))
@@ -35,7 +37,7 @@ def test_a_long_chain_reads_like_the_list_of_its_additions() -> None:
             late += 1
             near = random.randrange(len(order))
             place = max(order[near][0].position[0], TENTATIVE)
-            entry = Entry(Request(1, Dot(1, late), NOOP, strong=False), (place, late))
+            entry = RequestEntry(Request(1, Dot(1, late), NOOP, strong=False), (place, late))
             version = Version(entry, 1, delta=True)
             chain.insert(version, doubts)
             order.append((entry, version))
@@ -44,11 +46,11 @@ def test_a_long_chain_reads_like_the_list_of_its_additions() -> None:
             entry, version = order.pop(0)
             settled += version.value
             entry.position = committed_position(index)
-            chain.settle(version)
-        assert chain.ground == settled
+            chain.stabilise(version)
+        assert chain.stable_value == settled
         if order:
             place = random.randrange(len(order))
             before = sum(version.value for _, version in order[:place])
-            assert chain.at(order[place][0].position)[1] == settled + before
+            assert chain.read_at(order[place][0].position)[1] == settled + before
 
-    assert len(chain.versions) == len(order) + chain.spare
+    assert len(chain.versions) == len(order) + chain.spare_count

@@ -1,6 +1,6 @@
 """Many requests as one entry of the version store."""
 
-from creekdb.execution.mvcc.entry import Phase
+from creekdb.execution.mvcc.entry import ExecutionPhase
 from tests.unit.execution.mvcc.store_fixture import ABSENT, END, Shelf
 
 
@@ -12,7 +12,9 @@ def test_a_stretch_stands_for_its_members_and_keeps_one_version_per_register() -
     stretch = shelf.merge(*members)
 
     assert shelf.version_count() == 1
-    assert all(each.phase is Phase.MERGED and each.stretch is stretch for each in members)
+    assert all(
+        each.phase is ExecutionPhase.MERGED and each.merged_run is stretch for each in members
+    )
     assert all(not each.reads and not each.versions for each in members)
     assert set(stretch.reads) == {"a"}
     assert shelf.read("b") == 30
@@ -134,7 +136,7 @@ def test_the_ranges_of_a_stretch_are_united_and_still_know_phantoms() -> None:
     stretch = shelf.merge(
         shelf.do(10, ("scan", "a", "d", False, None)), shelf.do(20, ("scan", "c", "f", False, None))
     )
-    assert len(stretch.ranges) == 1
+    assert len(stretch.scanned_ranges) == 1
 
     shelf.do(5, ("put", "g", 1))
     assert shelf.withdrawn() == []
@@ -152,7 +154,7 @@ def test_a_late_request_inside_that_touches_nothing_of_it_leaves_the_stretch_who
     late = shelf.do(20, ("copy", "c", "d"))
 
     assert shelf.withdrawn() == []
-    assert late.phase is stretch.phase is Phase.EXECUTED
+    assert late.phase is stretch.phase is ExecutionPhase.EXECUTED
 
 
 def test_a_late_request_inside_that_touches_what_the_stretch_wrote_takes_it_apart() -> None:
@@ -222,13 +224,13 @@ def test_nothing_behind_a_stretch_that_was_taken_apart_is_sure_until_it_is_repla
 
     shelf.take_apart(stretch)
     assert shelf.read("a") is ABSENT
-    assert not shelf.store.is_sure((30,))
-    assert reader.phase is Phase.EXECUTED
+    assert not shelf.store.is_valid_up_to((30,))
+    assert reader.phase is ExecutionPhase.EXECUTED
     shelf.again(*members)
-    assert not shelf.store.is_sure((30,))
-    shelf.store.replaced(stretch)
+    assert not shelf.store.is_valid_up_to((30,))
+    shelf.store.finish_split(stretch)
 
-    assert shelf.store.is_sure(END)
+    assert shelf.store.is_valid_up_to(END)
     assert shelf.withdrawn() == []
     assert reader.reads["a"][0] is members[0].versions["a"]
 
@@ -243,10 +245,10 @@ def test_a_reader_is_withdrawn_when_the_members_leave_something_else() -> None:
     assert shelf.withdrawn() == [stretch]
     shelf.release(stretch)
     shelf.again(*members)
-    shelf.store.replaced(stretch)
+    shelf.store.finish_split(stretch)
 
     assert shelf.withdrawn() == [of_a]
-    assert of_b.phase is Phase.EXECUTED
+    assert of_b.phase is ExecutionPhase.EXECUTED
 
 
 def test_to_take_a_stretch_apart_twice_does_nothing() -> None:
@@ -254,7 +256,7 @@ def test_to_take_a_stretch_apart_twice_does_nothing() -> None:
     stretch = shelf.merge(shelf.do(10, ("put", "a", 1)), shelf.do(20, ("put", "b", 1)))
     shelf.take_apart(stretch)
 
-    shelf.store.take_apart(stretch)
+    shelf.store.split(stretch)
 
     assert shelf.withdrawn() == []
 
@@ -281,9 +283,9 @@ def test_a_stretch_settles_like_one_request() -> None:
         shelf.do(30, ("add", "n", 1), ("scan", "x", "y", False, None)),
     )
 
-    shelf.store.settle(stretch)
+    shelf.store.stabilise(stretch)
 
-    assert dict(shelf.store.settled_items()) == {"a": 1, "n": 2}
+    assert dict(shelf.store.stable_items()) == {"a": 1, "n": 2}
     assert shelf.version_count() == shelf.chain_count() == 0
-    assert not shelf.store._stretches.whole
-    assert not shelf.store._readership.ranges._filed
+    assert not shelf.store._merged_runs.intact_runs
+    assert not shelf.store._read_index.scanned_ranges._by_prefix

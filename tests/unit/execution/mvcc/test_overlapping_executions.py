@@ -1,6 +1,6 @@
 """What happens to an execution while others are installed, withdrawn, moved and settled."""
 
-from creekdb.execution.mvcc.register_table import CHANGES_MAX
+from creekdb.execution.mvcc.register_table import RECENT_CHANGES_MIN
 from tests.unit.execution.mvcc.store_fixture import Shelf
 
 
@@ -56,7 +56,7 @@ def test_who_read_what_was_settled_meanwhile_has_read_the_ground() -> None:
     shelf = Shelf()
     writer = shelf.do(10, ("put", "a", 1))
     attempt = shelf.begin(shelf.put(30, ("get", "a")))
-    shelf.store.settle(writer)
+    shelf.store.stabilise(writer)
 
     assert shelf.finish(attempt)
     assert attempt.entry.reads["a"] == (None, 1)
@@ -90,9 +90,9 @@ def test_after_many_changes_all_is_looked_at() -> None:
     shelf.do(10, ("put", "a", 1))
     valid = shelf.begin(shelf.put(3000, ("get", "a"), ("get", "b")))
     conflict = shelf.begin(shelf.put(3001, ("get", "a"), ("get", "b"), ("get", "c 0")))
-    for number in range(4 * CHANGES_MAX):
+    for number in range(4 * RECENT_CHANGES_MIN):
         shelf.do(1000 + number, ("put", f"c {number}", 1))
 
-    assert shelf.store._contents.changed_since(valid.execution.seen.changes) is None
+    assert shelf.store._table.changed_since(valid.execution.read_set.changes) is None
     assert shelf.finish(valid)
     assert not shelf.finish(conflict)

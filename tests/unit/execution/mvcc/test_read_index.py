@@ -3,79 +3,93 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creekdb.execution.keys import FIRST_PLACE, LAST_PLACE, Place, place, prefix_range
-from creekdb.execution.mvcc.entry import Entry, Range
-from creekdb.execution.mvcc.read_index import Ranges, united
+from creekdb.execution.keys import (
+    FIRST_COLLATION_KEY,
+    LAST_COLLATION_KEY,
+    CollationKey,
+    collation_key,
+    prefix_range,
+)
+from creekdb.execution.mvcc.entry import RequestEntry, ScannedRange
+from creekdb.execution.mvcc.read_index import RangeIndex, union_ranges
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import NOOP, Request
 from creekdb.protocol.values import Key
 from tests.unit.execution.strategies import HOT_KEYS, KEYS
 
-PLACES = KEYS.map(place) | st.sampled_from((FIRST_PLACE, LAST_PLACE, (2, 1, "a", -1), (1, "a", -1)))
+PLACES = KEYS.map(collation_key) | st.sampled_from(
+    (FIRST_COLLATION_KEY, LAST_COLLATION_KEY, (2, 1, "a", -1), (1, "a", -1))
+)
 BOUNDS = st.tuples(PLACES, PLACES).map(sorted)
 
 
-def entry(number: int) -> Entry:
-    return Entry(Request(number, Dot(0, number), NOOP, strong=False), (number,))
+def entry(number: int) -> RequestEntry:
+    return RequestEntry(Request(number, Dot(0, number), NOOP, strong=False), (number,))
 
 
-def filed(*bounds: tuple[Place, Place]) -> tuple[Ranges, list[Entry], list[Range]]:
-    ranges, readers, passed = Ranges(), [], []
+def filed(
+    *bounds: tuple[CollationKey, CollationKey],
+) -> tuple[RangeIndex, list[RequestEntry], list[ScannedRange]]:
+    ranges, readers, passed = RangeIndex(), [], []
     for number, (start, stop) in enumerate(bounds):
         readers.append(entry(number))
-        passed.append(Range(start, stop))
+        passed.append(ScannedRange(start, stop))
         ranges.add(passed[-1], readers[-1])
     return ranges, readers, passed
 
 
 @given(st.lists(BOUNDS, max_size=6), KEYS)
 def test_whoever_scanned_past_a_place_is_found_and_nobody_else(
-    bounds: list[list[Place]], key: Key
+    bounds: list[list[CollationKey]], key: Key
 ) -> None:
     ranges, readers, _ = filed(*((start, stop) for start, stop in bounds))
-    here = place(key)
+    here = collation_key(key)
 
-    found = {each.position[0] for each in ranges.readers(here)}
+    found = {each.position[0] for each in ranges.readers_at(here)}
 
     assert found == {number for number, (start, stop) in enumerate(bounds) if start <= here < stop}
     assert len(readers) == len(bounds)
 
 
 def test_a_range_ends_before_its_stop() -> None:
-    ranges, (reader,), _ = filed((place("a"), place("c")))
+    ranges, (reader,), _ = filed((collation_key("a"), collation_key("c")))
 
-    assert list(ranges.readers(place("a"))) == [reader]
-    assert list(ranges.readers(place("bzz"))) == [reader]
-    assert list(ranges.readers(place("c"))) == []
+    assert list(ranges.readers_at(collation_key("a"))) == [reader]
+    assert list(ranges.readers_at(collation_key("bzz"))) == [reader]
+    assert list(ranges.readers_at(collation_key("c"))) == []
 
 
 def test_the_range_of_a_prefix_is_found_from_the_keys_inside_it_only() -> None:
     ranges, (reader,), _ = filed(prefix_range(("order", 7)))
 
-    assert list(ranges.readers(place(("order", 7)))) == [reader]
-    assert list(ranges.readers(place(("order", 7, "line", 1)))) == [reader]
-    assert list(ranges.readers(place(("order", 8)))) == []
-    assert list(ranges.readers(place(("order",)))) == []
+    assert list(ranges.readers_at(collation_key(("order", 7)))) == [reader]
+    assert list(ranges.readers_at(collation_key(("order", 7, "line", 1)))) == [reader]
+    assert list(ranges.readers_at(collation_key(("order", 8)))) == []
+    assert list(ranges.readers_at(collation_key(("order",)))) == []
 
 
 def test_a_range_that_is_removed_is_forgotten() -> None:
-    ranges, _, (one, other) = filed((place("a"), place("c")), (place("a"), place("c")))
+    ranges, _, (one, other) = filed(
+        (collation_key("a"), collation_key("c")), (collation_key("a"), collation_key("c"))
+    )
 
     ranges.remove(one)
-    assert [each.position for each in ranges.readers(place("b"))] == [(1,)]
+    assert [each.position for each in ranges.readers_at(collation_key("b"))] == [(1,)]
     ranges.remove(other)
-    assert list(ranges.readers(place("b"))) == []
-    assert not ranges._filed
+    assert list(ranges.readers_at(collation_key("b"))) == []
+    assert not ranges._by_prefix
 
 
 @given(st.lists(BOUNDS, max_size=6))
-def test_united_ranges_cover_the_same_places_and_do_not_touch(bounds: list[list[Place]]) -> None:
-    before = [Range(start, stop) for start, stop in bounds]
+def test_united_ranges_cover_the_same_places_and_do_not_touch(
+    bounds: list[list[CollationKey]],
+) -> None:
+    before = [ScannedRange(start, stop) for start, stop in bounds]
 
-    after = united(before)
+    after = union_ranges(before)
 
     for key in HOT_KEYS:
-        here = place(key)
+        here = collation_key(key)
         assert any(each.start <= here < each.stop for each in after) == any(
             start <= here < stop for start, stop in bounds
         )

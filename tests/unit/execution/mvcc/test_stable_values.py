@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from creekdb.execution.keys import Place, place
-from creekdb.execution.mvcc.entry import Crowd, Phase
+from creekdb.execution.keys import CollationKey, collation_key
+from creekdb.execution.mvcc.entry import ExecutionPhase, ReaderGroup
 from creekdb.protocol.values import Key
 from tests.unit.execution.mvcc.store_fixture import ABSENT, END, Shelf, arrived
 
@@ -18,9 +18,9 @@ class Furnished:
     def read(self, key: Key) -> Any:
         return self.registers.get(str(key), ABSENT)
 
-    def keys(self, start: Place, stop: Place, reverse: bool) -> Iterator[Key]:
-        inside = [key for key in self.registers if start <= place(key) < stop]
-        return iter(sorted(inside, key=place, reverse=reverse))
+    def keys(self, start: CollationKey, stop: CollationKey, reverse: bool) -> Iterator[Key]:
+        inside = [key for key in self.registers if start <= collation_key(key) < stop]
+        return iter(sorted(inside, key=collation_key, reverse=reverse))
 
 
 # --- what is settled ----------------------------------------------------------------------------
@@ -31,10 +31,10 @@ def test_settling_leaves_one_value_of_each_register() -> None:
     entries = [shelf.do(at, ("put", "a", at), ("put", "b", at)) for at in range(10, 20)]
 
     for each in entries:
-        shelf.store.settle(each)
+        shelf.store.stabilise(each)
 
     assert (shelf.version_count(), shelf.store.register_count()) == (0, 2)
-    assert dict(shelf.store.settled_items()) == {"a": 19, "b": 19}
+    assert dict(shelf.store.stable_items()) == {"a": 19, "b": 19}
     assert all(not each.versions and not each.reads for each in entries)
 
 
@@ -43,10 +43,10 @@ def test_settling_keeps_what_stands_behind() -> None:
     first = shelf.do(10, ("put", "a", 1))
     shelf.do(20, ("put", "a", 2))
 
-    shelf.store.settle(first)
+    shelf.store.stabilise(first)
 
     assert [shelf.read("a", (at,)) for at in (15, 25)] == [1, 2]
-    assert dict(shelf.store.settled_items()) == {"a": 1}
+    assert dict(shelf.store.stable_items()) == {"a": 1}
     assert shelf.state() == {"a": 2}
 
 
@@ -54,7 +54,7 @@ def test_the_readers_of_a_settled_version_are_still_found() -> None:
     shelf = Shelf()
     writer = shelf.do(10, ("put", "a", 1))
     reader = shelf.do(30, ("get", "a"))
-    shelf.store.settle(writer)
+    shelf.store.stabilise(writer)
 
     shelf.do(20, ("put", "a", 2))
 
@@ -65,8 +65,8 @@ def test_a_deleted_register_is_forgotten() -> None:
     shelf = Shelf()
     written, deleted = shelf.do(10, ("put", "a", 1)), shelf.do(20, ("delete", "a"))
 
-    shelf.store.settle(written)
-    shelf.store.settle(deleted)
+    shelf.store.stabilise(written)
+    shelf.store.stabilise(deleted)
 
     assert shelf.chain_count() == shelf.store.register_count() == 0
 
@@ -75,8 +75,8 @@ def test_who_relies_on_the_absence_of_a_forgotten_register_is_still_found() -> N
     shelf = Shelf()
     written, deleted = shelf.do(10, ("put", "a", 1)), shelf.do(20, ("delete", "a"))
     reader = shelf.do(40, ("get", "a"))
-    shelf.store.settle(written)
-    shelf.store.settle(deleted)
+    shelf.store.stabilise(written)
+    shelf.store.stabilise(deleted)
 
     shelf.do(30, ("put", "a", 2))
     assert shelf.withdrawn() == [reader]
@@ -92,7 +92,7 @@ def test_looking_at_an_absent_register_does_not_bring_it_into_being() -> None:
 def test_an_operation_that_added_and_raised_leaves_no_register_behind() -> None:
     shelf = Shelf()
 
-    shelf.store.settle(shelf.do(10, ("add", "a", 1), ("raise",)))
+    shelf.store.stabilise(shelf.do(10, ("add", "a", 1), ("raise",)))
 
     assert shelf.chain_count() == 0
 
@@ -104,8 +104,8 @@ def test_a_register_that_only_a_withdrawn_execution_wrote_is_forgotten() -> None
     shelf.withdrawn()
     shelf.again(writer)
 
-    shelf.store.settle(settled)
-    shelf.store.settle(writer)
+    shelf.store.stabilise(settled)
+    shelf.store.stabilise(writer)
 
     assert (shelf.chain_count(), shelf.store.register_count()) == (0, 1)
 
@@ -118,8 +118,8 @@ def test_a_register_that_only_a_withdrawn_execution_wrote_is_forgotten_at_once()
 
     assert shelf.unsettled() == shelf.registers() == {"a"}
     shelf.again(reader)
-    shelf.store.settle(first)
-    shelf.store.settle(reader)
+    shelf.store.stabilise(first)
+    shelf.store.stabilise(reader)
     assert shelf.registers() == {"a", "d"}
 
 
@@ -130,7 +130,7 @@ def test_a_hidden_version_outlives_the_register_that_it_was_in() -> None:
     reader = shelf.do(30, ("scan", "b", "c", False, None))
     shelf.do(10, ("put", "a", 1))
     assert shelf.withdrawn() == [writer]
-    shelf.store.settle(before)
+    shelf.store.stabilise(before)
     assert "b" not in shelf.unsettled()
 
     shelf.again(writer)
@@ -185,34 +185,34 @@ def test_readers_among_others_that_came_back_often_are_remembered_once() -> None
 
     version, _ = reader.reads["hot"]
     assert version is not None
-    assert isinstance(version.readers, Crowd)
+    assert isinstance(version.readers, ReaderGroup)
     assert set(version.readers.entries) == {reader, other}
     assert len(version.readers.entries) <= 32
 
 
 def test_readers_that_are_settled_are_not_remembered() -> None:
     shelf = Shelf()
-    shelf.store.settle(shelf.do(1, ("put", "hot", 1)))
+    shelf.store.stabilise(shelf.do(1, ("put", "hot", 1)))
     for at in range(10, 500):
-        shelf.store.settle(shelf.do(at, ("get", "hot")))
+        shelf.store.stabilise(shelf.do(at, ("get", "hot")))
 
-    assert not shelf.store._readership.of_ground
+    assert not shelf.store._read_index.stable_readers
 
 
 def test_of_many_readers_those_that_are_settled_are_hardly_remembered() -> None:
     shelf = Shelf()
-    shelf.store.settle(shelf.do(1, ("put", "hot", 1)))
+    shelf.store.stabilise(shelf.do(1, ("put", "hot", 1)))
     live = [shelf.do(at, ("get", "hot")) for at in range(10, 15)]
     for at in range(15, 500):
-        shelf.store.settle(live.pop(0))
+        shelf.store.stabilise(live.pop(0))
         live.append(shelf.do(at, ("get", "hot")))
 
-    readers = shelf.store._readership.of_ground["hot"]
-    assert isinstance(readers, Crowd)
+    readers = shelf.store._read_index.stable_readers["hot"]
+    assert isinstance(readers, ReaderGroup)
     assert len(readers.entries) <= 32
     for reader in live:
-        shelf.store.settle(reader)
-    assert not shelf.store._readership.of_ground
+        shelf.store.stabilise(reader)
+    assert not shelf.store._read_index.stable_readers
 
 
 # --- from a checkpoint --------------------------------------------------------------------------
@@ -223,16 +223,16 @@ def test_loading_starts_anew() -> None:
     shelf.do(20, ("get", "a"), ("put", "b", 1))
     reader = shelf.do(30, ("get", "b"), ("scan", "m", "z", False, None))
     shelf.do(10, ("put", "a", 1))
-    assert not shelf.store.is_sure(END)
+    assert not shelf.store.is_valid_up_to(END)
 
     shelf.store.load(arrived(("x", 1), ("y", (2,))))
 
-    assert shelf.store.is_sure(END)
+    assert shelf.store.is_valid_up_to(END)
     assert shelf.withdrawn() == []
-    assert shelf.state() == dict(shelf.store.settled_items()) == {"x": 1, "y": (2,)}
+    assert shelf.state() == dict(shelf.store.stable_items()) == {"x": 1, "y": (2,)}
     shelf.do(5, ("put", "b", 1), ("put", "n", 1))
     assert shelf.withdrawn() == []
-    assert reader.phase is Phase.EXECUTED, "and void: the store has forgotten it"
+    assert reader.phase is ExecutionPhase.EXECUTED, "and void: the store has forgotten it"
 
 
 def test_what_was_loaded_can_be_overwritten_and_scanned() -> None:
@@ -281,7 +281,7 @@ def test_a_new_key_among_what_lies_below_is_a_phantom() -> None:
 def test_a_register_that_lies_below_and_was_deleted_stays_deleted() -> None:
     shelf = Shelf(Furnished(a=1))
 
-    shelf.store.settle(shelf.do(10, ("delete", "a")))
+    shelf.store.stabilise(shelf.do(10, ("delete", "a")))
 
     assert shelf.read("a") is ABSENT
     assert shelf.scan() == []
@@ -301,7 +301,7 @@ def test_a_register_that_is_forgotten_while_one_who_read_it_runs_is_remembered_f
     shelf = Shelf()
     first = shelf.do(10, ("delete", "a"))
     running = shelf.begin(shelf.put(20, ("get", "a")))
-    shelf.store.settle(first)
+    shelf.store.stabilise(first)
     assert "a" not in shelf.registers()
 
     assert shelf.finish(running)

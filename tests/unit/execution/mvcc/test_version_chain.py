@@ -3,48 +3,48 @@ from typing import Any
 import pytest
 
 from creekdb.execution.mvcc.entry import (
-    TAIL,
-    Crowd,
-    Entry,
-    Stretch,
+    END_POSITION,
+    MergedRun,
+    ReaderGroup,
+    RequestEntry,
     Version,
+    add_reader,
     committed_position,
-    disturb,
-    joined,
     local_position,
+    mark_unsorted,
     readers_after,
     tentative_position,
 )
-from creekdb.execution.mvcc.version_chain import ADDABLE_MAX, Chain, Doubts, is_addable
+from creekdb.execution.mvcc.version_chain import ADDABLE_MAX, SuspectReads, VersionChain, is_addable
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import NOOP, Request
 
 
-def entry(at: int) -> Entry:
-    return Entry(Request(at, Dot(0, at), NOOP, strong=False), (at,))
+def entry(at: int) -> RequestEntry:
+    return RequestEntry(Request(at, Dot(0, at), NOOP, strong=False), (at,))
 
 
-def written(chain: Chain, at: int, value: Any, *, delta: bool = False) -> Version:
+def written(chain: VersionChain, at: int, value: Any, *, delta: bool = False) -> Version:
     version = Version(entry(at), value, delta)
     chain.insert(version, [])
     return version
 
 
-def reading(chain: Chain, at: int) -> Entry:
+def reading(chain: VersionChain, at: int) -> RequestEntry:
     reader = entry(at)
-    version, value = chain.at(reader.position)
+    version, value = chain.read_at(reader.position)
     reader.reads = {chain.key: (version, value)}
     if version is not None:  # who reads the ground is known to the store
-        version.readers = joined(version.readers, reader, chain.key, version)
+        version.readers = add_reader(version.readers, reader, chain.key, version)
     return reader
 
 
-def read(chain: Chain, *places: int) -> list[Any]:
-    return [chain.at((at,))[1] for at in places]
+def read(chain: VersionChain, *places: int) -> list[Any]:
+    return [chain.read_at((at,))[1] for at in places]
 
 
-def doubted(doubts: Doubts) -> set[int]:
+def doubted(doubts: SuspectReads) -> set[int]:
     return {reader.position[0] for reader, _ in doubts}
 
 
@@ -58,14 +58,14 @@ def test_positions_compare_like_the_order() -> None:
     order = [committed_position(0), committed_position(10**12), early, same_time, late]
 
     assert order == sorted(order)
-    assert max(order) < TAIL < local_position(1) < local_position(2)
+    assert max(order) < END_POSITION < local_position(1) < local_position(2)
 
 
 # --- versions in order --------------------------------------------------------------------------
 
 
 def test_what_is_inserted_in_any_order_is_read_by_place() -> None:
-    chain = Chain("k", ABSENT)
+    chain = VersionChain("k", ABSENT)
     for at in (30, 10, 20):
         written(chain, at, at)
 
@@ -73,12 +73,12 @@ def test_what_is_inserted_in_any_order_is_read_by_place() -> None:
 
 
 def test_an_insertion_puts_the_readers_behind_it_in_doubt_up_to_the_next_version() -> None:
-    chain = Chain("k", 0)
+    chain = VersionChain("k", 0)
     written(chain, 1, 1)
     written(chain, 30, 3)
     for at in (5, 15, 25, 35):
         reading(chain, at)
-    doubts: Doubts = []
+    doubts: SuspectReads = []
 
     assert not chain.insert(Version(entry(10), 1), doubts)
 
@@ -86,7 +86,7 @@ def test_an_insertion_puts_the_readers_behind_it_in_doubt_up_to_the_next_version
 
 
 def test_an_insertion_tells_whether_it_stands_on_the_ground() -> None:
-    chain = Chain("k", 0)
+    chain = VersionChain("k", 0)
 
     assert [chain.insert(Version(entry(at), at), []) for at in (20, 30, 10, 15)] == [
         True,
@@ -97,10 +97,10 @@ def test_an_insertion_tells_whether_it_stands_on_the_ground() -> None:
 
 
 def test_a_removal_tells_whether_it_was_read_and_doubts_nobody_yet() -> None:
-    chain = Chain("k", 0)
+    chain = VersionChain("k", 0)
     unread, was_read = written(chain, 10, 1), written(chain, 20, 2)
     reading(chain, 30)
-    doubts: Doubts = []
+    doubts: SuspectReads = []
 
     assert not chain.remove(unread, doubts)
     assert chain.remove(was_read, doubts)
@@ -109,20 +109,20 @@ def test_a_removal_tells_whether_it_was_read_and_doubts_nobody_yet() -> None:
 
 
 def test_a_reader_that_reads_another_version_by_now_is_dropped() -> None:
-    chain = Chain("k", 0)
+    chain = VersionChain("k", 0)
     former = written(chain, 5, 0)
     readers = [reading(chain, at) for at in (30, 40)]
     version = written(chain, 10, 1)
     readers[0].reads = {"k": (version, 1)}
-    disturb(former.readers)
+    mark_unsorted(former.readers)
 
     assert readers_after(former.readers, "k", former, ()) == [readers[1]]
-    assert isinstance(former.readers, Crowd)
+    assert isinstance(former.readers, ReaderGroup)
     assert former.readers.entries == [readers[1]]
 
 
 def test_who_reads_alone_is_replaced_when_it_reads_something_else() -> None:
-    chain = Chain("k", 0)
+    chain = VersionChain("k", 0)
     version = written(chain, 5, 0)
     former = reading(chain, 30)
     former.reads = {}
@@ -132,12 +132,12 @@ def test_who_reads_alone_is_replaced_when_it_reads_something_else() -> None:
 
 
 def test_readers_are_found_by_place_after_one_has_moved() -> None:
-    chain = Chain("k", 0)
+    chain = VersionChain("k", 0)
     version = written(chain, 1, 1)
     readers = [reading(chain, at) for at in (10, 20, 30)]
     assert readers_after(version.readers, "k", version, (10,)) == readers[1:]
     readers[2].position = (5,)
-    disturb(version.readers)
+    mark_unsorted(version.readers)
 
     assert readers_after(version.readers, "k", version, (10,)) == [readers[1]]
     assert readers_after(version.readers, "k", version, ()) == [readers[2], readers[0], readers[1]]
@@ -147,7 +147,7 @@ def test_readers_are_found_by_place_after_one_has_moved() -> None:
 
 
 def test_deltas_add_up_from_the_value_below_them() -> None:
-    chain = Chain("k", 5)
+    chain = VersionChain("k", 5)
     for at in (10, 20):
         written(chain, at, at, delta=True)
     written(chain, 30, 1)
@@ -157,14 +157,14 @@ def test_deltas_add_up_from_the_value_below_them() -> None:
 
 
 def test_an_insertion_below_deltas_doubts_who_read_a_sum_up_to_the_next_value() -> None:
-    chain = Chain("k", 0)
+    chain = VersionChain("k", 0)
     written(chain, 10, 1, delta=True)
     written(chain, 20, 1, delta=True)
     written(chain, 30, 7)
     written(chain, 40, 1, delta=True)
     for at in (5, 15, 25, 35, 45):
         reading(chain, at)
-    doubts: Doubts = []
+    doubts: SuspectReads = []
 
     chain.insert(Version(entry(7), 100), doubts)
 
@@ -173,11 +173,11 @@ def test_an_insertion_below_deltas_doubts_who_read_a_sum_up_to_the_next_value() 
 
 
 def test_a_removal_below_deltas_doubts_who_read_a_sum() -> None:
-    chain = Chain("k", 0)
+    chain = VersionChain("k", 0)
     ground = written(chain, 10, 100)
     written(chain, 20, 1, delta=True)
     reading(chain, 25)
-    doubts: Doubts = []
+    doubts: SuspectReads = []
 
     chain.remove(ground, doubts)
 
@@ -186,12 +186,12 @@ def test_a_removal_below_deltas_doubts_who_read_a_sum() -> None:
 
 
 def test_a_sum_is_renewed_behind_deltas_that_nobody_has_asked_for() -> None:
-    chain = Chain("k", 0)
+    chain = VersionChain("k", 0)
     for at in (20, 30, 40):
         written(chain, at, 1, delta=True)
     reading(chain, 25)
     written(chain, 10, 1, delta=True)
-    doubts: Doubts = []
+    doubts: SuspectReads = []
     reading(chain, 45)
 
     chain.insert(Version(entry(5), 100), doubts)
@@ -219,28 +219,28 @@ def test_a_sum_is_renewed_behind_deltas_that_nobody_has_asked_for() -> None:
     ],
 )
 def test_a_chain_of_small_integers_is_regular(value: Any, regular: bool) -> None:
-    assert Chain("k", value).regular is is_addable(value) is regular
-    chain = Chain("k", 0)
+    assert VersionChain("k", value).is_addable is is_addable(value) is regular
+    chain = VersionChain("k", 0)
     written(chain, 10, value)
-    assert chain.regular is regular
+    assert chain.is_addable is regular
 
 
 def test_a_chain_is_no_longer_regular_when_its_sums_may_be_too_large() -> None:
-    chain = Chain("k", 0)
+    chain = VersionChain("k", 0)
     written(chain, 10, ADDABLE_MAX - 1, delta=True)
-    assert chain.regular
+    assert chain.is_addable
     written(chain, 20, -1, delta=True)
-    assert not chain.regular
+    assert not chain.is_addable
 
 
 def test_a_chain_is_regular_again_when_only_an_integer_is_left() -> None:
-    chain = Chain("k", "text")
+    chain = VersionChain("k", "text")
     first, second = written(chain, 10, 1), written(chain, 20, 2)
 
     regular = []
     for each in (first, second):
-        chain.settle(each)
-        regular.append(chain.regular)
+        chain.stabilise(each)
+        regular.append(chain.is_addable)
 
     assert regular == [False, True]
     assert read(chain, 5) == [2]
@@ -250,13 +250,13 @@ def test_a_chain_is_regular_again_when_only_an_integer_is_left() -> None:
 
 
 def test_a_version_that_moves_doubts_its_readers_and_those_it_is_moved_before() -> None:
-    chain = Chain("k", 0)
+    chain = VersionChain("k", 0)
     written(chain, 1, 1)
     written(chain, 20, 2)
     moved = written(chain, 40, 4)
     for at in (15, 30, 50):
         reading(chain, at)
-    doubts: Doubts = []
+    doubts: SuspectReads = []
     assert moved.writer is not None
     moved.writer.position = (10,)
 
@@ -267,12 +267,12 @@ def test_a_version_that_moves_doubts_its_readers_and_those_it_is_moved_before() 
 
 
 def test_a_version_that_moves_over_readers_only_doubts_them() -> None:
-    chain = Chain("k", 0)
+    chain = VersionChain("k", 0)
     written(chain, 1, 1)
     moved = written(chain, 40, 4)
     for at in (5, 30, 50):
         reading(chain, at)
-    doubts: Doubts = []
+    doubts: SuspectReads = []
     assert moved.writer is not None
     moved.writer.position = (10,)
 
@@ -282,7 +282,7 @@ def test_a_version_that_moves_over_readers_only_doubts_them() -> None:
 
 
 def test_a_version_that_moves_tells_whether_it_stands_on_the_ground() -> None:
-    chain = Chain("k", 0)
+    chain = VersionChain("k", 0)
     written(chain, 20, 2)
     moved = written(chain, 40, 4)
     assert moved.writer is not None
@@ -292,14 +292,14 @@ def test_a_version_that_moves_tells_whether_it_stands_on_the_ground() -> None:
 
 
 def test_the_versions_of_a_stretch_become_one() -> None:
-    chain = Chain("k", 1)
+    chain = VersionChain("k", 1)
     written(chain, 5, 1, delta=True)
     versions = [written(chain, at, at, delta=True) for at in (10, 20, 30)]
     members = [version.writer for version in versions if version.writer is not None]
-    stretch = Stretch(members)
+    stretch = MergedRun(members)
 
     chain.merge(versions[-1], stretch, set(members))
 
     assert [(each.writer, each.value) for each in chain.versions[1:]] == [(stretch, 60)]
-    assert chain.versions[-1].delta
+    assert chain.versions[-1].is_delta
     assert read(chain, 31, 8) == [62, 2]

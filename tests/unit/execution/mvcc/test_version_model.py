@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creekdb.execution.keys import FIRST_PLACE, LAST_PLACE, place
-from creekdb.execution.mvcc.entry import Entry, Phase, Stretch
-from creekdb.execution.mvcc.register_table import SettledImage
-from creekdb.execution.result import Execution
+from creekdb.execution.keys import FIRST_COLLATION_KEY, LAST_COLLATION_KEY, collation_key
+from creekdb.execution.mvcc.entry import ExecutionPhase, MergedRun, RequestEntry
+from creekdb.execution.mvcc.register_table import CheckpointCursor
+from creekdb.execution.result import ExecutionResult
 from creekdb.execution.sequential import Sequential
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.values import Key
@@ -74,15 +74,15 @@ def programs(verbs: tuple[str, ...], values: st.SearchStrategy[Any]) -> st.Searc
 class Model:
     def __init__(self) -> None:
         self.shelf = Shelf()
-        self.entries: list[Entry] = []
+        self.entries: list[RequestEntry] = []
         """What is not settled, in no order."""
-        self.installed: dict[Entry, Execution] = {}
+        self.installed: dict[RequestEntry, ExecutionResult] = {}
         self.settled: dict[Key, Any] = {}
         self.floor = 0
         """Nothing goes before it any more."""
         self.attempts: list[Attempt] = []
-        self.stretches: list[Stretch] = []
-        self.images: list[tuple[SettledImage, dict[Key, Any], dict[Key, Any]]] = []
+        self.stretches: list[MergedRun] = []
+        self.images: list[tuple[CheckpointCursor, dict[Key, Any], dict[Key, Any]]] = []
         """With what each must show, and what it has shown so far."""
         self.made = 0
 
@@ -109,9 +109,9 @@ class Model:
                 self._merge(choice)
             case "take apart":
                 for each in pick(self._whole(), choice):
-                    self.shelf.store.take_apart(each)
+                    self.shelf.store.split(each)
             case "image":
-                self.images.append((self.shelf.store.image(), dict(self.settled), {}))
+                self.images.append((self.shelf.store.open_cursor(), dict(self.settled), {}))
             case "look" if self.images:
                 self._look(choice % len(self.images), 1 + choice % 3)
             case "leave" if self.images:
@@ -141,46 +141,46 @@ class Model:
         for entry in pick(self._single(), choice):
             before = [each.position[0] for each in self.entries if each.position < entry.position]
             at = self._free(max([self.floor, *before]), entry.position[0], choice)
-            if at is not None and entry.stretch is None and not self._inside(at):
-                self.shelf.store.rename(entry, (at,))
+            if at is not None and entry.merged_run is None and not self._inside(at):
+                self.shelf.store.renumber(entry, (at,))
 
-    def _execute(self, entry: Entry) -> None:
+    def _execute(self, entry: RequestEntry) -> None:
         self._finish(self.shelf.begin(entry))
 
     def _finish(self, attempt: Attempt) -> None:
         entry = attempt.entry
-        if entry not in self.entries or entry.phase is not Phase.WAITING:
+        if entry not in self.entries or entry.phase is not ExecutionPhase.WAITING:
             return  # settled or executed by another attempt, as no replica would have it
         if self.shelf.finish(attempt):
             self.installed[entry] = attempt.execution
-            stretch, entry.stretch = entry.stretch, None
+            stretch, entry.merged_run = entry.merged_run, None
             if stretch is not None:
-                stretch.to_come.pop(entry)
-                if not stretch.to_come:
-                    self.shelf.store.replaced(stretch)
+                stretch.pending_entries.pop(entry)
+                if not stretch.pending_entries:
+                    self.shelf.store.finish_split(stretch)
 
     def _follow_withdrawn(self) -> None:
-        for entry in self.shelf.store.take_withdrawn():
-            if isinstance(entry, Stretch):
-                for member in entry.members:
-                    member.phase = Phase.WAITING
-                    entry.to_come[member] = None
+        for entry in self.shelf.store.take_rolled_back():
+            if isinstance(entry, MergedRun):
+                for member in entry.entries:
+                    member.phase = ExecutionPhase.WAITING
+                    entry.pending_entries[member] = None
                     del self.installed[member]
             else:
                 del self.installed[entry]
 
-    def _leave_stretch(self, entry: Entry) -> None:
+    def _leave_stretch(self, entry: RequestEntry) -> None:
         """A commit does not wait until the members of a stretch are all executed again."""
-        stretch = entry.stretch
+        stretch = entry.merged_run
         if stretch is not None:
-            for member in stretch.to_come:
-                member.stretch = None
-            self.shelf.store.replaced(stretch)
+            for member in stretch.pending_entries:
+                member.merged_run = None
+            self.shelf.store.finish_split(stretch)
             self._follow_withdrawn()
 
     def _settle(self, limit: int) -> None:
         """A beginning of the order, all of it executed, that does not end inside a stretch."""
-        settling: list[Entry] = []
+        settling: list[RequestEntry] = []
         for entry in self.ordered():
             if not entry.is_executed or len(settling) == limit:
                 break
@@ -191,21 +191,21 @@ class Model:
             self._apply(self.settled, self.installed.pop(entry))
             self.entries.remove(entry)
             self.floor = entry.position[0]
-            stretch = entry.stretch
+            stretch = entry.merged_run
             if stretch is None:
-                self.shelf.store.settle(entry)
-            elif entry is stretch.members[-1]:
-                self.shelf.store.settle(stretch)
+                self.shelf.store.stabilise(entry)
+            elif entry is stretch.entries[-1]:
+                self.shelf.store.stabilise(stretch)
 
     def _merge(self, choice: int) -> None:
         order = self.ordered()
         start = choice % (len(order) + 1)
-        members: list[Entry] = []
+        members: list[RequestEntry] = []
         for entry in order[start : start + 2 + choice % 3]:
-            if entry.phase is not Phase.EXECUTED or self._inside(entry.position[0]):
+            if entry.phase is not ExecutionPhase.EXECUTED or self._inside(entry.position[0]):
                 break
             members.append(entry)
-        if len(members) > 1 and self.shelf.store.is_sure(members[-1].position):
+        if len(members) > 1 and self.shelf.store.is_valid_up_to(members[-1].position):
             self.stretches.append(self.shelf.store.merge(members))
 
     def _load(self) -> None:
@@ -218,7 +218,7 @@ class Model:
         found = image.take(most)
         if found is None:
             assert shown == expected
-            assert image.is_over
+            assert image.is_closed
             del self.images[number]
             return
         held, deleted = found
@@ -232,11 +232,11 @@ class Model:
     def check(self) -> None:
         machine = Sequential(STEPWISE)
         machine.state = dict(self.settled)
-        assert dict(self.shelf.store.settled_items()) == self.settled
-        keys = self.shelf.store._contents._keys
+        assert dict(self.shelf.store.stable_items()) == self.settled
+        keys = self.shelf.store._table._key_list
         assert keys is not None
-        assert len(set(keys.listed)) == len(keys.listed)
-        assert set(keys.listed) - keys.gone == self.shelf.store._contents.held.keys()
+        assert len(set(keys.keys)) == len(keys.keys)
+        assert set(keys.keys) - keys.removed == self.shelf.store._table.registers.keys()
         for entry in self.ordered():
             if not self._inside(entry.position[0]):
                 self._check_snapshot(entry, machine.state)
@@ -253,11 +253,11 @@ class Model:
                 self._apply(machine.state, installed)
         assert self.shelf.state() == machine.state
 
-    def _check_snapshot(self, entry: Entry, state: dict[Key, Any]) -> None:
+    def _check_snapshot(self, entry: RequestEntry, state: dict[Key, Any]) -> None:
         snapshot = self.shelf.store.snapshot(entry.position)
-        present = sorted(state, key=place)
-        assert list(snapshot.keys(FIRST_PLACE, LAST_PLACE, False)) == present
-        assert list(snapshot.keys(FIRST_PLACE, LAST_PLACE, True)) == present[::-1]
+        present = sorted(state, key=collation_key)
+        assert list(snapshot.keys(FIRST_COLLATION_KEY, LAST_COLLATION_KEY, False)) == present
+        assert list(snapshot.keys(FIRST_COLLATION_KEY, LAST_COLLATION_KEY, True)) == present[::-1]
         for key in KEYS:
             value, expected = snapshot.read(key), state.get(key, ABSENT)
             assert value == expected
@@ -271,59 +271,59 @@ class Model:
                 self._execute(entry)
                 self._follow_withdrawn()
         assert not self._waiting(), "it does not come to an end"
-        assert self.shelf.store.is_sure((PLACES_MAX,))
+        assert self.shelf.store.is_valid_up_to((PLACES_MAX,))
         self.check()
         self._settle(len(self.entries))
         while self.images:
             self._look(0, 2)
         assert not self.entries
         self.check()
-        assert set(self.shelf.store._contents.held) == set(self.settled)
+        assert set(self.shelf.store._table.registers) == set(self.settled)
         assert not self.shelf.unsettled()
-        assert not self.shelf.store._readership.adders
+        assert not self.shelf.store._read_index.blind_adders
 
     # --- inside -------------------------------------------------------------------------------
 
-    def ordered(self) -> list[Entry]:
+    def ordered(self) -> list[RequestEntry]:
         return sorted(self.entries, key=lambda entry: entry.position)
 
-    def _waiting(self) -> list[Entry]:
-        return [each for each in self.entries if each.phase is Phase.WAITING]
+    def _waiting(self) -> list[RequestEntry]:
+        return [each for each in self.entries if each.phase is ExecutionPhase.WAITING]
 
-    def _single(self) -> list[Entry]:
-        return [each for each in self.entries if each.phase is not Phase.MERGED]
+    def _single(self) -> list[RequestEntry]:
+        return [each for each in self.entries if each.phase is not ExecutionPhase.MERGED]
 
-    def _whole(self) -> list[Stretch]:
-        return [each for each in self.stretches if each.phase is Phase.EXECUTED]
+    def _whole(self) -> list[MergedRun]:
+        return [each for each in self.stretches if each.phase is ExecutionPhase.EXECUTED]
 
     def _inside(self, at: int) -> bool:
         return any(
-            each.start < (at,) <= each.position
+            each.start_position < (at,) <= each.position
             for each in self.stretches
-            if each.phase is Phase.EXECUTED
+            if each.phase is ExecutionPhase.EXECUTED
         )
 
-    def _is_sure(self, entry: Entry) -> bool:
-        whole = entry.stretch if entry.phase is Phase.MERGED else entry
+    def _is_sure(self, entry: RequestEntry) -> bool:
+        whole = entry.merged_run if entry.phase is ExecutionPhase.MERGED else entry
         assert whole is not None
-        return self.shelf.store.is_sure(whole.position)
+        return self.shelf.store.is_valid_up_to(whole.position)
 
     def _free(self, above: int, below: int, choice: int) -> int | None:
         taken = {each.position[0] for each in self.entries}
         free = [at for at in range(above + 1, below) if at not in taken]
         return free[choice % len(free)] if free else None
 
-    def _apply(self, state: dict[Key, Any], execution: Execution) -> None:
+    def _apply(self, state: dict[Key, Any], execution: ExecutionResult) -> None:
         for key, value in execution.writes.items():
             if value is ABSENT:
                 state.pop(key, None)
             else:
                 state[key] = value
-        for key, amount in execution.adds.items():
+        for key, amount in execution.blind_adds.items():
             state[key] = state.get(key, 0) + amount
 
 
-Kind = TypeVar("Kind", bound=Entry)
+Kind = TypeVar("Kind", bound=RequestEntry)
 
 
 def pick(entries: list[Kind], choice: int) -> list[Kind]:
@@ -377,13 +377,15 @@ def test_nobody_is_withdrawn_whose_reads_have_not_changed(program: Program) -> N
         reads = {
             entry: {key: value for key, (_, value) in entry.reads.items()}
             for entry in model.entries
-            if entry.phase is Phase.EXECUTED
+            if entry.phase is ExecutionPhase.EXECUTED
         }
         model.act(action, choice, script)
         withdrawn = [
             entry
             for entry in reads
-            if entry.phase is Phase.WAITING and entry.stretch is None and entry in model.entries
+            if entry.phase is ExecutionPhase.WAITING
+            and entry.merged_run is None
+            and entry in model.entries
         ]
         if len(withdrawn) == 1:  # of several, one may have changed what another reads
             (entry,) = withdrawn

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from creekdb.execution.mvcc.entry import Phase
-from creekdb.protocol.values import same
+from creekdb.execution.mvcc.entry import ExecutionPhase
+from creekdb.protocol.values import is_same_value
 from tests.unit.execution.mvcc.store_fixture import ABSENT, END, Shelf
 
 # --- snapshots ----------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ def test_a_late_write_withdraws_exactly_the_later_readers_of_its_register() -> N
     shelf.do(20, ("put", "a", 1))
 
     assert shelf.withdrawn() == [reader]
-    assert all(each.phase is Phase.EXECUTED for each in (before, other, blind, behind))
+    assert all(each.phase is ExecutionPhase.EXECUTED for each in (before, other, blind, behind))
 
 
 def test_a_reader_whose_value_is_the_same_is_kept_and_follows_the_new_version() -> None:
@@ -109,8 +109,8 @@ def test_equal_is_not_enough_to_be_the_same(before: Any, after: Any) -> None:
 @pytest.mark.parametrize("value", [0, "", b"x", True, None, 2.5, (1, ("a",)), {"a": (1, None)}])
 def test_a_value_is_the_same_as_its_copy(value: Any) -> None:
     copy = {**value} if isinstance(value, dict) else value
-    assert same(value, copy)
-    assert not same(value, ABSENT)
+    assert is_same_value(value, copy)
+    assert not is_same_value(value, ABSENT)
 
 
 def test_who_picked_an_item_is_kept_when_another_one_changes() -> None:
@@ -230,11 +230,11 @@ def test_the_readers_of_a_withdrawn_request_are_kept_and_nothing_behind_it_is_su
     shelf = Shelf()
     _, reader, last = hidden_writer(shelf)
 
-    assert reader.phase is last.phase is Phase.EXECUTED
-    assert shelf.store.is_sure((19,))
-    assert not shelf.store.is_sure((20,))
-    assert not shelf.store.is_sure((30,))
-    assert not shelf.store.is_sure(END)
+    assert reader.phase is last.phase is ExecutionPhase.EXECUTED
+    assert shelf.store.is_valid_up_to((19,))
+    assert not shelf.store.is_valid_up_to((20,))
+    assert not shelf.store.is_valid_up_to((30,))
+    assert not shelf.store.is_valid_up_to(END)
 
 
 def test_the_readers_are_kept_for_good_when_it_writes_the_same_again() -> None:
@@ -244,8 +244,8 @@ def test_the_readers_are_kept_for_good_when_it_writes_the_same_again() -> None:
     shelf.again(writer)
 
     assert shelf.withdrawn() == []
-    assert reader.phase is last.phase is Phase.EXECUTED
-    assert shelf.store.is_sure(END)
+    assert reader.phase is last.phase is ExecutionPhase.EXECUTED
+    assert shelf.store.is_valid_up_to(END)
     assert reader.reads["b"][0] is writer.versions["b"]
 
 
@@ -265,7 +265,7 @@ def test_a_request_that_nobody_has_read_is_withdrawn_without_leaving_doubt() -> 
     shelf.do(10, ("put", "a", 1))
 
     assert shelf.withdrawn() == [writer]
-    assert shelf.store.is_sure(END)
+    assert shelf.store.is_valid_up_to(END)
 
 
 def test_a_reader_of_a_hidden_version_is_not_asked_before_its_writer_is_back() -> None:
@@ -273,8 +273,8 @@ def test_a_reader_of_a_hidden_version_is_not_asked_before_its_writer_is_back() -
     writer, reader, _ = hidden_writer(shelf)
 
     shelf.do(25, ("put", "b", 2))
-    assert reader.phase is Phase.EXECUTED, "that is told later, with the rest"
-    assert not shelf.store.is_sure((30,))
+    assert reader.phase is ExecutionPhase.EXECUTED, "that is told later, with the rest"
+    assert not shelf.store.is_valid_up_to((30,))
 
     shelf.again(writer)
     assert shelf.withdrawn() == [reader]
@@ -298,7 +298,7 @@ def test_a_reader_that_moves_and_stays_behind_the_hidden_version_is_kept() -> No
     assert shelf.withdrawn() == []
     shelf.again(writer)
     assert shelf.withdrawn() == []
-    assert reader.phase is Phase.EXECUTED
+    assert reader.phase is ExecutionPhase.EXECUTED
 
 
 def test_a_withdrawn_request_that_writes_nothing_more_gives_its_readers_up() -> None:
@@ -311,19 +311,19 @@ def test_a_withdrawn_request_that_writes_nothing_more_gives_its_readers_up() -> 
     shelf.again(writer)
 
     assert shelf.withdrawn() == [reader]
-    assert shelf.store.is_sure(END)
+    assert shelf.store.is_valid_up_to(END)
 
 
 def test_doubt_moves_with_the_request_that_is_to_be_executed_again() -> None:
     shelf = Shelf()
     writer, _, _ = hidden_writer(shelf)
 
-    shelf.store.rename(writer, (18,))
+    shelf.store.renumber(writer, (18,))
 
-    assert shelf.store.is_sure((17,))
-    assert not shelf.store.is_sure((18,))
+    assert shelf.store.is_valid_up_to((17,))
+    assert not shelf.store.is_valid_up_to((18,))
     shelf.again(writer)
-    assert shelf.store.is_sure(END)
+    assert shelf.store.is_valid_up_to(END)
 
 
 # --- at completion ------------------------------------------------------------------------------
@@ -336,7 +336,7 @@ def test_an_execution_that_read_what_has_changed_is_not_installed() -> None:
 
     assert not shelf.finish(late)
     assert shelf.read("b") is ABSENT
-    assert late.entry.phase is Phase.WAITING
+    assert late.entry.phase is ExecutionPhase.WAITING
 
 
 def test_an_execution_is_installed_when_what_it_read_has_changed_to_the_same() -> None:
@@ -398,7 +398,7 @@ def test_a_move_withdraws_whom_it_jumps_over_if_they_would_have_read_it() -> Non
     shelf.store.move(writer, (5,))
 
     assert shelf.withdrawn() == [reader]
-    assert other.phase is behind.phase is writer.phase is Phase.EXECUTED
+    assert other.phase is behind.phase is writer.phase is ExecutionPhase.EXECUTED
     assert [shelf.read("a", (at,)) for at in (5, 6, 25)] == [ABSENT, 1, 1]
 
 
@@ -450,8 +450,8 @@ def test_a_move_that_makes_additions_irregular_moves_all_its_versions_first() ->
 def test_renaming_keeps_everything_as_it_is() -> None:
     shelf = Shelf()
     writer, reader = shelf.do(10, ("put", "a", 1)), shelf.do(20, ("get", "a"))
-    shelf.store.rename(writer, (0,))
-    shelf.store.rename(reader, (1,))
+    shelf.store.renumber(writer, (0,))
+    shelf.store.renumber(reader, (1,))
 
     shelf.do(5, ("put", "a", 2))
 
@@ -470,13 +470,13 @@ def test_a_new_key_in_a_scanned_range_withdraws_later_scans_only() -> None:
     assert shelf.withdrawn() == []
     shelf.do(21, ("put", "b", 1))
     assert shelf.withdrawn() == [late]
-    assert early.phase is Phase.EXECUTED
+    assert early.phase is ExecutionPhase.EXECUTED
 
 
 def test_a_key_that_comes_back_is_as_new_as_any() -> None:
     shelf = Shelf()
-    shelf.store.settle(shelf.do(1, ("put", "b", 1)))
-    shelf.store.settle(shelf.do(2, ("delete", "b")))
+    shelf.store.stabilise(shelf.do(1, ("put", "b", 1)))
+    shelf.store.stabilise(shelf.do(2, ("delete", "b")))
     scan = shelf.do(30, ("scan", "a", "c", False, None))
     shelf.do(20, ("delete", "b"))
     assert shelf.withdrawn() == []
@@ -567,4 +567,4 @@ def test_a_withdrawn_scan_is_no_longer_told_of_new_keys() -> None:
     shelf.do(11, ("put", "b", 1))
 
     assert shelf.withdrawn() == []
-    assert not shelf.store._readership.ranges._filed
+    assert not shelf.store._read_index.scanned_ranges._by_prefix

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from creekdb.protocol.broadcast.cab import ConditionalAtomicBroadcast
-from creekdb.protocol.consensus.leader import Phase
+from creekdb.protocol.consensus.leader import LeaderPhase
 from creekdb.protocol.consensus.omega import Omega
 from creekdb.protocol.effects import Effects
 from creekdb.protocol.ids.version_vector import Dot
@@ -72,13 +72,13 @@ class World:
     def arrive(self, *dots: Dot) -> None:
         for each in dots:
             self.here.add(each)
-            self.cab.arrived(each)
-        self.cab.settle()
+            self.cab.on_arrived(each)
+        self.cab.process_pending()
 
     def step(self, handler: Callable[..., object], *arguments: object) -> list[Message]:
         """One input, and then what it made possible; answers what was sent."""
         handler(*arguments)
-        self.cab.settle()
+        self.cab.process_pending()
         return self.sent()
 
     def sent(self) -> list[Message]:
@@ -92,7 +92,7 @@ class World:
             self.ticks += 1
             self.omega.tick(self.ticks)
             self.cab.tick(self.ticks, 0)
-            self.cab.settle()
+            self.cab.process_pending()
 
     def lead(self) -> Ballot:
         """Become the leader with the promise of replica 1."""
@@ -103,7 +103,7 @@ class World:
         ballot = self.cab.leader.ballot
         assert Prepare(ballot, self.cab.learner.first_undecided) in self.sent()
         self.step(self.cab.on_promise, Promise(ballot, 0, ()), 1)
-        assert self.cab.leader.phase is Phase.LEADING
+        assert self.cab.leader.phase is LeaderPhase.LEADING
         return ballot
 
 
@@ -149,7 +149,7 @@ def test_what_is_blocked_blocks_what_comes_after_it(world: World) -> None:
 def test_a_predicate_is_never_polled(world: World) -> None:
     world.needs[A] = [DEPENDENCY]
     world.arrive(A)
-    world.cab.offer(A)
+    world.cab.cab_cast(A)
     world.step(world.cab.on_accept, Accept(THEIRS, 0, (A,)), 1)
     world.step(world.cab.on_decisions, Decisions(1, ((B,),)), 1)
     asked = world.asked
@@ -165,7 +165,7 @@ def test_nothing_is_delivered_before_the_replica_settles(world: World) -> None:
     world.arrive(A)
     world.cab.on_decisions(Decisions(0, ((A,),)), 1)
     assert world.delivered == []
-    world.cab.settle()
+    world.cab.process_pending()
     assert world.delivered == [A]
 
 
@@ -184,14 +184,14 @@ def test_whoever_is_trusted_campaigns_and_leads_with_a_majority(world: World) ->
 def test_a_leader_proposes_what_is_offered_at_once(world: World) -> None:
     ballot = world.lead()
     world.arrive(A)
-    assert world.step(world.cab.offer, A) == [Accept(ballot, 0, (A,)), Vote(ballot, 0)]
+    assert world.step(world.cab.cab_cast, A) == [Accept(ballot, 0, (A,)), Vote(ballot, 0)]
 
 
 def test_a_leader_does_not_propose_what_it_could_not_vote_for(world: World) -> None:
     ballot = world.lead()
     world.needs[A] = [DEPENDENCY]
     world.arrive(A)
-    assert world.step(world.cab.offer, A) == []
+    assert world.step(world.cab.cab_cast, A) == []
     assert world.probes.counts[Probe.OFFER_DEFERRED] == 1
     world.arrive(DEPENDENCY)
     assert world.sent() == [Accept(ballot, 0, (A,)), Vote(ballot, 0)]
@@ -199,8 +199,8 @@ def test_a_leader_does_not_propose_what_it_could_not_vote_for(world: World) -> N
 
 def test_what_was_offered_to_a_follower_is_proposed_once_it_leads(world: World) -> None:
     world.arrive(A, B)
-    world.cab.offer(B)
-    world.cab.offer(A)
+    world.cab.cab_cast(B)
+    world.cab.cab_cast(A)
     world.lead()
     assert world.cab.learner._tallies[0]
     assert world.cab.acceptor.accepted[0].batch == (B, A)
@@ -210,13 +210,13 @@ def test_what_is_delivered_is_not_offered_again(world: World) -> None:
     world.arrive(A)
     world.step(world.cab.on_decisions, Decisions(0, ((A,),)), 1)
     world.lead()
-    assert world.step(world.cab.offer, A) == []
+    assert world.step(world.cab.cab_cast, A) == []
 
 
 def test_the_vote_of_the_leader_and_one_more_decide_among_three(world: World) -> None:
     ballot = world.lead()
     world.arrive(A)
-    world.step(world.cab.offer, A)
+    world.step(world.cab.cab_cast, A)
     world.step(world.cab.on_vote, Vote(ballot, 0), 2)
     assert world.delivered == [A]
 
@@ -258,8 +258,8 @@ def test_an_accept_beyond_the_horizon_leaves_nothing_behind(instance: int) -> No
 def test_a_rejected_leader_steps_down_and_overbids_when_it_is_still_trusted(world: World) -> None:
     world.lead()
     world.step(world.cab.on_reject, Reject(Ballot(5, 2)))
-    assert world.cab.leader.phase is Phase.FOLLOWING
-    assert world.omega.greatest_ballot == Ballot(5, 2)
+    assert world.cab.leader.phase is LeaderPhase.FOLLOWING
+    assert world.omega.max_ballot == Ballot(5, 2)
     world.tick(world.settings.suspect_ticks + 1)
     world.omega.on_heartbeat(Heartbeat(Ballot(5, 2), None, (0, 1)), 1)
     world.tick()
@@ -291,7 +291,7 @@ def test_a_checkpoint_wakes_whatever_waited(world: World) -> None:
     world.delivered.append(A)
     world.here.add(A)
     world.cab.install(1, frozen_dots([A]))
-    world.cab.settle()
+    world.cab.process_pending()
     assert world.delivered == [A, B]
     assert Vote(THEIRS, 2) in world.sent()
 
@@ -299,9 +299,9 @@ def test_a_checkpoint_wakes_whatever_waited(world: World) -> None:
 def test_a_leader_steps_down_when_a_checkpoint_overtakes_it(world: World) -> None:
     world.lead()
     world.cab.install(5, frozen_dots([A]))
-    assert not world.cab.leader.pump(5)
+    assert not world.cab.leader.propose_queued(5)
     world.tick()
-    assert world.cab.leader.phase is Phase.PREPARING
+    assert world.cab.leader.phase is LeaderPhase.PREPARING
     assert Prepare(Ballot(2, 0), 5) in world.sent()
 
 
@@ -311,16 +311,16 @@ def test_a_restart_promises_nothing_less_and_knows_what_it_accepted(world: World
     world.cab.restore(Ballot(4, 2), [decided, older, newer], {0: (A,)})
     assert world.cab.acceptor.promised == Ballot(4, 2)
     assert world.cab.acceptor.accepted == {1: newer}
-    assert world.omega.greatest_ballot == Ballot(4, 2)
+    assert world.omega.max_ballot == Ballot(4, 2)
     assert world.step(world.cab.on_prepare, Prepare(Ballot(3, 1), 0), 1) == [Reject(Ballot(4, 2))]
 
 
 def test_a_replica_alone_decides_alone() -> None:
     world = World(size=1)
     world.tick()
-    assert world.cab.leader.phase is Phase.LEADING
+    assert world.cab.leader.phase is LeaderPhase.LEADING
     world.arrive(A)
-    assert world.step(world.cab.offer, A) == []
+    assert world.step(world.cab.cab_cast, A) == []
     assert world.delivered == [A]
 
 
@@ -429,9 +429,9 @@ def test_a_primary_decides_alone_and_at_once() -> None:
     world = World(acceptors=1)
     world.tick()
     assert world.sent()[0] == Prepare(FIRST, 0)
-    assert world.cab.leader.phase is Phase.LEADING
+    assert world.cab.leader.phase is LeaderPhase.LEADING
     world.arrive(A)
-    assert world.step(world.cab.offer, A) == [Accept(FIRST, 0, (A,)), Vote(FIRST, 0)]
+    assert world.step(world.cab.cab_cast, A) == [Accept(FIRST, 0, (A,)), Vote(FIRST, 0)]
     assert world.delivered == [A]
 
 
@@ -439,7 +439,7 @@ def test_two_of_three_voters_decide_however_many_members_there_are() -> None:
     world = World(size=7, acceptors=3)
     ballot = world.lead()
     world.arrive(A)
-    world.step(world.cab.offer, A)
+    world.step(world.cab.cab_cast, A)
     assert world.delivered == []
     world.step(world.cab.on_vote, Vote(ballot, 0), 2)
     assert world.delivered == [A]

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creekdb.protocol.broadcast.reliable import NEVER_CAST, Gossip
+from creekdb.protocol.broadcast.reliable import NEVER_CAST_ID, ReliableBroadcast
 from creekdb.protocol.effects import Effects, Send
 from creekdb.protocol.ids.version_vector import Dot, Dots
-from creekdb.protocol.messages import Cast, Pull, Pulled, Received, Summary
+from creekdb.protocol.messages import Cast, Pull, PullResponse, Received, Summary
 from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.probes import Probe, Probes
 from creekdb.protocol.request import Operation, Request
@@ -26,7 +26,7 @@ class World:
         self.outbox, self.probes = Outbox(), Probes()
         self.delivered: list[Request] = []
         self.refused: list[str] = []
-        self.gossip = Gossip(
+        self.gossip = ReliableBroadcast(
             0,
             self.settings,
             self.outbox,
@@ -61,7 +61,7 @@ def test_a_request_issued_here_is_on_disk_before_it_is_pushed_to_all(world: Worl
 def test_a_request_is_delivered_at_most_once(world: World) -> None:
     for _ in range(3):
         world.cast(request(1, 1))
-    world.gossip.on_pulled(Pulled((request(1, 1),)), 2)
+    world.gossip.on_pulled(PullResponse((request(1, 1),)), 2)
     assert world.delivered_ids() == [Dot(1, 1)]
     assert world.effects().persist == (Received(request(1, 1)),)
     assert world.probes.counts[Probe.REQUEST_TWICE] == 3
@@ -159,7 +159,7 @@ def test_a_large_difference_is_pulled_piece_by_piece_tick_by_tick() -> None:
     world = World(pull_limit=4, retry_ticks=8, summary_ticks=8)
     world.gossip.on_summary(Summary(Dots({1: (1, 10)})), 1)
     assert pulls(world) == [(1, Dots({1: (1, 5)}))]
-    world.gossip.on_pulled(Pulled(tuple(request(1, event) for event in range(1, 5))), 1)
+    world.gossip.on_pulled(PullResponse(tuple(request(1, event) for event in range(1, 5))), 1)
     assert pulls(world) == [], "all have clients to attend to"
     world.gossip.tick(1)
     assert pulls(world) == [(1, Dots({1: (5, 7)}))]
@@ -192,7 +192,7 @@ def test_a_third_more_are_pulled_than_others_receive_meanwhile() -> None:
         world.gossip.tick(tick)
         asked = pulls(world)
         for _, wanted in asked:  # each answer is followed by the next, as long as it may pull
-            world.gossip.on_pulled(Pulled(tuple(request(*id) for id in wanted)), 1)
+            world.gossip.on_pulled(PullResponse(tuple(request(*id) for id in wanted)), 1)
         asked += pulls(world)
         assert sum(len(wanted) for _, wanted in asked) == 13
 
@@ -213,7 +213,7 @@ def test_the_pace_is_that_of_ones_own_ticks_however_fast_those_of_others_are(
         for _ in range(ticks):
             tick += 1
             world.gossip.tick(tick)
-    assert world.gossip._growth[2].pace == 24 * summaries // ticks
+    assert world.gossip._receive_rates[2].per_tick == 24 * summaries // ticks
 
 
 def test_summaries_that_come_in_waves_do_not_change_the_pace() -> None:
@@ -223,7 +223,7 @@ def test_summaries_that_come_in_waves_do_not_change_the_pace() -> None:
         world.gossip.tick(tick)
         if tick % 8 in (0, 1):  # two at once, and then none for long
             world.gossip.on_summary(Summary(Dots({1: (1, 41 + 40 * tick)})), 2)
-            paces.append(world.gossip._growth[2].pace)
+            paces.append(world.gossip._receive_rates[2].per_tick)
     assert paces == [0] + [40] * 49
 
 
@@ -240,7 +240,7 @@ def test_who_was_cut_off_for_long_does_not_pull_all_of_it_at_once() -> None:
     while asked := pulls(world):
         for _, wanted in asked:
             pulled += len(wanted)
-            world.gossip.on_pulled(Pulled(tuple(request(*id) for id in wanted)), 1)
+            world.gossip.on_pulled(PullResponse(tuple(request(*id) for id in wanted)), 1)
     assert pulled == 9 + 3
 
 
@@ -249,7 +249,7 @@ def test_who_hears_of_requests_from_a_third_alone_keeps_up_with_them() -> None:
 
     def answer() -> None:
         for peer, wanted in pulls(world):
-            world.gossip.on_pulled(Pulled(tuple(request(*id) for id in wanted)), peer)
+            world.gossip.on_pulled(PullResponse(tuple(request(*id) for id in wanted)), peer)
 
     for tick in range(1, 51):
         world.gossip.on_summary(Summary(Dots({1: (1, 1 + 12 * tick)})), 2)
@@ -301,7 +301,7 @@ def test_what_is_pulled_comes_in_the_order_of_its_timestamps(world: World) -> No
     world.cast(second, first, third)
     world.effects()
     world.gossip.on_pull(Pull(Dots({1: (1, 2), 2: (1, 3)})), 1)
-    assert world.effects().send == (Send((1,), Pulled((first, second, third))),)
+    assert world.effects().send == (Send((1,), PullResponse((first, second, third))),)
 
 
 def test_what_was_on_disk_is_delivered_in_the_order_in_which_it_was_received(world: World) -> None:
@@ -315,14 +315,14 @@ def test_a_pull_is_answered_with_what_is_here_up_to_the_limit() -> None:
         world.gossip.cast(request(0, event))
     world.effects()
     world.gossip.on_pull(Pull(Dots({0: (2, 4)})), 2)
-    assert world.effects().send == (Send((2,), Pulled((request(0, 2), request(0, 3)))),)
+    assert world.effects().send == (Send((2,), PullResponse((request(0, 2), request(0, 3)))),)
     world.gossip.on_pull(Pull(Dots({0: (1, 4)})), 2)
-    assert world.effects().send == (Send((2,), Pulled((request(0, 1), request(0, 2)))),)
+    assert world.effects().send == (Send((2,), PullResponse((request(0, 1), request(0, 2)))),)
 
 
 def test_a_pull_of_what_was_never_cast_is_counted_and_not_answered(world: World) -> None:
     world.gossip.on_pull(Pull(Dots({0: (1, 2**61)})), 2)
-    assert world.refused == [NEVER_CAST]
+    assert world.refused == [NEVER_CAST_ID]
     assert world.effects().send == ()
 
 
@@ -330,9 +330,9 @@ def test_a_peer_that_pulls_what_is_forgotten_gets_the_rest(world: World) -> None
     world.gossip.cast(request(0, 1))
     world.gossip.cast(request(0, 2))
     world.effects()
-    world.gossip.forget(Dots({0: (1, 2)}))
+    world.gossip.discard_covered(Dots({0: (1, 2)}))
     world.gossip.on_pull(Pull(Dots({0: (1, 3)})), 1)
-    assert world.effects().send == (Send((1,), Pulled((request(0, 2),))),)
+    assert world.effects().send == (Send((1,), PullResponse((request(0, 2),))),)
     assert world.probes.counts[Probe.PULL_OUTDATED] == 1
 
 
@@ -348,7 +348,7 @@ def test_what_every_member_has_is_forgotten() -> None:
     assert world.probes.counts[Probe.REQUESTS_FORGOTTEN] == 1
     world.effects()
     world.gossip.on_pull(Pull(Dots({0: (1, 4)})), 2)
-    assert world.effects().send == (Send((2,), Pulled((request(0, 2), request(0, 3)))),)
+    assert world.effects().send == (Send((2,), PullResponse((request(0, 2), request(0, 3)))),)
 
 
 def test_for_a_peer_that_lost_everything_all_is_kept_again() -> None:
@@ -361,11 +361,11 @@ def test_for_a_peer_that_lost_everything_all_is_kept_again() -> None:
     world.gossip.tick(1)
     assert world.probes.counts[Probe.REQUESTS_FORGOTTEN] == 1
 
-    world.gossip.keep_again(2, [request(0, 1)])
+    world.gossip.retain_for(2, [request(0, 1)])
     world.gossip.tick(2)
     world.effects()
     world.gossip.on_pull(Pull(Dots({0: (1, 2)})), 2)
-    assert world.effects().send == (Send((2,), Pulled((request(0, 1),))),)
+    assert world.effects().send == (Send((2,), PullResponse((request(0, 1),))),)
 
     world.gossip.on_summary(everything, 2)
     world.gossip.tick(3)
@@ -383,14 +383,14 @@ def test_forgetting_does_not_walk_what_peers_claim_to_have() -> None:
 
 def test_another_request_under_a_known_identifier_is_a_conflict(world: World) -> None:
     world.cast(request(1, 1))
-    assert world.gossip.conflicts((request(1, 1, "other"),))
-    assert not world.gossip.conflicts((request(1, 1),))
-    assert not world.gossip.conflicts((request(1, 2),))
+    assert world.gossip.has_conflicting_request((request(1, 1, "other"),))
+    assert not world.gossip.has_conflicting_request((request(1, 1),))
+    assert not world.gossip.has_conflicting_request((request(1, 2),))
 
 
 def test_a_checkpoint_brings_what_need_not_come_any_more(world: World) -> None:
     world.cast(request(1, 3), request(1, 5), request(1, 6))
-    world.gossip.cover(Dots({1: (1, 5)}))
+    world.gossip.mark_delivered(Dots({1: (1, 5)}))
     assert world.delivered_ids() == [Dot(1, 5), Dot(1, 6)], "what waited for it is delivered"
     assert world.gossip.held_back() == ()
     world.cast(request(1, 2))
@@ -398,7 +398,7 @@ def test_a_checkpoint_brings_what_need_not_come_any_more(world: World) -> None:
 
 
 def test_a_checkpoint_with_a_hole_leaves_the_hole_to_be_delivered(world: World) -> None:
-    world.gossip.cover(Dots({1: (1, 2, 3, 4)}))
+    world.gossip.mark_delivered(Dots({1: (1, 2, 3, 4)}))
     world.cast(request(1, 4))
     assert world.delivered == []
     world.cast(request(1, 2))
@@ -416,7 +416,7 @@ def test_requests_from_disk_are_delivered_again_ones_own_too(world: World) -> No
 def test_gossip_alone_is_silent() -> None:
     outbox = Outbox()
     settings = Settings(members=(0,), summary_ticks=1)
-    gossip = Gossip(0, settings, outbox, Probes(), lambda _: None, lambda _: None)
+    gossip = ReliableBroadcast(0, settings, outbox, Probes(), lambda _: None, lambda _: None)
     gossip.cast(request(0, 1))
     gossip.tick(1)
     assert outbox.take().send == ()
@@ -439,7 +439,7 @@ def test_a_strong_request_is_delivered_after_its_context(world: World) -> None:
 
 def test_a_checkpoint_may_bring_a_context(world: World) -> None:
     world.cast(strong(1, 1, Dots({2: (1, 9)})))
-    world.gossip.cover(Dots({2: (1, 9)}))
+    world.gossip.mark_delivered(Dots({2: (1, 9)}))
     assert world.delivered_ids() == [Dot(1, 1)]
 
 
@@ -460,7 +460,7 @@ def test_requests_that_wait_for_each_other_are_delivered_however_many_they_are(
 
 
 def test_a_context_may_claim_any_number_of_requests() -> None:
-    gossip = Gossip(
+    gossip = ReliableBroadcast(
         0,
         Settings(members=(0, 1, 2, 3, 4)),
         Outbox(),

@@ -1,6 +1,6 @@
 """The records of a disk, summed up."""
 
-from creekdb.protocol.checkpoint.compaction import Found, found_on_disk
+from creekdb.protocol.checkpoint.compaction import RecoveredState, replay_records
 from creekdb.protocol.consensus.omega import NO_BALLOT
 from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import (
@@ -8,8 +8,8 @@ from creekdb.protocol.messages import (
     AcceptedValue,
     Ballot,
     Checkpoint,
+    CheckpointRecord,
     Decided,
-    Image,
     Promised,
     Received,
     Record,
@@ -28,16 +28,16 @@ def value(instance: int, ballot: Ballot = LOW) -> AcceptedValue:
     return AcceptedValue(instance, ballot, (Dot(0, instance),))
 
 
-def image(promised: Ballot) -> Image:
-    return Image(CHECKPOINT, promised, (value(3),), ((4, (Dot(0, 4),)),), (request(5),))
+def image(promised: Ballot) -> CheckpointRecord:
+    return CheckpointRecord(CHECKPOINT, promised, (value(3),), ((4, (Dot(0, 4),)),), (request(5),))
 
 
 def test_an_empty_disk_tells_nothing() -> None:
-    assert found_on_disk(()) == Found(None, NO_BALLOT, [], {}, [])
+    assert replay_records(()) == RecoveredState(None, NO_BALLOT, [], {}, [])
 
 
 def test_all_records_are_found_in_the_order_in_which_they_were_written() -> None:
-    found = found_on_disk(
+    found = replay_records(
         [
             Received(request(2)),
             Promised(HIGH),
@@ -51,11 +51,11 @@ def test_all_records_are_found_in_the_order_in_which_they_were_written() -> None
     assert found.requests == [request(2), request(1)]
     assert found.accepted == [value(0), value(0, HIGH)]
     assert found.decided == {0: (Dot(0, 1),)}
-    assert (found.image, found.promised) == (None, HIGH)
+    assert (found.checkpoint, found.promised) == (None, HIGH)
 
 
 def test_of_several_promises_the_greatest_counts() -> None:
-    assert found_on_disk([Promised(HIGH), Promised(LOW)]).promised == HIGH
+    assert replay_records([Promised(HIGH), Promised(LOW)]).promised == HIGH
 
 
 def test_an_image_stands_for_all_before_it_but_for_what_was_promised() -> None:
@@ -65,11 +65,11 @@ def test_an_image_stands_for_all_before_it_but_for_what_was_promised() -> None:
         Accepted(value(0)),
         Decided(0, (Dot(0, 1),)),
     ]
-    found = found_on_disk([*before, image(LOW), Received(request(6)), Decided(5, ())])
+    found = replay_records([*before, image(LOW), Received(request(6)), Decided(5, ())])
 
-    assert found.image == CHECKPOINT
+    assert found.checkpoint == CHECKPOINT
     assert found.promised == HIGH
     assert found.accepted == [value(3)]
     assert found.decided == {4: (Dot(0, 4),), 5: ()}
     assert found.requests == [request(5), request(6)]
-    assert found_on_disk([Promised(LOW), image(HIGH)]).promised == HIGH
+    assert replay_records([Promised(LOW), image(HIGH)]).promised == HIGH

@@ -4,13 +4,18 @@ from typing import Any
 
 import pytest
 
-from creekdb.protocol.checkpoint.stream import Array, Draft, draft_of, encoded
+from creekdb.protocol.checkpoint.stream import (
+    ArrayEncoder,
+    LazyCheckpoint,
+    encode_chunks,
+    lazy_checkpoint_of,
+)
 from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import (
     AcceptedValue,
     Ballot,
     Checkpoint,
-    Image,
+    CheckpointRecord,
     Snapshot,
     decode_message,
     decode_record,
@@ -31,14 +36,14 @@ def checkpoint(held: int, deleted: int) -> Checkpoint:
     )
 
 
-def image(of: Checkpoint) -> Image:
+def image(of: Checkpoint) -> CheckpointRecord:
     request = Request(50, Dot(1, 9), Operation("put", ("a", 1)), False)
     accepted = AcceptedValue(8, Ballot(2, 1), (Dot(1, 9),))
-    return Image(of, Ballot(2, 1), (accepted,), ((7, (Dot(1, 8),)),), (request,))
+    return CheckpointRecord(of, Ballot(2, 1), (accepted,), ((7, (Dot(1, 8),)),), (request,))
 
 
-def drawn(draft: Draft, most: int) -> tuple[Array, Array]:
-    held, deleted = Array(), Array()
+def drawn(draft: LazyCheckpoint, most: int) -> tuple[ArrayEncoder, ArrayEncoder]:
+    held, deleted = ArrayEncoder(), ArrayEncoder()
     while (found := draft.registers.take(most)) is not None:
         assert len(found[0]) + len(found[1]) <= most
         held.extend(found[0])
@@ -50,17 +55,17 @@ def drawn(draft: Draft, most: int) -> tuple[Array, Array]:
 @pytest.mark.parametrize(("held", "deleted"), [(0, 0), (1, 0), (0, 1), (15, 16), (40, 33)])
 def test_what_is_drawn_in_parts_is_the_whole(held: int, deleted: int, most: int) -> None:
     whole = checkpoint(held, deleted)
-    draft = draft_of(whole)
+    draft = lazy_checkpoint_of(whole)
     assert (draft.checkpoint.state, draft.checkpoint.deleted) == ((), ())
     found: tuple[Any, ...] = drawn(draft, most)
-    pieces = encoded(image(draft.checkpoint), *found)
+    pieces = encode_chunks(image(draft.checkpoint), *found)
     assert decode_record(b"".join(pieces)) == image(whole)
-    pieces = encoded(Snapshot(draft.checkpoint), *found)
+    pieces = encode_chunks(Snapshot(draft.checkpoint), *found)
     assert decode_message(b"".join(pieces)) == Snapshot(whole)
 
 
 def test_arrays_of_any_length_are_encoded_as_they_are_decoded() -> None:
     whole = checkpoint(70_000, 0)
-    draft = draft_of(whole)
-    data = b"".join(encoded(Snapshot(draft.checkpoint), *drawn(draft, 66_000)))
+    draft = lazy_checkpoint_of(whole)
+    data = b"".join(encode_chunks(Snapshot(draft.checkpoint), *drawn(draft, 66_000)))
     assert decode_message(data) == decode_message(encode(Snapshot(whole)))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from creekdb.protocol.consensus.acceptor import BALLOT_FROM_THE_PAST, Acceptor
+from creekdb.protocol.consensus.acceptor import STALE_BALLOT, Acceptor
 from creekdb.protocol.consensus.omega import NO_BALLOT
 from creekdb.protocol.effects import Effects, Send
 from creekdb.protocol.ids.version_vector import Dot
@@ -87,7 +87,7 @@ def test_a_prepare_from_the_past_is_refused_counted_and_told_what_is_promised(wo
     assert effects.persist == ()
     assert sent(effects) == [((1,), Reject(HIGH))]
     assert world.acceptor.promised == HIGH
-    assert world.refused == [BALLOT_FROM_THE_PAST]
+    assert world.refused == [STALE_BALLOT]
 
 
 def test_an_accept_from_the_past_gets_no_vote(world: World) -> None:
@@ -97,7 +97,7 @@ def test_an_accept_from_the_past_gets_no_vote(world: World) -> None:
     assert sent(effects) == [((1,), Reject(HIGH))]
     assert world.acceptor.accepted == {}
     assert world.voted == []
-    assert world.refused == [BALLOT_FROM_THE_PAST]
+    assert world.refused == [STALE_BALLOT]
 
 
 def test_a_vote_is_on_disk_before_everyone_hears_of_it(world: World) -> None:
@@ -216,7 +216,7 @@ def test_what_is_decided_is_forgotten(world: World) -> None:
     world.waiting.add(1)
     for instance in (0, 1, 2):
         world.accept(LOW, instance, X)
-    world.acceptor.forget_below(2)
+    world.acceptor.discard_below(2)
     assert list(world.acceptor.accepted) == [2]
     assert not world.acceptor.is_deferred(1)
 

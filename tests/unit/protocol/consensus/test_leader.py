@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from creekdb.protocol.consensus.leader import Leader, Phase
+from creekdb.protocol.consensus.leader import Leader, LeaderPhase
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Accept, AcceptedValue, Ballot, Prepare, Promise
 from creekdb.protocol.outbox import Outbox
@@ -48,7 +48,7 @@ class World:
     def promised(self, promise: Promise, sender: int) -> bool:
         """Is it enough, with this promise?"""
         self.leader.on_promise(promise, sender)
-        return self.leader.is_promised()
+        return self.leader.has_majority_promise()
 
     def lead(self, *accepted: AcceptedValue, start: int = 0, ready: Iterable[Dot] = ()) -> None:
         self.campaign()
@@ -64,7 +64,7 @@ class World:
         return [(each.instance, each.batch) for each in here]
 
     def pump(self) -> list[tuple[int, Batch]]:
-        while self.leader.pump(self.first_undecided):
+        while self.leader.propose_queued(self.first_undecided):
             pass
         return self.proposals()
 
@@ -78,14 +78,14 @@ def test_a_campaign_asks_every_peer(world: World) -> None:
     assert world.leader.campaign(MINE, 4) == Prepare(MINE, 4)
     (send,) = world.outbox.take().send
     assert (send.to, send.message) == ((1, 2), Prepare(MINE, 4))
-    assert world.leader.phase is Phase.PREPARING
+    assert world.leader.phase is LeaderPhase.PREPARING
 
 
 def test_a_majority_of_promises_makes_a_leader(world: World) -> None:
     world.campaign()
     assert world.promised(Promise(MINE, 0, ()), 2)
     world.leader.start(0, ())
-    assert world.leader.phase is Phase.LEADING
+    assert world.leader.phase is LeaderPhase.LEADING
     assert world.proposals() == []
 
 
@@ -103,7 +103,7 @@ def test_a_promise_for_another_ballot_does_not_count(world: World, ballot: Ballo
 def test_a_promise_that_comes_after_the_lead_does_not_count(world: World) -> None:
     world.lead()
     assert not world.promised(Promise(MINE, 9, ()), 2)
-    assert world.leader.phase is Phase.LEADING
+    assert world.leader.phase is LeaderPhase.LEADING
 
 
 def test_what_was_accepted_is_proposed_again_in_the_new_ballot(world: World) -> None:
@@ -145,9 +145,9 @@ def test_what_is_decided_by_the_time_it_leads_is_not_proposed_again(world: World
 def test_the_best_informed_of_those_who_promised_is_known(world: World) -> None:
     world.campaign()
     world.promised(Promise(MINE, 4, ()), 2)
-    assert world.leader.best_informed() == (4, 2)
+    assert world.leader.most_advanced_promise() == (4, 2)
     world.promised(Promise(MINE, 4, ()), 1)
-    assert world.leader.best_informed() == (4, 1)
+    assert world.leader.most_advanced_promise() == (4, 1)
 
 
 def test_what_is_ready_is_proposed_after_what_was_recovered(world: World) -> None:
@@ -175,9 +175,9 @@ def test_only_a_window_of_instances_is_under_way() -> None:
         world.leader.enqueue(Dot(1, event))
     assert [instance for instance, _ in world.pump()] == [0, 1]
     assert world.probes.counts[Probe.WINDOW_FULL] >= 1
-    world.leader.decided(1)
+    world.leader.on_decided(1)
     assert world.pump() == [], "the first one is undecided still"
-    world.leader.decided(0)
+    world.leader.on_decided(0)
     world.first_undecided = 2
     assert [instance for instance, _ in world.pump()] == [2, 3]
 
@@ -189,7 +189,7 @@ def test_what_is_proposed_is_not_proposed_again_until_it_is_delivered(world: Wor
     assert world.pump() == [(0, X)]
     world.leader.enqueue(Dot(1, 1))
     assert world.pump() == []
-    world.leader.delivered(Dot(1, 1))
+    world.leader.on_delivered(Dot(1, 1))
     world.leader.enqueue(Dot(1, 1))
     assert world.pump() == [(1, X)]
 
@@ -207,11 +207,11 @@ def test_a_higher_ballot_ends_the_lead_and_forgets_what_was_under_way(world: Wor
     world.leader.enqueue(Dot(1, 1))
     world.pump()
     for other, phase in (
-        (MINE, Phase.LEADING),
-        (Ballot(2, 2), Phase.LEADING),
-        (Ballot(3, 1), Phase.FOLLOWING),
+        (MINE, LeaderPhase.LEADING),
+        (Ballot(2, 2), LeaderPhase.LEADING),
+        (Ballot(3, 1), LeaderPhase.FOLLOWING),
     ):
-        world.leader.outbid(other)
+        world.leader.observe_ballot(other)
         assert world.leader.phase is phase
     assert not world.leader.tick(1_000)
     assert world.sent() == []
@@ -238,7 +238,7 @@ def test_an_accept_is_repeated_until_it_is_decided() -> None:
     for ticks in (3, 6):
         world.leader.tick(ticks)
         assert world.sent() == [Accept(MINE, 0, X)]
-    world.leader.decided(0)
+    world.leader.on_decided(0)
     world.leader.tick(9)
     assert world.sent() == []
 
@@ -258,8 +258,8 @@ def test_a_new_campaign_starts_from_nothing(world: World) -> None:
     world.lead()
     world.leader.enqueue(Dot(1, 1))
     world.campaign(Ballot(4, 0))
-    assert not world.leader.pump(0)
-    assert world.leader.phase is Phase.PREPARING
+    assert not world.leader.propose_queued(0)
+    assert world.leader.phase is LeaderPhase.PREPARING
     assert not world.promised(Promise(Ballot(4, 0), 0, ()), 0)
 
 

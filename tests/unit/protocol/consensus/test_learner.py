@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creekdb.protocol.consensus.learner import BALLOTS_PER_INSTANCE, Learner
+from creekdb.protocol.consensus.learner import BALLOTS_PER_INSTANCE_MAX, Learner
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Ballot, CatchUp, Decided, Decisions
 from creekdb.protocol.outbox import Outbox
@@ -35,7 +35,7 @@ class World:
         delivered = []
         while (id := self.learner.next_to_deliver()) is not None:
             delivered.append(id)
-            self.learner.deliver_next()
+            self.learner.advance_delivery()
         return delivered
 
 
@@ -129,15 +129,15 @@ def test_an_empty_batch_delivers_nothing_and_is_passed(world: World) -> None:
 
 
 def test_the_boundary_of_an_instance_is_where_no_batch_is_half_delivered(world: World) -> None:
-    assert world.learner.at_boundary()
+    assert world.learner.is_at_batch_boundary()
     world.decide(0, Y)
-    assert world.learner.at_boundary()
+    assert world.learner.is_at_batch_boundary()
     world.learner.next_to_deliver()
-    world.learner.deliver_next()
-    assert not world.learner.at_boundary()
+    world.learner.advance_delivery()
+    assert not world.learner.is_at_batch_boundary()
     assert world.learner.delivered == 0
-    world.learner.deliver_next()
-    assert world.learner.at_boundary()
+    world.learner.advance_delivery()
+    assert world.learner.is_at_batch_boundary()
     assert world.learner.delivered == 1
 
 
@@ -163,7 +163,7 @@ def test_only_so_many_ballots_are_counted_for_one_instance(world: World) -> None
     for round_ in range(1, 20):
         world.learner.on_vote(Ballot(round_, 1), 0, 1)
     assert list(world.learner._tallies[0]) == [
-        Ballot(round_, 1) for round_ in range(20 - BALLOTS_PER_INSTANCE, 20)
+        Ballot(round_, 1) for round_ in range(20 - BALLOTS_PER_INSTANCE_MAX, 20)
     ]
 
 
@@ -189,7 +189,7 @@ def test_a_peer_that_asks_for_what_is_forgotten_is_not_answered_with_decisions(
     world.decide(0, X)
     world.decide(1, Y)
     world.deliver()
-    world.learner.forget_below(1)
+    world.learner.discard_below(1)
     assert not world.learner.on_catch_up(3, 0)
     assert world.learner.on_catch_up(3, 1)
     assert world.probes.counts[Probe.DECISIONS_FORGOTTEN] == 1
@@ -199,7 +199,7 @@ def asked(world: World, ticks: range, blocked: bool = False) -> list[tuple[int, 
     """When whom was asked for what."""
     found = []
     for now in ticks:
-        world.learner.ask_if_stalled(now, blocked)
+        world.learner.request_catch_up_if_stalled(now, blocked)
         for send in world.outbox.take().send:
             assert isinstance(send.message, CatchUp)
             found.append((now, send.to[0], send.message.first))
@@ -245,10 +245,10 @@ def test_a_learner_whose_delivery_is_blocked_asks_for_what_it_has_decided(world:
 
 def test_one_decision_is_told_or_forgotten(world: World) -> None:
     world.decide(3, X)
-    assert world.learner.tell(2, 3)
+    assert world.learner.send_decision(2, 3)
     (send,) = world.outbox.take().send
     assert (send.to, send.message) == ((2,), Decisions(3, (X,)))
-    assert not world.learner.tell(2, 2)
+    assert not world.learner.send_decision(2, 2)
 
 
 def test_a_learner_that_caught_up_in_part_asks_for_more(world: World) -> None:
@@ -262,8 +262,8 @@ def test_progress_never_goes_back(world: World) -> None:
     world.learner.on_progress(2, 5, 4)
     world.learner.on_progress(2, 3, 2)
     assert world.learner.progress_of(2) == 5
-    assert world.learner.settled_by(2) == 4
-    assert world.learner.progress_of(3) == world.learner.settled_by(3) == 0
+    assert world.learner.stable_instance_of(2) == 4
+    assert world.learner.progress_of(3) == world.learner.stable_instance_of(3) == 0
 
 
 def test_a_decision_is_kept_until_everyone_delivered_it_and_we_need_it_no_more(
@@ -274,27 +274,27 @@ def test_a_decision_is_kept_until_everyone_delivered_it_and_we_need_it_no_more(
     world.deliver()
     for peer, progress in ((1, 3), (2, 2), (3, 3)):
         world.learner.on_progress(peer, progress, 0)
-    world.learner.forget_delivered_by_all(3)
+    world.learner.discard_delivered_by_all(3)
     assert list(world.learner.decided) == [0, 1, 2], "nothing is known of replica 4"
     world.learner.on_progress(4, 3, 0)
-    world.learner.forget_delivered_by_all(1)
+    world.learner.discard_delivered_by_all(1)
     assert list(world.learner.decided) == [1, 2]
-    world.learner.forget_delivered_by_all(3)
+    world.learner.discard_delivered_by_all(3)
     assert list(world.learner.decided) == [2]
-    assert world.learner.floor == 2
+    assert world.learner.first_retained == 2
 
 
 def test_a_checkpoint_takes_the_place_of_decisions(world: World) -> None:
     world.decide(0, Y)
     world.learner.next_to_deliver()
-    world.learner.deliver_next()
+    world.learner.advance_delivery()
     world.decide(5, X)
     world.learner.on_vote(LOW, 2, 1)
     world.learner.on_vote(LOW, 6, 1)
     world.learner.install(5)
     assert world.learner.decided == {5: X}
     assert list(world.learner._tallies) == [6]
-    assert world.learner.floor == world.learner.delivered == 5
+    assert world.learner.first_retained == world.learner.delivered == 5
     assert world.learner.first_undecided == 6
     assert world.deliver() == [*X]
 

@@ -89,7 +89,7 @@ def test_a_lesser_ballot_changes_nothing(world: World) -> None:
     world.hear([0, 1, 3], ballot=Ballot(5, 3))
     world.omega.observe(Ballot(4, 1))
     world.tick()
-    assert world.omega.greatest_ballot == Ballot(5, 3)
+    assert world.omega.max_ballot == Ballot(5, 3)
     assert world.omega.leader == 3
 
 

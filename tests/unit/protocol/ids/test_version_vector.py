@@ -74,14 +74,14 @@ def test_missing_is_the_difference_of_the_other_set(one: set[Dot], other: set[Do
     missing = dot_set(one).missing(frozen_dots(sorted(other)))
     assert_well_formed(missing.ranges)
     assert set(missing) == other - one
-    assert missing.problem() is None
+    assert missing.validation_error() is None
 
 
 @given(dot_sets, dot_sets)
 def test_some_missing_dot_is_the_last_of_its_replica_and_none_means_covered(
     one: set[Dot], other: set[Dot]
 ) -> None:
-    some = dot_set(one).some_missing(dot_set(other))
+    some = dot_set(one).find_missing(dot_set(other))
     if some is None:
         assert other <= one
     else:
@@ -120,7 +120,7 @@ def test_contiguous_and_last_tell_of_one_replica(dots: set[Dot], replica: int) -
     grown = dot_set(dots)
     events = {each.event for each in dots if each.replica == replica}
     until_hole = next(event for event in range(1, 20) if event not in events) - 1
-    assert grown.contiguous(replica) == until_hole
+    assert grown.last_contiguous(replica) == until_hole
     assert grown.last(replica) == max(events, default=0)
 
 
@@ -137,7 +137,7 @@ def test_a_frozen_set_stays_as_it_was(dots: set[Dot]) -> None:
 
 @given(dot_sets)
 def test_a_well_formed_set_has_no_problem(dots: set[Dot]) -> None:
-    assert frozen_dots(sorted(dots)).problem() is None
+    assert frozen_dots(sorted(dots)).validation_error() is None
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_well_formed_set_has_no_problem(dots: set[Dot]) -> None:
     ],
 )
 def test_ranges_that_are_no_set_of_dots_are_told(ranges: tuple[int, ...], problem: str) -> None:
-    found = Dots({0: (1, 2), 7: ranges}).problem()
+    found = Dots({0: (1, 2), 7: ranges}).validation_error()
     assert found is not None
     assert problem in found
     assert "replica 7" in found
@@ -164,7 +164,7 @@ def test_ranges_that_are_no_set_of_dots_are_told(ranges: tuple[int, ...], proble
 @given(st.lists(st.tuples(st.integers(0, 2), st.lists(st.integers(-2, 9), max_size=6))))
 def test_a_set_without_a_problem_is_well_formed(drawn: list[tuple[int, list[int]]]) -> None:
     dots = Dots({replica: tuple(ranges) for replica, ranges in drawn})
-    if dots.problem() is None:
+    if dots.validation_error() is None:
         assert_well_formed(dots.ranges)
         assert set(DotSet(dots)) == set(dots)
 
@@ -175,10 +175,10 @@ def test_no_operation_walks_a_range() -> None:
     grown = DotSet()
     grown.update(all_of_it)
     assert grown.covers(all_of_it)
-    assert grown.some_missing(Dots({0: (1, DAY_OF_EVENTS + 1)})) == Dot(0, DAY_OF_EVENTS)
+    assert grown.find_missing(Dots({0: (1, DAY_OF_EVENTS + 1)})) == Dot(0, DAY_OF_EVENTS)
     assert grown.missing(Dots({1: (1, DAY_OF_EVENTS)})) == Dots({1: (5, 7)})
-    assert grown.contiguous(0) == DAY_OF_EVENTS - 1
-    assert grown.contiguous(1) == 4
+    assert grown.last_contiguous(0) == DAY_OF_EVENTS - 1
+    assert grown.last_contiguous(1) == 4
     assert grown.last(1) == DAY_OF_EVENTS - 1
     assert len(all_of_it) == 2 * DAY_OF_EVENTS - 4
     assert all_of_it.take(3) == Dots({0: (1, 3), 1: (1, 2)})

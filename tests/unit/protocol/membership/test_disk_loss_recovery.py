@@ -3,8 +3,8 @@
 import pytest
 
 from creekdb.protocol.ids.version_vector import Dot, Dots, DotSet
-from creekdb.protocol.membership.disk_loss_recovery import ENTERED, Newcomer
-from creekdb.protocol.messages import AcceptedValue, Anew, Ballot, Known
+from creekdb.protocol.membership.disk_loss_recovery import JOINED_BALLOT, DiskLossRecovery
+from creekdb.protocol.messages import AcceptedValue, Ballot, RecoveryQuery, RecoveryResponse
 from creekdb.protocol.outbox import Outbox
 from creekdb.protocol.settings import Settings
 
@@ -13,9 +13,9 @@ ONE, OTHER = (Dot(1, 1),), (Dot(2, 1),)
 
 
 @pytest.fixture
-def newcomer() -> Newcomer:
+def newcomer() -> DiskLossRecovery:
     """Replica 0 of three, which has asked the others."""
-    made = Newcomer(0, Settings(members=(0, 1, 2)), Outbox())
+    made = DiskLossRecovery(0, Settings(members=(0, 1, 2)), Outbox())
     made.tick(1, 0)
     return made
 
@@ -27,58 +27,58 @@ def known(
     anew: bool = False,
     decided: int = 0,
     received: Dots | None = None,
-) -> Known:
-    return Known(ballot, promised, anew, decided, accepted, received or Dots())
+) -> RecoveryResponse:
+    return RecoveryResponse(ballot, promised, anew, decided, accepted, received or Dots())
 
 
 @pytest.mark.parametrize("first", [1, 2])
 def test_of_what_was_accepted_the_value_of_the_highest_ballot_is_accepted(
-    newcomer: Newcomer, first: int
+    newcomer: DiskLossRecovery, first: int
 ) -> None:
     """Whoever tells of it first."""
     told = {1: known(AcceptedValue(4, HIGH, ONE)), 2: known(AcceptedValue(4, LOW, OTHER))}
     for sender in (first, 3 - first):
-        newcomer.on_known(told[sender], sender)
+        newcomer.on_response(told[sender], sender)
 
     assert list(newcomer.accepted(4)) == [AcceptedValue(4, HIGH, ONE)]
     assert list(newcomer.accepted(5)) == []
 
 
-def test_it_waits_for_all_others_and_for_what_they_have(newcomer: Newcomer) -> None:
+def test_it_waits_for_all_others_and_for_what_they_have(newcomer: DiskLossRecovery) -> None:
     here = DotSet([Dot(1, 1)])
-    newcomer.on_known(known(received=here.freeze(), decided=2), 1)
-    assert newcomer.waits_for() == (2,)
-    assert not newcomer.is_informed(2, here)
-    newcomer.on_known(known(), 2)
+    newcomer.on_response(known(received=here.freeze(), decided=2), 1)
+    assert newcomer.awaited_members() == (2,)
+    assert not newcomer.is_complete(2, here)
+    newcomer.on_response(known(), 2)
 
-    assert newcomer.waits_for() == ()
-    assert newcomer.is_informed(2, here)
-    assert not newcomer.is_informed(1, here)
-    assert not newcomer.is_informed(2, DotSet())
+    assert newcomer.awaited_members() == ()
+    assert newcomer.is_complete(2, here)
+    assert not newcomer.is_complete(1, here)
+    assert not newcomer.is_complete(2, DotSet())
 
 
 def test_a_higher_promise_makes_it_ask_all_again_but_those_who_know_nothing() -> None:
     outbox = Outbox()
-    newcomer = Newcomer(0, Settings(members=(0, 1, 2, 3)), outbox)
+    newcomer = DiskLossRecovery(0, Settings(members=(0, 1, 2, 3)), outbox)
     newcomer.tick(1, 0)
-    newcomer.on_known(known(anew=True), 1)
-    newcomer.on_known(known(), 2)
+    newcomer.on_response(known(anew=True), 1)
+    newcomer.on_response(known(), 2)
     outbox.take()
-    newcomer.on_known(known(promised=Ballot(7, 3)), 3)
+    newcomer.on_response(known(promised=Ballot(7, 3)), 3)
 
-    asked = Anew(Ballot(8, 0), 0)
+    asked = RecoveryQuery(Ballot(8, 0), 0)
     assert [(each.to, each.message) for each in outbox.take().send] == [((2, 3), asked)]
-    newcomer.on_known(known(), 2)  # of the ballot before
-    assert newcomer.waits_for() == (2, 3)
+    newcomer.on_response(known(), 2)  # of the ballot before
+    assert newcomer.awaited_members() == (2, 3)
     for sender in (2, 3):
-        newcomer.on_known(known(ballot=asked.ballot, promised=asked.ballot), sender)
-    assert newcomer.waits_for() == ()
+        newcomer.on_response(known(ballot=asked.ballot, promised=asked.ballot), sender)
+    assert newcomer.awaited_members() == ()
     assert newcomer.promised() == asked.ballot
 
 
-def test_where_all_begin_with_nothing_no_ballot_is_promised(newcomer: Newcomer) -> None:
+def test_where_all_begin_with_nothing_no_ballot_is_promised(newcomer: DiskLossRecovery) -> None:
     for sender in (1, 2):
-        newcomer.on_known(known(anew=True), sender)
+        newcomer.on_response(known(anew=True), sender)
 
-    assert newcomer.is_first()
-    assert newcomer.promised() == ENTERED
+    assert newcomer.is_new_cluster()
+    assert newcomer.promised() == JOINED_BALLOT

@@ -6,15 +6,15 @@ from typing import Any, cast
 import msgspec
 
 from creekdb.errors import DiskFull, StorageFault
-from creekdb.protocol.checkpoint.stream import Draft, draft_of
+from creekdb.protocol.checkpoint.stream import LazyCheckpoint, lazy_checkpoint_of
 from creekdb.protocol.ids.version_vector import Dots
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.protocol.messages import Checkpoint
-from creekdb.server.backup.capture import take
-from creekdb.server.backup.sessions import Taken
+from creekdb.server.backup.capture import capture_state
+from creekdb.server.backup.sessions import CapturedState
 from creekdb.server.runtime.config import ServerConfig
 from creekdb.server.runtime.driver import Driver
-from creekdb.server.runtime.executors import NoGate
+from creekdb.server.runtime.executors import NoLock
 from creekdb.server.storage.journal import Journal
 
 
@@ -36,13 +36,13 @@ class Driven:
         self._disk = disk
         self.replica: Any = self
         self.executor: Any = self
-        self.gate = NoGate()
+        self.gate = NoLock()
 
     def carry_out(self) -> None:
         self._disk.end = 1
 
-    def draft(self) -> Draft:
-        return draft_of(Checkpoint(1, 1, Dots({0: (1, 2)}), 1, (("a", 1),), ()))
+    def draft(self) -> LazyCheckpoint:
+        return lazy_checkpoint_of(Checkpoint(1, 1, Dots({0: (1, 2)}), 1, (("a", 1),), ()))
 
     def waits_for(self) -> None:
         return None
@@ -51,10 +51,10 @@ class Driven:
         return Configuration(0, ((0, ""),))
 
 
-async def taken(disk: Disk) -> Taken:
+async def taken(disk: Disk) -> CapturedState:
     config = msgspec.convert({"members": {0: "127.0.0.1:0"}}, ServerConfig)
     driver, journal = cast(Driver, Driven(disk)), cast(Journal, disk)
-    return await take(config, "kv", driver, journal, operations=False)
+    return await capture_state(config, "kv", driver, journal, operations=False)
 
 
 def test_a_copy_leaves_when_what_it_holds_is_on_disk() -> None:

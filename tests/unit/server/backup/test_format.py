@@ -9,24 +9,24 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from creekdb.execution.keys import place
-from creekdb.protocol.checkpoint.stream import Collected
+from creekdb.execution.keys import collation_key
+from creekdb.protocol.checkpoint.stream import InMemoryRegisterCursor
 from creekdb.protocol.messages import Checkpoint
 from creekdb.protocol.request import Request
 from creekdb.server.backup import format
 from creekdb.server.backup.format import (
-    Head,
-    checkpoint_of,
-    encoded,
-    kept_as,
-    read_head,
-    requests_of,
+    BackupHeader,
+    encode_backup,
+    open_backup_writer,
+    read_checkpoint,
+    read_header,
+    read_requests,
 )
 from tests.unit.protocol.strategies import checkpoints, keys, request_tuples
 
 
-def head_of(checkpoint: Checkpoint) -> Head:
-    return Head(
+def head_of(checkpoint: Checkpoint) -> BackupHeader:
+    return BackupHeader(
         cluster="shop",
         replica=0,
         members=(0, 1, 2),
@@ -48,8 +48,8 @@ def in_order(checkpoint: Checkpoint) -> Any:
     return msgspec.msgpack.encode(
         msgspec.structs.replace(
             checkpoint,
-            state=tuple(sorted(checkpoint.state, key=lambda item: place(item[0]))),
-            deleted=tuple(sorted(checkpoint.deleted, key=place)),
+            state=tuple(sorted(checkpoint.state, key=lambda item: collation_key(item[0]))),
+            deleted=tuple(sorted(checkpoint.deleted, key=collation_key)),
             outcomes=(),
         )
     )
@@ -71,9 +71,9 @@ def test_whatever_it_holds(
     head = head_of(checkpoint)
     with TemporaryDirectory() as folder, patch.object(format, "BLOCK_BYTES", block_bytes):
         path = Path(folder) / "one.backup"
-        with kept_as(path) as file:
-            for piece in encoded(head, Collected(checkpoint), requests):
+        with open_backup_writer(path) as file:
+            for piece in encode_backup(head, InMemoryRegisterCursor(checkpoint), requests):
                 file.write(piece.data)
-        assert read_head(path) == head
-        assert in_order(checkpoint_of(path, head)) == in_order(checkpoint)
-        assert tuple(requests_of(path)) == requests
+        assert read_header(path) == head
+        assert in_order(read_checkpoint(path, head)) == in_order(checkpoint)
+        assert tuple(read_requests(path)) == requests

@@ -7,7 +7,7 @@ import pytest
 from creekdb.protocol.effects import Committed
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.messages import Decided
-from creekdb.server.backup.capture import told_of
+from creekdb.server.backup.capture import replay_committed
 from tests.unit.schemes.bench import Bench
 
 
@@ -37,7 +37,7 @@ def test_places_are_told_as_they_were_taken(seed: int, checkpoint_every: int) ->
 
 def check(bench: Bench, index: int) -> int:
     """Answers from where on it is told."""
-    first, requests = told_of(bench.records(index))
+    first, requests = replay_committed(bench.records(index))
     places = committed_by(bench, index)
     length = bench[index].committed_length()
     assert first + len(requests) == length
@@ -51,7 +51,7 @@ def test_what_is_not_there_is_not_told() -> None:
     ids = [bench.invoke(0, "put", "a", number, strong=True) for number in range(5)]
     bench.tick(60)
     records = bench.records(0)
-    assert [each.id for each in told_of(records).requests] == ids
+    assert [each.id for each in replay_committed(records).requests] == ids
     lost = [each for each in records if not (isinstance(each, Decided) and ids[2] in each.batch)]
-    assert [each.id for each in told_of(lost).requests] == ids[:2]
-    assert told_of([]) == (0, ())
+    assert [each.id for each in replay_committed(lost).requests] == ids[:2]
+    assert replay_committed([]) == (0, ())

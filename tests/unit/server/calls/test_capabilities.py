@@ -3,8 +3,8 @@
 import pytest
 
 import creekdb
-from creekdb.server.calls.capabilities import Repertoire
-from creekdb.wire.messages import HELLO_FRAME_MAX, WIRE_VERSION, PeerHello, frame_of
+from creekdb.server.calls.capabilities import Capabilities
+from creekdb.wire.messages import HELLO_FRAME_BYTES_MAX, WIRE_VERSION, PeerHello, encode_frame
 
 rooms = creekdb.DataType("rooms")
 
@@ -25,14 +25,18 @@ def others() -> list[int]:
 
 
 def test_all_that_there_is_is_told() -> None:
-    assert Repertoire(rooms).told() == (("book", 1, 2), ("leave", 0, None), ("noop", 0, 0))
+    assert Capabilities(rooms).advertisement() == (
+        ("book", 1, 2),
+        ("leave", 0, None),
+        ("noop", 0, 0),
+    )
 
 
 def test_who_has_the_same_or_says_nothing_can_do_all() -> None:
-    ours = Repertoire(rooms)
-    ours.note(1, ours.told())
-    ours.note(2, ())
-    assert ours.who_cannot("book", 1, others) is None
+    ours = Capabilities(rooms)
+    ours.record_peer(1, ours.advertisement())
+    ours.record_peer(2, ())
+    assert ours.find_incapable("book", 1, others) is None
 
 
 @pytest.mark.parametrize(
@@ -48,21 +52,21 @@ def test_who_has_the_same_or_says_nothing_can_do_all() -> None:
 def test_who_lacks_it_or_takes_other_arguments_is_named(
     theirs: tuple[tuple[str, int, int | None], ...], name: str, count: int
 ) -> None:
-    ours = Repertoire(rooms)
-    ours.note(2, theirs)
-    assert ours.who_cannot(name, count, others) == 2
-    assert ours.who_cannot(name, count, lambda: [1]) is None  # who is away, is not asked
-    assert ours.who_cannot("noop", 0, lambda: [1]) is None
-    ours.note(2, ours.told())  # it was started again
-    assert ours.who_cannot(name, count, others) is None
+    ours = Capabilities(rooms)
+    ours.record_peer(2, theirs)
+    assert ours.find_incapable(name, count, others) == 2
+    assert ours.find_incapable(name, count, lambda: [1]) is None  # who is away, is not asked
+    assert ours.find_incapable("noop", 0, lambda: [1]) is None
+    ours.record_peer(2, ours.advertisement())  # it was started again
+    assert ours.find_incapable(name, count, others) is None
 
 
 def test_calls_that_an_older_module_takes_as_well_go_through() -> None:
-    ours = Repertoire(rooms)
-    ours.note(1, (("book", 1, 1), ("leave", 0, 1), ("noop", 0, 0)))
-    assert ours.who_cannot("book", 1, others) is None
-    assert ours.who_cannot("leave", 1, others) is None
-    assert ours.who_cannot("leave", 2, others) == 1
+    ours = Capabilities(rooms)
+    ours.record_peer(1, (("book", 1, 1), ("leave", 0, 1), ("noop", 0, 0)))
+    assert ours.find_incapable("book", 1, others) is None
+    assert ours.find_incapable("leave", 1, others) is None
+    assert ours.find_incapable("leave", 2, others) == 1
 
 
 def test_more_operations_than_fit_into_a_hello_are_not_told() -> None:
@@ -72,8 +76,8 @@ def test_more_operations_than_fit_into_a_hello_are_not_told() -> None:
     for number in range(2000):
         for datatype in (few, many) if number < 1000 else (many,):
             datatype.operation(name=f"operation {number:06}")(does_nothing)
-    told = Repertoire(few).told()
+    told = Capabilities(few).advertisement()
     assert len(told) == 1001
     hello = PeerHello(WIRE_VERSION, "creek", 0, (0, 1), "few", operations=told)
-    assert len(frame_of(hello)) < HELLO_FRAME_MAX
-    assert Repertoire(many).told() == ()
+    assert len(encode_frame(hello)) < HELLO_FRAME_BYTES_MAX
+    assert Capabilities(many).advertisement() == ()

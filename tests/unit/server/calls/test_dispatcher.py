@@ -7,10 +7,10 @@ from typing import Any, cast
 from creekdb.datatypes.kv import KV
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Operation
-from creekdb.server.backup.sessions import Copies
-from creekdb.server.calls.dispatcher import Desk
-from creekdb.server.security.authentication import Tokens
-from creekdb.wire.messages import Call
+from creekdb.server.backup.sessions import BackupSessions
+from creekdb.server.calls.dispatcher import CallDispatcher
+from creekdb.server.security.authentication import AccessTokens
+from creekdb.wire.messages import CallRequest
 
 BEFORE = Dot(1, 7)
 
@@ -20,18 +20,18 @@ class Asking:
 
     client, token = "ann", ""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: CallDispatcher) -> None:
         self._desk = desk
-        self.calls = {each: Call(each, "put", ("a", 1), after=(BEFORE,)) for each in (1, 2)}
+        self.calls = {each: CallRequest(each, "put", ("a", 1), after=(BEFORE,)) for each in (1, 2)}
         self.ids: list[Dot] = []
         self.refused: list[str] = []
 
     def ask(self) -> None:
         for each in self.calls.values():
-            self._desk.call(cast(Any, self), each)
+            self._desk.dispatch(cast(Any, self), each)
 
     def again(self, number: int) -> None:
-        self._desk.call(cast(Any, self), self.calls[number])
+        self._desk.dispatch(cast(Any, self), self.calls[number])
 
     def session(self, number: int) -> int:
         return number
@@ -39,7 +39,7 @@ class Asking:
     def issued(self, number: int, id: Dot) -> None:
         self.ids.append(id)
 
-    def refuse(self, call: Call, reason: str, message: str) -> None:
+    def refuse(self, call: CallRequest, reason: str, message: str) -> None:
         self.refused.append(reason)
 
 
@@ -47,8 +47,8 @@ def desk_of(
     invoke: Callable[..., Dot],
     here: set[Dot],
     who_cannot: Callable[[str, int], int | None] = lambda name, count: None,
-) -> Desk:
-    return Desk(
+) -> CallDispatcher:
+    return CallDispatcher(
         "here",
         0,
         KV,
@@ -60,8 +60,8 @@ def desk_of(
         change_members=Operation,
         status=dict,
         count=lambda reason: None,
-        copies=cast(Copies, None),
-        tokens=cast(Tokens, None),
+        copies=cast(BackupSessions, None),
+        tokens=cast(AccessTokens, None),
     )
 
 
@@ -76,10 +76,10 @@ def test_a_call_waits_until_what_it_comes_after_is_here_and_the_replica_is_told(
         desk = desk_of(invoke, here)
         asking = Asking(desk)
         asking.ask()
-        assert len(desk.waiting) == 2
+        assert len(desk.dependency_queue) == 2
         here.add(BEFORE)
-        desk.arrived(BEFORE)
-        assert not desk.waiting
+        desk.release_dependents(BEFORE)
+        assert not desk.dependency_queue
         assert asking.ids == [Dot(0, 1)] * 2
         assert told == [(BEFORE,)] * 2
 
@@ -92,15 +92,15 @@ def test_who_comes_when_a_replica_may_be_called_is_not_told_that_it_waits() -> N
 
     async def story() -> None:
         desk = desk_of(lambda *_: Dot(0, 1), {BEFORE})
-        desk.close(Dot(0, 0), lambda: why[0])
-        assert desk.why_closed() == "it waits for replica 2"
+        desk.block_calls(Dot(0, 0), lambda: why[0])
+        assert desk.blocked_reason() == "it waits for replica 2"
         why[0] = None
-        assert desk.why_closed() == ""
+        assert desk.blocked_reason() == ""
         asking = Asking(desk)
         asking.ask()
-        assert len(desk.waiting) == 2
-        assert desk.why_too_late(Dot(0, 0)).endswith("it began just now")
-        desk.open()
+        assert len(desk.dependency_queue) == 2
+        assert desk.expiry_message(Dot(0, 0)).endswith("it began just now")
+        desk.unblock_calls()
         assert asking.ids == [Dot(0, 1)] * 2
 
     asyncio.run(story())
@@ -115,10 +115,10 @@ def test_a_call_that_waits_is_refused_for_what_others_lack_when_it_would_be_issu
         asking = Asking(desk)
         lacking[:] = [2]
         asking.ask()
-        assert len(desk.waiting) == 2
+        assert len(desk.dependency_queue) == 2
         assert asking.refused == []
         here.add(BEFORE)
-        desk.arrived(BEFORE)
+        desk.release_dependents(BEFORE)
         assert asking.refused == ["unknown_operation"] * 2
         assert asking.ids == []
         lacking[:] = [None]

@@ -7,13 +7,13 @@ import pytest
 
 from creekdb.errors import DiskFull, StorageFault
 from creekdb.protocol.consensus.omega import NO_BALLOT
-from creekdb.protocol.membership.disk_loss_recovery import ENTERED
+from creekdb.protocol.membership.disk_loss_recovery import JOINED_BALLOT
 from creekdb.protocol.messages import Ballot, Promised, Record
-from creekdb.server.membership.changes import begin_journal
-from creekdb.server.membership.join_ticket import Ticket, read_ticket, write_ticket
+from creekdb.server.membership.changes import initialise_journal
+from creekdb.server.membership.join_ticket import JoinTicket, read_ticket, write_ticket
 from creekdb.server.storage.journal import Journal
 
-TICKET = Ticket(
+TICKET = JoinTicket(
     replica=3, address="127.0.0.1:7203", epoch=1, members=((0, "127.0.0.1:7200"),), former=(1,)
 )
 
@@ -46,15 +46,15 @@ def records_of(folder: Path) -> list[Record]:
 def test_who_is_started_for_the_first_time_writes_down_that_it_promised_nothing(
     tmp_path: Path,
 ) -> None:
-    assert not begin_journal(tmp_path), "not one that was added"
+    assert not initialise_journal(tmp_path), "not one that was added"
     assert not list(tmp_path.iterdir())
     write_ticket(TICKET, tmp_path)
-    assert begin_journal(tmp_path)
-    assert records_of(tmp_path) == [Promised(ENTERED)]
-    assert not begin_journal(tmp_path)
+    assert initialise_journal(tmp_path)
+    assert records_of(tmp_path) == [Promised(JOINED_BALLOT)]
+    assert not initialise_journal(tmp_path)
     for file in tmp_path.glob("*.journal"):
         file.unlink()
-    assert not begin_journal(tmp_path)
+    assert not initialise_journal(tmp_path)
     assert records_of(tmp_path) == [], "what it promised is lost, and is not made up"
 
 
@@ -68,8 +68,8 @@ def test_a_journal_from_before_that_was_written_down_is_kept(
     journal.flush()
     journal.close()
     write_ticket(TICKET, tmp_path)
-    assert not begin_journal(tmp_path)
-    later = [Promised(ENTERED)] if promised == NO_BALLOT else []
+    assert not initialise_journal(tmp_path)
+    later = [Promised(JOINED_BALLOT)] if promised == NO_BALLOT else []
     assert records_of(tmp_path) == [Promised(promised), *later]
 
 
@@ -82,7 +82,7 @@ def test_on_a_full_disk_nobody_begins(tmp_path: Path, monkeypatch: pytest.Monkey
     with monkeypatch.context() as patch:
         patch.setattr(Journal, "flush", full)
         with pytest.raises(DiskFull):
-            begin_journal(tmp_path)
+            initialise_journal(tmp_path)
     assert read_ticket(tmp_path) == TICKET
-    begin_journal(tmp_path)
-    assert records_of(tmp_path) == [Promised(ENTERED)]
+    initialise_journal(tmp_path)
+    assert records_of(tmp_path) == [Promised(JOINED_BALLOT)]

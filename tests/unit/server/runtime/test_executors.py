@@ -8,10 +8,10 @@ import pytest
 
 from creekdb.protocol.request import Operation
 from creekdb.server.runtime.executors import Watchdog
-from creekdb.wire.deduplication import call_once
+from creekdb.wire.deduplication import wrap_call
 from creekdb.wire.event_log import EventLog
 
-OPERATION = call_once("ann", 1, Operation("spin", ("lamp", 3)))
+OPERATION = wrap_call("ann", 1, Operation("spin", ("lamp", 3)))
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -32,17 +32,17 @@ def test_one_that_does_not_end_is_told_of_with_its_stack(caplog: pytest.LogCaptu
     begun.wait()
     now = time.monotonic()
     with caplog.at_level(logging.INFO):
-        watchdog.look(now + 1)
+        watchdog.check(now + 1)
         assert not told(caplog)
         assert watchdog.status()["running"] is None
-        watchdog.look(now + 6)
-        watchdog.look(now + 7)
+        watchdog.check(now + 6)
+        watchdog.check(now + 7)
         assert len(told(caplog)) == 1
         assert told(caplog)[0].startswith("spin('lamp', 3) has been running for ")
         fields = caplog.records[0].__dict__["creek_fields"]
         assert "in spinning" in fields["trace"]
         assert watchdog.status()["running"].startswith("spin('lamp', 3) for ")
-        watchdog.look(now + 12)  # again, after twice as long
+        watchdog.check(now + 12)  # again, after twice as long
         assert len(told(caplog)) == 2
         over.set()
         thread.join()
@@ -57,9 +57,9 @@ def test_many_short_ones_are_nothing_to_tell_of(caplog: pytest.LogCaptureFixture
     with caplog.at_level(logging.INFO):
         for _ in range(10):
             watchdog.begin(OPERATION)
-            watchdog.look(time.monotonic() + 4)
+            watchdog.check(time.monotonic() + 4)
             watchdog.end()
-            watchdog.look(time.monotonic() + 60)
+            watchdog.check(time.monotonic() + 60)
     assert not told(caplog)
     assert watchdog.status() == {"running": None, "long": 0, "last": None}
 
@@ -70,8 +70,8 @@ def test_a_thread_of_its_own_looks_while_nobody_else_can(caplog: pytest.LogCaptu
     with caplog.at_level(logging.INFO):
         watchdog.begin(OPERATION)
         until = time.monotonic() + 20
-        while not watchdog.long and time.monotonic() < until:
+        while not watchdog.long_count and time.monotonic() < until:
             pass  # as an operation does that never ends
         watchdog.end()
     watchdog.stop()
-    assert watchdog.long == 1
+    assert watchdog.long_count == 1

@@ -10,8 +10,8 @@ from creekdb.protocol.request import Operation, Request
 from creekdb.protocol.settings import Settings
 from creekdb.schemes.creek import CreekReplica
 from creekdb.server.runtime.driver import Driver
-from creekdb.server.runtime.executors import Inline, Watchdog
-from creekdb.server.runtime.startup import HANDED_OUT_MAX
+from creekdb.server.runtime.executors import InlineExecutor, Watchdog
+from creekdb.server.runtime.startup import INLINE_TASKS_MAX
 from creekdb.wire.event_log import EventLog
 from tests.unit.server.runtime.test_driver import Disk
 
@@ -21,12 +21,12 @@ def test_one_that_came_late_is_executed_before_those_that_wait_already() -> None
     ran: list[Dot] = []
 
     async def story() -> None:
-        settings = Settings(members=(0, 1), parallelism=HANDED_OUT_MAX)
+        settings = Settings(members=(0, 1), parallelism=INLINE_TASKS_MAX)
         replica = CreekReplica(0, settings, KV)
         driver = Driver(
             replica,
             Disk(),
-            Inline(Watchdog(1.0, EventLog(0)), _raise),
+            InlineExecutor(Watchdog(1.0, EventLog(0)), _raise),
             send=lambda _, message: None,
             send_snapshot=lambda drawn: None,
             respond=lambda responses: None,
@@ -34,13 +34,13 @@ def test_one_that_came_late_is_executed_before_those_that_wait_already() -> None
             compare=lambda _: None,
             broke=_raise,
         )
-        driver.on_tasks = noted
+        driver.task_observer = noted
         driver.recover(())
         for number in range(3):
             driver.invoke(put(number), False, number)
-        driver.carry_out()
+        driver.apply_effects()
         driver.receive(Cast((Request(1, Dot(1, 1), put(9), strong=False),)), 1)
-        while not replica.idle():
+        while not replica.is_idle():
             await asyncio.sleep(0)
         assert driver.executions == 4, "each once"
 

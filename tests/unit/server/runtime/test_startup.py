@@ -6,7 +6,7 @@ import pytest
 
 from creekdb.protocol.membership.configuration import Configuration
 from creekdb.schemes.core.replica import Replica
-from creekdb.server.runtime.startup import what_it_waits_for
+from creekdb.server.runtime.startup import join_blocker
 
 
 class Waiting:
@@ -27,7 +27,7 @@ class Waiting:
 
 def told(missing: tuple[int, ...] | None, epoch: int = 0) -> str | None:
     waiting: Any = Waiting(missing, epoch)
-    return what_it_waits_for(cast(Replica, waiting))
+    return join_blocker(cast(Replica, waiting))
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ import os
 import threading
 from pathlib import Path
 
-from creekdb.server.storage.file_ops import Calls
+from creekdb.server.storage.file_ops import FileOps
 
 
-class FaultyCalls(Calls):
+class FaultyCalls(FileOps):
     """Fails where it is told to, for as long as it is told to."""
 
     def __init__(self) -> None:

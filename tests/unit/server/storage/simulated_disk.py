@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from creekdb.server.storage.file_ops import Calls
+from creekdb.server.storage.file_ops import FileOps
 
 PIECE = 8
 """Bytes that are lost or kept together."""
@@ -75,7 +75,7 @@ class Inode:
         return bytes(mixed)
 
 
-class Machine(Calls):
+class Machine(FileOps):
     def __init__(self, root: Path, random: Random) -> None:
         self._root = root
         self._random = random

@@ -5,12 +5,12 @@ from collections.abc import Callable, Coroutine, Iterable
 from contextlib import nullcontext
 from typing import Any
 
-from creekdb.protocol.checkpoint.stream import ImageDraft, Registers, SnapshotDraft
+from creekdb.protocol.checkpoint.stream import RegisterCursor, StreamedCheckpoint, StreamedSnapshot
 from creekdb.protocol.ids.version_vector import Dots
-from creekdb.protocol.messages import Ballot, Checkpoint, Image, Snapshot, decode_record
+from creekdb.protocol.messages import Ballot, Checkpoint, CheckpointRecord, Snapshot, decode_record
 from creekdb.protocol.values import Key
-from creekdb.server.storage.checkpoint_writer import REGISTERS_MAX, Drawings
-from creekdb.server.storage.segment_writer import Room
+from creekdb.server.storage.checkpoint_writer import REGISTERS_PER_TURN_MAX, CheckpointWriter
+from creekdb.server.storage.segment_writer import CheckpointSlot
 
 LARGE = 100_000
 BARE = Checkpoint(1, 0, Dots(), 0, (), ())
@@ -42,7 +42,9 @@ class Album:
         self.images: list[tuple[int, bytes]] = []
         self.over: Callable[[], None] = lambda: None
 
-    def put_image(self, room: Room, pieces: Iterable[bytes], over: Callable[[], None]) -> None:
+    def write_checkpoint(
+        self, room: CheckpointSlot, pieces: Iterable[bytes], over: Callable[[], None]
+    ) -> None:
         self.images.append((room.position, b"".join(pieces)))
         self.over = over
 
@@ -51,16 +53,16 @@ class Stage:
     def __init__(self) -> None:
         self.album = Album()
         self.left: list[tuple[int, int]] = []
-        self.drawings = Drawings(
+        self.drawings = CheckpointWriter(
             self.album, nullcontext(), lambda at, drawn: self.left.append((at, drawn.to))
         )
 
-    def image(self, registers: Registers, at: int) -> None:
-        draft = ImageDraft(0, Image(BARE, Ballot(0, 0), (), (), ()), registers)
-        self.drawings.image(draft, Room(at))
+    def image(self, registers: RegisterCursor, at: int) -> None:
+        draft = StreamedCheckpoint(0, CheckpointRecord(BARE, Ballot(0, 0), (), (), ()), registers)
+        self.drawings.add_checkpoint(draft, CheckpointSlot(at))
 
-    def snapshot(self, registers: Registers, to: int, position: int = 0) -> None:
-        self.drawings.snapshot(SnapshotDraft(to, Snapshot(BARE), registers), position)
+    def snapshot(self, registers: RegisterCursor, to: int, position: int = 0) -> None:
+        self.drawings.add_snapshot(StreamedSnapshot(to, Snapshot(BARE), registers), position)
 
 
 def play(story: Callable[[Stage], Coroutine[Any, Any, None]]) -> None:
@@ -72,7 +74,7 @@ def play(story: Callable[[Stage], Coroutine[Any, Any, None]]) -> None:
 
 async def rest() -> None:
     """More turns than any drawing here has."""
-    for _ in range(LARGE // REGISTERS_MAX + 20):
+    for _ in range(LARGE // REGISTERS_PER_TURN_MAX + 20):
         await asyncio.sleep(0)
 
 
@@ -86,10 +88,10 @@ def test_a_turn_of_the_loop_handles_few_registers_however_many_there_are() -> No
             before = registers.taken
             await asyncio.sleep(0)  # whatever else there is to do
             most, turns = max(most, registers.taken - before), turns + 1
-        assert most <= REGISTERS_MAX
-        assert turns >= LARGE // REGISTERS_MAX
+        assert most <= REGISTERS_PER_TURN_MAX
+        assert turns >= LARGE // REGISTERS_PER_TURN_MAX
         image = decode_record(stage.album.images[0][1])
-        assert isinstance(image, Image)
+        assert isinstance(image, CheckpointRecord)
         assert len(image.checkpoint.state) == LARGE
 
     play(story)

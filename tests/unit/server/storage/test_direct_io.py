@@ -10,11 +10,11 @@ from typing import cast
 
 import pytest
 
-from creekdb.server.storage.direct_io import BLOCK, MEMORY_BYTES, Blocks
-from creekdb.server.storage.io_uring import Ring
+from creekdb.server.storage.direct_io import BLOCK_BYTES, BUFFER_BYTES, DirectWriter
+from creekdb.server.storage.io_uring import IoUring
 from tests.unit.server.storage.test_io_uring import needs_ring
 
-ROOM = 64 * BLOCK
+ROOM = 64 * BLOCK_BYTES
 
 
 class Disk:
@@ -28,7 +28,7 @@ class Disk:
     def write_direct(
         self, file: int, address: int, size: int, offset: int, written: Callable[[int], None]
     ) -> None:
-        assert (address % BLOCK, size % BLOCK, offset % BLOCK) == (0, 0, 0)
+        assert (address % BLOCK_BYTES, size % BLOCK_BYTES, offset % BLOCK_BYTES) == (0, 0, 0)
         self.files.append(file)
         self.sizes.append(size)
         said = self.says.pop(0) if self.says else None
@@ -49,10 +49,13 @@ def files_open() -> int:
 @pytest.mark.parametrize("seed", range(5))
 def test_what_is_written_behind_each_other_is_in_the_file(seed: int, tmp_path: Path) -> None:
     random = Random(seed)
-    sizes = [random.choice((1, 37, 500, BLOCK - 1, BLOCK, BLOCK + 1, 9000)) for _ in range(30)]
+    sizes = [
+        random.choice((1, 37, 500, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1, 9000))
+        for _ in range(30)
+    ]
 
-    async def story(ring: Ring, file: int) -> bytes:
-        blocks, end, direct = Blocks(), random.randrange(2 * BLOCK), 0
+    async def story(ring: IoUring, file: int) -> bytes:
+        blocks, end, direct = DirectWriter(), random.randrange(2 * BLOCK_BYTES), 0
         expected = bytearray(ROOM)
         for size in sizes:
             data = random.randbytes(size)
@@ -72,7 +75,7 @@ def test_what_is_written_behind_each_other_is_in_the_file(seed: int, tmp_path: P
         return bytes(expected)
 
     async def run() -> bytes:
-        ring = Ring(asyncio.get_running_loop())
+        ring = IoUring(asyncio.get_running_loop())
         file = zeroed(tmp_path / "file")
         try:
             return await story(ring, file)
@@ -85,15 +88,19 @@ def test_what_is_written_behind_each_other_is_in_the_file(seed: int, tmp_path: P
 
 
 def test_a_file_never_becomes_longer(tmp_path: Path) -> None:
-    file = zeroed(tmp_path / "file", 2 * BLOCK + 100)
-    blocks, disk, results = Blocks(), Disk(), list[int]()
-    ring = cast(Ring, disk)
-    assert blocks.write(ring, file, b"x" * 50, 2 * BLOCK - 50, results.append)
-    assert not blocks.write(ring, file, b"x" * 50, 2 * BLOCK, results.append), "of half a block"
-    os.ftruncate(file, 4 * BLOCK)
-    assert blocks.write(ring, file, b"x" * 50, 2 * BLOCK, results.append), "there is more room now"
-    assert not blocks.write(ring, file, bytes(MEMORY_BYTES + 1), 0, results.append)
-    assert (results, disk.sizes) == ([50, 50], [BLOCK, BLOCK])
+    file = zeroed(tmp_path / "file", 2 * BLOCK_BYTES + 100)
+    blocks, disk, results = DirectWriter(), Disk(), list[int]()
+    ring = cast(IoUring, disk)
+    assert blocks.write(ring, file, b"x" * 50, 2 * BLOCK_BYTES - 50, results.append)
+    assert not blocks.write(ring, file, b"x" * 50, 2 * BLOCK_BYTES, results.append), (
+        "of half a block"
+    )
+    os.ftruncate(file, 4 * BLOCK_BYTES)
+    assert blocks.write(ring, file, b"x" * 50, 2 * BLOCK_BYTES, results.append), (
+        "there is more room now"
+    )
+    assert not blocks.write(ring, file, bytes(BUFFER_BYTES + 1), 0, results.append)
+    assert (results, disk.sizes) == ([50, 50], [BLOCK_BYTES, BLOCK_BYTES])
     blocks.close()
     os.close(file)
 
@@ -101,8 +108,8 @@ def test_a_file_never_becomes_longer(tmp_path: Path) -> None:
 @pytest.mark.parametrize("error", [errno.EINVAL, errno.EOPNOTSUPP])
 def test_a_file_system_that_cannot_after_all_is_not_asked_again(error: int, tmp_path: Path) -> None:
     file = zeroed(tmp_path / "file")
-    blocks, disk, results = Blocks(), Disk(), list[int]()
-    ring = cast(Ring, disk)
+    blocks, disk, results = DirectWriter(), Disk(), list[int]()
+    ring = cast(IoUring, disk)
     disk.says = [-error]
     assert blocks.write(ring, file, b"one", 0, results.append)
     assert results == [0], "nothing is on disk, and the ring is not at fault"
@@ -113,10 +120,10 @@ def test_a_file_system_that_cannot_after_all_is_not_asked_again(error: int, tmp_
 
 def test_other_errors_and_short_writes_are_told(tmp_path: Path) -> None:
     file = zeroed(tmp_path / "file")
-    blocks, disk, results = Blocks(), Disk(), list[int]()
-    ring = cast(Ring, disk)
-    disk.says = [-errno.EIO, -errno.ENOSPC, BLOCK]
-    for data in (b"one", b"two", bytes(BLOCK + 1)):
+    blocks, disk, results = DirectWriter(), Disk(), list[int]()
+    ring = cast(IoUring, disk)
+    disk.says = [-errno.EIO, -errno.ENOSPC, BLOCK_BYTES]
+    for data in (b"one", b"two", bytes(BLOCK_BYTES + 1)):
         assert blocks.write(ring, file, data, 0, results.append)
     assert results == [-errno.EIO, -errno.ENOSPC, 0]
     assert blocks.write(ring, file, b"one", 0, results.append)
@@ -127,13 +134,13 @@ def test_other_errors_and_short_writes_are_told(tmp_path: Path) -> None:
 
 def test_nothing_stays_open(tmp_path: Path) -> None:
     before = files_open()
-    blocks, disk = Blocks(), Disk()
+    blocks, disk = DirectWriter(), Disk()
     for each in range(3):
         file = zeroed(tmp_path / str(each))
-        assert blocks.write(cast(Ring, disk), file, b"one", 0, list[int]().append)
-        blocks.leave(file + 1000)
+        assert blocks.write(cast(IoUring, disk), file, b"one", 0, list[int]().append)
+        blocks.release_file(file + 1000)
         assert files_open() == before + 2
-        blocks.leave(file)
+        blocks.release_file(file)
         os.close(file)
         assert files_open() == before
     assert len(disk.files) == 3
@@ -143,13 +150,13 @@ def test_where_a_file_cannot_be_opened_so_others_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = zeroed(tmp_path / "file")
-    blocks, disk = Blocks(), Disk()
+    blocks, disk = DirectWriter(), Disk()
 
     def refused(*_: object) -> int:
         raise OSError(errno.EINVAL, "no")
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "open", refused)
-        assert not blocks.write(cast(Ring, disk), file, b"one", 0, list[int]().append)
+        assert not blocks.write(cast(IoUring, disk), file, b"one", 0, list[int]().append)
     assert not disk.files
     os.close(file)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from creekdb.server.storage.io_uring import Ring, open_ring
+from creekdb.server.storage.io_uring import IoUring, open_io_uring
 
 
 def has_ring() -> bool:
     loop = asyncio.new_event_loop()
-    ring = open_ring(loop)
+    ring = open_io_uring(loop)
     if ring is not None:
         ring.close()
     loop.close()
@@ -22,7 +22,7 @@ def has_ring() -> bool:
 needs_ring = pytest.mark.skipif(not has_ring(), reason="this system has no io_uring, or forbids it")
 
 
-async def written(ring: Ring, file: int, data: bytes, offset: int) -> int:
+async def written(ring: IoUring, file: int, data: bytes, offset: int) -> int:
     result: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     ring.write(file, data, offset, result.set_result)
     assert ring.is_writing
@@ -33,7 +33,7 @@ async def written(ring: Ring, file: int, data: bytes, offset: int) -> int:
 def test_what_is_written_is_in_the_file_when_the_loop_is_told(tmp_path: Path) -> None:
     async def run() -> None:
         file = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
-        ring = Ring(asyncio.get_running_loop())
+        ring = IoUring(asyncio.get_running_loop())
         for each in range(10):  # more than there are places for
             assert await written(ring, file, bytes([each]) * 300, 300 * each) == 300
             assert not ring.is_writing
@@ -50,7 +50,7 @@ def test_who_waits_hears_of_it_once(tmp_path: Path) -> None:
 
     async def run() -> None:
         file = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
-        ring = Ring(asyncio.get_running_loop())
+        ring = IoUring(asyncio.get_running_loop())
         ring.write(file, b"one", 0, results.append)
         ring.wait()
         assert results == [3]
@@ -71,7 +71,7 @@ def test_an_error_is_told_and_the_next_write_goes_on(tmp_path: Path) -> None:
         (tmp_path / "file").touch()
         readable = os.open(tmp_path / "file", os.O_RDONLY)
         writable = os.open(tmp_path / "file", os.O_RDWR)
-        ring = Ring(asyncio.get_running_loop())
+        ring = IoUring(asyncio.get_running_loop())
         assert await written(ring, readable, b"no", 0) == -errno.EBADF
         assert await written(ring, writable, b"yes", 0) == 3
         ring.close()
@@ -87,7 +87,7 @@ def test_who_cannot_begin_is_told_and_may_begin_later(
 ) -> None:
     async def run() -> None:
         file = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
-        ring = Ring(asyncio.get_running_loop())
+        ring = IoUring(asyncio.get_running_loop())
         with monkeypatch.context() as patch:
             patch.setattr(ring, "_file", file)  # which is none
             with pytest.raises(OSError, match="not supported"):
@@ -108,24 +108,24 @@ def test_where_it_cannot_be_had_nothing_is_left_open(monkeypatch: pytest.MonkeyP
     loop = asyncio.new_event_loop()
     before = os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else None
     monkeypatch.setattr(os, "eventfd", refused, raising=False)
-    assert open_ring(loop) is None
+    assert open_io_uring(loop) is None
     if before is not None:
         assert len(os.listdir("/proc/self/fd")) == len(before)
     monkeypatch.delattr(os, "eventfd")
-    assert open_ring(loop) is None
+    assert open_io_uring(loop) is None
     loop.close()
 
 
 def test_a_loop_that_is_closed_gets_none() -> None:
     loop = asyncio.new_event_loop()
     loop.close()
-    assert open_ring(loop) is None
+    assert open_io_uring(loop) is None
 
 
 @needs_ring
 def test_it_may_be_closed_twice() -> None:
     loop = asyncio.new_event_loop()
-    ring = Ring(loop)
+    ring = IoUring(loop)
     ring.close()
     ring.close()
     loop.close()

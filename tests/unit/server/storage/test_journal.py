@@ -22,12 +22,12 @@ def test_what_was_appended_is_found_in_order_and_positions_go_on(tmp_path: Path)
     journal = Journal(tmp_path)
 
     assert journal.open() == records(0, 4)
-    assert journal.durable == journal.end == 4
+    assert journal.durable_position == journal.end_position == 4
     assert journal.append(records(4, 2)) == 6
-    assert journal.durable == 4
+    assert journal.durable_position == 4
     assert journal.pending_bytes > 0
     journal.flush()
-    assert journal.durable == 6
+    assert journal.durable_position == 6
     assert journal.pending_bytes == 0
     journal.close()
     assert found(tmp_path) == records(0, 6)
@@ -80,7 +80,7 @@ def test_what_is_too_much_for_one_sync_is_divided(
     journal.append(records(0, 10, 100))
     journal.flush()
 
-    assert journal.syncs == 3
+    assert journal.sync_count == 3
     journal.close()
     assert found(tmp_path) == records(0, 10, 100)
 
@@ -90,7 +90,7 @@ def test_an_image_replaces_what_came_before_it(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
 
     assert journal.open() == [image(4), *records(5, 2)]
-    assert journal.durable == 7
+    assert journal.durable_position == 7
     assert [path.name for path in segments(tmp_path)] == ["000000000002.journal"]
     journal.close()
 
@@ -121,8 +121,8 @@ def test_segments_that_cannot_be_removed_go_with_the_next_image(tmp_path: Path) 
     journal.append([image(1)])
     journal.flush()
 
-    assert journal.durable == 2
-    assert journal.failed is None
+    assert journal.durable_position == 2
+    assert journal.fault is None
     assert len(segments(tmp_path)) == 2
     assert len(log) == 1
     assert "cannot remove" in log[0]

@@ -10,8 +10,8 @@ import pytest
 from creekdb.errors import DiskFull, StorageFault
 from creekdb.server.observability.latency import Histogram
 from creekdb.server.storage import direct_io
-from creekdb.server.storage.direct_io import TimedCalls
-from creekdb.server.storage.file_ops import Calls
+from creekdb.server.storage.direct_io import TimedFileOps
+from creekdb.server.storage.file_ops import FileOps
 from creekdb.server.storage.journal import Journal
 from tests.unit.server.message_samples import found, image, record, records, segments
 from tests.unit.server.storage.faulty_file_ops import FaultyCalls
@@ -24,7 +24,7 @@ class BegunCalls(FaultyCalls):
         super().__init__()
         self.begun: list[Callable[[int | None], None]] = []
 
-    def begin_through(
+    def start_durable_write(
         self, file: int, data: bytes, offset: int, written: Callable[[int], None]
     ) -> bool:
         self._make("begin")
@@ -37,7 +37,7 @@ class BegunCalls(FaultyCalls):
         self.begun.append(end)
         return True
 
-    def wait(self) -> bool:
+    def wait_for_write(self) -> bool:
         if not self.begun:
             return False
         self.end()
@@ -49,7 +49,7 @@ class BegunCalls(FaultyCalls):
 
 
 class Told:
-    def __init__(self, directory: Path, calls: Calls) -> None:
+    def __init__(self, directory: Path, calls: FileOps) -> None:
         self.failures: list[StorageFault] = []
         self._changed = asyncio.Event()
         self.journal = Journal(
@@ -72,12 +72,12 @@ class Told:
         return self
 
     async def until_durable(self, position: int) -> None:
-        while self.journal.durable < position:
+        while self.journal.durable_position < position:
             self._changed.clear()
             await self._changed.wait()
 
     async def until_failed(self) -> None:
-        while self.journal.failed is None:
+        while self.journal.fault is None:
             self._changed.clear()
             await self._changed.wait()
 
@@ -90,11 +90,11 @@ def test_a_group_is_begun_behind_the_first_and_the_next_when_it_is_durable(tmp_p
         assert not calls.begun, "a segment is begun by the thread"
         journal.append(records(1, 1))
         journal.append(records(2, 2))
-        assert (len(calls.begun), journal.durable) == (1, 1)
+        assert (len(calls.begun), journal.durable_position) == (1, 1)
         calls.end()
-        assert (len(calls.begun), journal.durable) == (1, 2)
+        assert (len(calls.begun), journal.durable_position) == (1, 2)
         calls.end()
-        assert (len(calls.begun), journal.durable) == (0, 4)
+        assert (len(calls.begun), journal.durable_position) == (0, 4)
         journal.append([image(4)])
         await told.until_durable(5)
         journal.append(records(5, 1))
@@ -116,12 +116,12 @@ def test_what_the_system_could_not_write_the_thread_writes_to_another_segment(
         told = await Told(tmp_path, calls).with_a_segment()
         told.journal.append(records(1, 1))
         calls.end(result)
-        assert told.journal.durable == 1
+        assert told.journal.durable_position == 1
         await told.until_durable(2)
         assert len(segments(tmp_path)) == 2
         told.journal.append(records(2, 1))
         calls.end()
-        assert told.journal.durable == 3
+        assert told.journal.durable_position == 3
         assert told.failures == []
         told.journal.close()
 
@@ -138,15 +138,15 @@ def test_a_disk_that_stays_full_is_told_and_a_retry_goes_on(tmp_path: Path) -> N
         journal.append(records(1, 1))
         calls.end(-errno.ENOSPC)
         await told.until_failed()
-        assert isinstance(journal.failed, DiskFull)
+        assert isinstance(journal.fault, DiskFull)
         journal.append(records(2, 1))
         assert not calls.begun
         calls.errors = {}
         journal.retry()
         await told.until_durable(2)
         calls.end()
-        assert journal.durable == 3
-        assert told.journal.failed is None
+        assert journal.durable_position == 3
+        assert told.journal.fault is None
         journal.close()
 
     asyncio.run(run())
@@ -164,7 +164,7 @@ def test_who_flushes_waits_for_what_was_begun_and_for_the_thread_after_it(tmp_pa
         told.journal.append([record(2)])
         calls.end(-errno.EIO)
         told.journal.flush()
-        assert told.journal.durable == 3
+        assert told.journal.durable_position == 3
         told.journal.close()
 
     asyncio.run(run())
@@ -185,11 +185,11 @@ def test_once_the_thread_broke_off_nothing_that_was_begun_becomes_durable(tmp_pa
         journal.append([image(1)])
         journal.append(records(2, 1))
         await told.until_failed()
-        failure = journal.failed
+        failure = journal.fault
         if calls.begun:  # before it was known
             calls.end()
-        assert (journal.durable, journal.broken) == (2, True)
-        assert journal.failed is failure
+        assert (journal.durable_position, journal.is_broken) == (2, True)
+        assert journal.fault is failure
         journal.append(records(3, 1))
         assert not calls.begun
         journal.close()
@@ -237,15 +237,15 @@ def test_it_is_given_up_when_it_fails_for_a_reason_of_its_own(
     monkeypatch: pytest.MonkeyPatch, error: int, is_given_up: bool
 ) -> None:
     ring, lines, results = FailingRing(-error), list[str](), list[int]()
-    calls = TimedCalls(Histogram(), True, lines.append)
+    calls = TimedFileOps(Histogram(), True, lines.append)
     monkeypatch.setattr(direct_io, "open_ring", lambda loop: ring)
     loop = asyncio.new_event_loop()
     calls.attach(loop)
     loop.close()
-    assert calls.begins
-    assert calls.begin_through(0, b"data", 0, results.append)
+    assert calls.can_write_async
+    assert calls.start_durable_write(0, b"data", 0, results.append)
     assert results == [-error]
-    assert (calls.begins, ring.is_closed, len(lines)) == (
+    assert (calls.can_write_async, ring.is_closed, len(lines)) == (
         not is_given_up,
         is_given_up,
         int(is_given_up),
@@ -257,7 +257,7 @@ def test_as_it_is_on_this_system(tmp_path: Path) -> None:
     fsync = Histogram()
 
     async def run() -> None:
-        told = Told(tmp_path, TimedCalls(fsync, may_begin=True))
+        told = Told(tmp_path, TimedFileOps(fsync, may_begin=True))
         for at in range(50):
             told.journal.append(records(at, 1))
             await told.until_durable(at + 1 if at % 3 else 0)

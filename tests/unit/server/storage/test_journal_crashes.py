@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from creekdb.errors import StorageFault
-from creekdb.protocol.messages import Image, Record, encode
+from creekdb.protocol.messages import CheckpointRecord, Record, encode
 from creekdb.server.storage.journal import Journal
-from creekdb.server.storage.segment_writer import Room
+from creekdb.server.storage.segment_writer import CheckpointSlot
 from tests.unit.server.message_samples import image, record
 from tests.unit.server.storage.simulated_disk import Machine, PowerLoss
 
@@ -41,7 +41,7 @@ class History:
         self.safe = 0
         """The position that was told durable."""
         self.cuts = 0
-        self.rooms: dict[int, Room | None] = {}
+        self.rooms: dict[int, CheckpointSlot | None] = {}
         """Where room was left for an image; None: it was put there, or never will be."""
         self.imaged = -1
         self.logged: list[str] = []
@@ -67,46 +67,50 @@ class History:
         except PowerLoss:
             pass
         finally:
-            journal._folder.close()
+            journal._directory_lock.close()
 
     def found(self, journal: Journal, records: list[Record]) -> None:
         begin = -1
-        if records and isinstance(records[0], Image):
+        if records and isinstance(records[0], CheckpointRecord):
             begin = records[0].checkpoint.instance
-        assert journal.durable <= len(self.appended)
+        assert journal.durable_position <= len(self.appended)
         assert records == [
             each
-            for at, each in enumerate(self.appended[: journal.durable])
+            for at, each in enumerate(self.appended[: journal.durable_position])
             if at == begin or (at > begin and at not in self.rooms)
         ]
-        assert set(range(journal.durable, self.safe)) <= self.rooms.keys()
-        images = [at for at in range(journal.durable) if type(self.appended[at]) is Image]
+        assert set(range(journal.durable_position, self.safe)) <= self.rooms.keys()
+        images = [
+            at
+            for at in range(journal.durable_position)
+            if type(self.appended[at]) is CheckpointRecord
+        ]
         assert begin >= max([self.imaged, *(at for at in images if at not in self.rooms)])
-        del self.appended[journal.durable :]
-        self.rooms = {at: None for at in self.rooms if at < journal.durable}
-        self.safe = journal.durable
+        del self.appended[journal.durable_position :]
+        self.rooms = {at: None for at in self.rooms if at < journal.durable_position}
+        self.safe = journal.durable_position
         self.imaged = begin
-        self.cuts += journal.cut is not None
+        self.cuts += journal.torn_tail is not None
 
     def told(self, journal: Journal) -> None:
-        assert self.safe < journal.durable <= len(self.appended)
-        self.safe = journal.durable
+        assert self.safe < journal.durable_position <= len(self.appended)
+        self.safe = journal.durable_position
 
     def act(self, journal: Journal, action: str) -> None:
         at = len(self.appended)
         if action == "flush":
             try:
                 journal.flush()
-                assert journal.failed is None
-                assert journal.durable == journal.end
+                assert journal.fault is None
+                assert journal.durable_position == journal.end_position
             except StorageFault:
-                assert journal.failed is not None
-                assert journal.durable < journal.end
+                assert journal.fault is not None
+                assert journal.durable_position < journal.end_position
         elif action == "retry":
             journal.retry()
         elif action == "room":
             self.appended.append(image(at))
-            self.rooms[at] = journal.leave_room()
+            self.rooms[at] = journal.reserve_checkpoint()
         elif action == "put":
             self.put(journal)
         elif action == "image":
@@ -115,12 +119,12 @@ class History:
         elif action == "pieces":
             self.appended.append(image(at))
             data = encode(image(at))
-            journal.append_image(iter([data[:5], data[5:]]))
+            journal.append_checkpoint(iter([data[:5], data[5:]]))
         else:
             news = [record(at + i, 7 * i) for i in range(int(action))]
             self.appended += news
             journal.append(news)
-        assert journal.end == len(self.appended)
+        assert journal.end_position == len(self.appended)
 
     def put(self, journal: Journal) -> None:
         """The last image that is still wanted."""
@@ -128,8 +132,8 @@ class History:
             if room is not None and at >= self.imaged:
                 self.rooms[at] = None
                 data, logged = encode(image(at)), len(self.logged)
-                journal.put_image(room, [data[:5], data[5:]])
-                if room.number is not None and len(self.logged) == logged:
+                journal.write_checkpoint(room, [data[:5], data[5:]])
+                if room.segment_number is not None and len(self.logged) == logged:
                     self.imaged = at
                 return
 

@@ -36,10 +36,10 @@ def test_a_torn_tail_is_cut_off_and_reported(tmp_path: Path) -> None:
     journal = Journal(tmp_path, log=log.append)
 
     assert journal.open() == records(0, 2)
-    assert journal.cut is not None
-    assert journal.cut.path == path
-    assert journal.cut.offset == at
-    assert log == [str(journal.cut)]
+    assert journal.torn_tail is not None
+    assert journal.torn_tail.path == path
+    assert journal.torn_tail.offset == at
+    assert log == [str(journal.torn_tail)]
     assert f"{path} at byte {at}" in log[0]
     journal.append(records(2, 1))
     journal.close()
@@ -55,7 +55,7 @@ def test_a_tail_may_end_anywhere(tmp_path: Path, kept: int) -> None:
     assert found(tmp_path) == records(0, 2)
     journal = Journal(tmp_path)
     journal.open()
-    assert journal.cut is None
+    assert journal.torn_tail is None
     journal.close()
 
 
@@ -64,7 +64,7 @@ def test_zeros_behind_the_records_are_not_a_torn_tail(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     journal.open()
 
-    assert journal.cut is None
+    assert journal.torn_tail is None
     journal.close()
 
 

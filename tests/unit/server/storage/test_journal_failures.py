@@ -27,7 +27,7 @@ def test_what_could_not_be_written_waits_and_is_written_later(
         tmp_path,
         calls=calls,
         on_failure=failures.append,
-        on_durable=lambda: told.append(journal.durable),
+        on_durable=lambda: told.append(journal.durable_position),
     )
     journal.open()
     journal.append(records(0, 2))
@@ -41,9 +41,9 @@ def test_what_could_not_be_written_waits_and_is_written_later(
     for attempt in (1, 2):
         with pytest.raises(kind):
             journal.flush()
-        assert journal.failed is failures[-1]
+        assert journal.fault is failures[-1]
         assert len(failures) == attempt
-        assert journal.durable == 2
+        assert journal.durable_position == 2
         assert journal.pending_bytes > 0
         with pytest.raises(kind):
             journal.flush()
@@ -54,7 +54,7 @@ def test_what_could_not_be_written_waits_and_is_written_later(
     journal.flush()
 
     assert told == [2, 3, 5]
-    assert journal.failed is None
+    assert journal.fault is None
     assert journal.pending_bytes == 0
     journal.close()
     assert found(tmp_path) == ([image(2), *records(3, 2)] if begins else records(0, 5))
@@ -134,7 +134,7 @@ def test_a_segment_behind_an_image_that_failed_when_it_was_begun_is_read_past(
     journal.open()
     journal.append(records(0, 2))
     journal.flush()
-    room = journal.leave_room()
+    room = journal.reserve_checkpoint()
     journal.flush()
     calls.errors = {call: errno.EIO}
     journal.append(records(3, 2))
@@ -144,7 +144,7 @@ def test_a_segment_behind_an_image_that_failed_when_it_was_begun_is_read_past(
     journal.retry()
     journal.flush()
     if drawn:
-        journal.put_image(room, [encode(image(2))])
+        journal.write_checkpoint(room, [encode(image(2))])
     journal.append(records(5, 1))
     journal.close()
 
@@ -160,7 +160,7 @@ def test_an_image_that_is_tried_again_and_again_takes_one_number(tmp_path: Path)
     journal.append(records(0, 1))
     journal.flush()
     calls.errors["write"] = errno.ENOSPC
-    journal.append_image(iter([encode(image(1))]))
+    journal.append_checkpoint(iter([encode(image(1))]))
     for _ in range(300):
         journal.retry()
         with pytest.raises(DiskFull):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from creekdb.errors import DiskFailed, DiskFull, StorageFault
-from creekdb.server.storage.file_ops import Calls
+from creekdb.server.storage.file_ops import FileOps
 from creekdb.server.storage.journal import Journal
 from tests.unit.server.message_samples import found, image, record, records
 from tests.unit.server.storage.faulty_file_ops import FaultyCalls, SlowCalls
@@ -24,7 +24,7 @@ def test_records_that_arrive_during_a_sync_share_the_next_one(tmp_path: Path) ->
         calls, synced, here = SlowCalls(), asyncio.Event(), threading.get_ident()
 
         def on_durable() -> None:
-            told.append((journal.durable, threading.get_ident() == here))
+            told.append((journal.durable_position, threading.get_ident() == here))
             synced.set()
 
         loop = asyncio.get_running_loop()
@@ -35,7 +35,7 @@ def test_records_that_arrive_during_a_sync_share_the_next_one(tmp_path: Path) ->
             await asyncio.sleep(0.001)
         for event in range(1, 6):
             journal.append(records(event, 1))
-        assert journal.durable == 0
+        assert journal.durable_position == 0
         for _ in range(2):
             synced.clear()
             calls.allowed.release()
@@ -64,7 +64,7 @@ def test_a_failure_is_told_on_the_loop_and_a_retry_goes_on(tmp_path: Path) -> No
         calls.errors = {"write": errno.ENOSPC}
         journal.append(records(0, 1))
         await changed.wait()
-        assert failures == [journal.failed]
+        assert failures == [journal.fault]
         assert isinstance(failures[0], DiskFull)
         journal.append(records(1, 1))
         with pytest.raises(DiskFull):
@@ -74,8 +74,8 @@ def test_a_failure_is_told_on_the_loop_and_a_retry_goes_on(tmp_path: Path) -> No
         journal.retry()
         journal.flush()
         await changed.wait()
-        assert journal.failed is None
-        assert journal.durable == 2
+        assert journal.fault is None
+        assert journal.durable_position == 2
         journal.close()
 
     asyncio.run(run())
@@ -94,7 +94,7 @@ def test_a_loop_that_is_closed_first_does_no_harm(tmp_path: Path) -> None:
     assert found(tmp_path) == records(0, 3)
 
 
-class Broken(Calls):
+class Broken(FileOps):
     """Has a mistake in it."""
 
     def fdatasync(self, file: int) -> None:
@@ -114,7 +114,7 @@ def test_nobody_waits_for_a_thread_that_broke_off(tmp_path: Path) -> None:
         journal.open()
         journal.append(records(0, 1))
         await told.wait()
-        assert journal.broken
+        assert journal.is_broken
         for _ in range(2):
             with pytest.raises(DiskFailed, match="this cannot be"):
                 journal.flush()
@@ -179,11 +179,11 @@ def test_nothing_that_was_durable_is_lost_when_the_process_is_killed(
         safe = max([safe, *(int(line) for line in told if line.endswith("\n"))])
         journal = Journal(directory)
         read = journal.open()
-        begin = journal.durable - len(read)
-        assert journal.durable >= safe
+        begin = journal.durable_position - len(read)
+        assert journal.durable_position >= safe
         assert read == [
             image(at) if at % 500 == 499 else record(at, at % 50)
-            for at in range(begin, journal.durable)
+            for at in range(begin, journal.durable_position)
         ]
-        assert begin == journal.durable // 500 * 500 - 1 or begin == 0
+        assert begin == journal.durable_position // 500 * 500 - 1 or begin == 0
         journal.close()

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from creekdb.server.transport.keepalive import Pulse
-from creekdb.wire.liveness import ANSWER, QUESTION
+from creekdb.server.transport.keepalive import LivenessResponder
+from creekdb.wire.liveness import PROBE_PREFIX, PROBE_RESPONSE_PREFIX
 
 NUMBER = b"\0\0\0\0\0\0\0\7"
 
@@ -17,7 +17,7 @@ NUMBER = b"\0\0\0\0\0\0\0\7"
 def beating(host: str, family: socket.AddressFamily) -> Iterator[socket.socket]:
     """A socket that talks to a pulse."""
     with socket.create_server((host, 0), family=family) as listening:
-        pulse = Pulse([listening])
+        pulse = LivenessResponder([listening])
         pulse.start()
         with socket.socket(family, socket.SOCK_DGRAM) as asking:
             asking.settimeout(30)
@@ -33,10 +33,16 @@ def test_who_asks_is_answered_and_who_says_anything_else_is_not(
     host: str, family: socket.AddressFamily
 ) -> None:
     with beating(host, family) as asking:
-        for other in (b"", QUESTION, ANSWER + NUMBER, QUESTION + NUMBER + b"!", b"x" * 60_000):
+        for other in (
+            b"",
+            PROBE_PREFIX,
+            PROBE_RESPONSE_PREFIX + NUMBER,
+            PROBE_PREFIX + NUMBER + b"!",
+            b"x" * 60_000,
+        ):
             asking.send(other)
-        asking.send(QUESTION + NUMBER)
-        assert asking.recv(100) == ANSWER + NUMBER
+        asking.send(PROBE_PREFIX + NUMBER)
+        assert asking.recv(100) == PROBE_RESPONSE_PREFIX + NUMBER
 
 
 def test_a_port_that_another_program_has_is_done_without() -> None:
@@ -45,7 +51,7 @@ def test_a_port_that_another_program_has_is_done_without() -> None:
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken,
     ):
         taken.bind(listening.getsockname())
-        pulse = Pulse([listening])
+        pulse = LivenessResponder([listening])
         pulse.start()
         pulse.stop()
 

@@ -16,8 +16,8 @@ Limits = tuple[int, int]
     ("before", "after"),
     [
         ((1024, 4096), (4096, 4096)),
-        ((1024, 2**20), (listeners.FILES_MAX, 2**20)),
-        ((1024, resource.RLIM_INFINITY), (listeners.FILES_MAX, resource.RLIM_INFINITY)),
+        ((1024, 2**20), (listeners.OPEN_FILES_MAX, 2**20)),
+        ((1024, resource.RLIM_INFINITY), (listeners.OPEN_FILES_MAX, resource.RLIM_INFINITY)),
         ((2**20, 2**20), None),
         ((resource.RLIM_INFINITY, resource.RLIM_INFINITY), None),
     ],
@@ -28,7 +28,7 @@ def test_it_asks_for_as_many_as_it_may_have(
     asked = list[Limits]()
     monkeypatch.setattr(resource, "getrlimit", lambda what: before)
     monkeypatch.setattr(resource, "setrlimit", lambda what, limits: asked.append(limits))
-    listeners.allow_more_files()
+    listeners.raise_open_files_limit()
     assert asked == ([] if after is None else [after])
 
 
@@ -45,18 +45,20 @@ def taken(count: int) -> Iterator[int]:
             os.close(each)
 
 
-@pytest.mark.parametrize("left_over", [listeners.LEFT_OVER, listeners.LEFT_OVER_BY_PEERS])
+@pytest.mark.parametrize(
+    "left_over", [listeners.RESERVED_FILES, listeners.RESERVED_FILES_BEYOND_PEERS]
+)
 def test_it_is_crowded_when_only_those_are_left(
     monkeypatch: pytest.MonkeyPatch, left_over: int
 ) -> None:
     with taken(20) as free:
         for least, is_crowded in ((left_over + free, True), (left_over + free + 1, False)):
-            most = max(least, 2 * listeners.LEFT_OVER)
+            most = max(least, 2 * listeners.RESERVED_FILES)
             monkeypatch.setattr(resource, "getrlimit", lambda what, most=most: (most, most))
-            assert listeners.is_crowded(left_over) is (is_crowded and most == least)
+            assert listeners.is_at_connection_limit(left_over) is (is_crowded and most == least)
             unlimited = resource.RLIM_INFINITY
         monkeypatch.setattr(resource, "getrlimit", lambda what: (unlimited, unlimited))
-        assert not listeners.is_crowded(left_over)
+        assert not listeners.is_at_connection_limit(left_over)
 
 
 def test_where_there_are_few_clients_leave_half_and_peers_a_quarter(
@@ -64,7 +66,7 @@ def test_where_there_are_few_clients_leave_half_and_peers_a_quarter(
 ) -> None:
     with taken(20) as free:
         monkeypatch.setattr(resource, "getrlimit", lambda what: (2 * free, 2 * free))
-        assert listeners.is_crowded(listeners.LEFT_OVER)
-        assert not listeners.is_crowded(listeners.LEFT_OVER_BY_PEERS)
+        assert listeners.is_at_connection_limit(listeners.RESERVED_FILES)
+        assert not listeners.is_at_connection_limit(listeners.RESERVED_FILES_BEYOND_PEERS)
         monkeypatch.setattr(resource, "getrlimit", lambda what: (free + 1, free + 1))
-        assert listeners.is_crowded(listeners.LEFT_OVER_BY_PEERS)
+        assert listeners.is_at_connection_limit(listeners.RESERVED_FILES_BEYOND_PEERS)

@@ -2,18 +2,18 @@
 
 import asyncio
 
-from creekdb.execution.base_state import Nothing
-from creekdb.execution.mvcc.state_loader import Arrivals
-from creekdb.server.runtime.task_supervisor import Tasks
-from creekdb.server.transport.peer_link import LASTING_S, Link
-from creekdb.server.transport.peers import Peers
+from creekdb.execution.base_state import EmptyBase
+from creekdb.execution.mvcc.state_loader import StateLoader
+from creekdb.server.runtime.task_supervisor import TaskSupervisor
+from creekdb.server.transport.peer_link import BACKOFF_RESET_S, PeerLink
+from creekdb.server.transport.peers import PeerNetwork
 from creekdb.wire import messages
 
 OURS = messages.PeerHello(
-    messages.WIRE_VERSION, "creek", 0, (0, 1), "kv", oldest=messages.WIRE_OLDEST
+    messages.WIRE_VERSION, "creek", 0, (0, 1), "kv", oldest_version=messages.OLDEST_WIRE_VERSION
 )
 THEIRS = messages.PeerHello(
-    messages.WIRE_VERSION, "creek", 1, (0, 1), "kv", oldest=messages.WIRE_OLDEST
+    messages.WIRE_VERSION, "creek", 1, (0, 1), "kv", oldest_version=messages.OLDEST_WIRE_VERSION
 )
 
 
@@ -25,7 +25,7 @@ class HangsUp(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        transport.write(messages.frame_of(THEIRS))
+        transport.write(messages.encode_frame(THEIRS))
         asyncio.get_running_loop().call_later(self._lasting_s, transport.close)
 
 
@@ -39,16 +39,16 @@ async def dialled(within_s: float, lasting_s: float) -> int:
 
     server = await asyncio.get_running_loop().create_server(meet, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
-    tasks = Tasks(lambda error: None)
-    peers = Peers(
+    tasks = TaskSupervisor(lambda error: None)
+    peers = PeerNetwork(
         OURS,
         {0: ("127.0.0.1", 1), 1: (host, port)},
         lambda message, sender: None,
-        lambda: Arrivals(Nothing(), digested=False),
+        lambda: StateLoader(EmptyBase(), digested=False),
         lambda reason: None,
         tasks.spawn,
     )
-    link = Link(peers, 1, host, port, None)
+    link = PeerLink(peers, 1, host, port, None)
     link.start()
     await asyncio.sleep(within_s)
     await link.stop()
@@ -63,5 +63,5 @@ def test_who_says_hello_and_hangs_up_is_dialled_after_ever_longer_pauses() -> No
 
 
 def test_one_whose_connection_lasted_is_dialled_again_soon() -> None:
-    lasting_s = LASTING_S + 0.1
+    lasting_s = BACKOFF_RESET_S + 0.1
     assert asyncio.run(dialled(3 * lasting_s + 0.9, lasting_s)) >= 3

@@ -7,23 +7,23 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from creekdb.execution.base_state import Nothing
-from creekdb.execution.mvcc.state_loader import Arrivals
-from creekdb.protocol.checkpoint.stream import Array, Brought
+from creekdb.execution.base_state import EmptyBase
+from creekdb.execution.mvcc.state_loader import StateLoader
+from creekdb.protocol.checkpoint.stream import ArrayEncoder, AssembledSnapshot
 from creekdb.protocol.messages import Progress
-from creekdb.server.runtime.task_supervisor import Tasks
-from creekdb.server.transport.peer_link import Talker
-from creekdb.server.transport.peers import Listener, Peers
-from creekdb.server.transport.snapshot_transfer import frames_of
+from creekdb.server.runtime.task_supervisor import TaskSupervisor
+from creekdb.server.transport.peer_link import PeerSender
+from creekdb.server.transport.peers import PeerNetwork, PeerReceiver
+from creekdb.server.transport.snapshot_transfer import snapshot_frames
 from creekdb.wire import messages
-from creekdb.wire.framing import NO_HTTP, NO_TLS
+from creekdb.wire.framing import UNEXPECTED_HTTP, UNEXPECTED_TLS
 from tests.unit.server.transport.test_snapshot_transfer import BARE, drawn
 
 OURS = messages.PeerHello(
-    messages.WIRE_VERSION, "creek", 0, (0, 1), "kv", oldest=messages.WIRE_OLDEST
+    messages.WIRE_VERSION, "creek", 0, (0, 1), "kv", oldest_version=messages.OLDEST_WIRE_VERSION
 )
 THEIRS = messages.PeerHello(
-    messages.WIRE_VERSION, "creek", 1, (0, 1), "kv", oldest=messages.WIRE_OLDEST
+    messages.WIRE_VERSION, "creek", 1, (0, 1), "kv", oldest_version=messages.OLDEST_WIRE_VERSION
 )
 REGISTERS = 5000
 
@@ -61,29 +61,29 @@ class Heard:
         self.messages: list[Any] = []
         self.counted: list[str] = []
         self.told: list[str] = []
-        self.arrivals = Arrivals(Nothing(), digested=True)
-        self.peers = Peers(
+        self.arrivals = StateLoader(EmptyBase(), digested=True)
+        self.peers = PeerNetwork(
             OURS,
             {0: ("127.0.0.1", 1), 1: ("127.0.0.1", 2)},
             lambda message, sender: self.messages.append(message),
             lambda: self.arrivals,
             self.counted.append,
-            Tasks(lambda error: None).spawn,
+            TaskSupervisor(lambda error: None).spawn,
             log=lambda _, line: self.told.append(line),
         )
         self.wire = Wire()
-        self.listener = Listener(self.peers, parts_s=0.0)
+        self.listener = PeerReceiver(self.peers, parts_s=0.0)
         self.listener.connection_made(cast(asyncio.BaseTransport, self.wire))
-        self.listener.data_received(messages.frame_of(THEIRS))
+        self.listener.data_received(messages.encode_frame(THEIRS))
 
 
 def state() -> bytes:
     """Of many registers, and then a message."""
-    held = Array()
+    held = ArrayEncoder()
     for first in range(0, REGISTERS, 100):
         held.extend([(("item", first + each), "x" * 100) for each in range(100)])
-    frames = frames_of(drawn()._replace(held=held, deleted=Array()))
-    return b"".join(frames) + messages.frame_of(Progress(7, 7))
+    frames = snapshot_frames(drawn()._replace(live=held, deleted=ArrayEncoder()))
+    return b"".join(frames) + messages.encode_frame(Progress(7, 7))
 
 
 def test_parts_of_a_state_that_come_at_once_are_taken_in_one_in_a_turn() -> None:
@@ -92,13 +92,16 @@ def test_parts_of_a_state_that_come_at_once_are_taken_in_one_in_a_turn() -> None
         heard.listener.data_received(state())
         taken, most = 0, 0
         while not heard.messages:
-            most, taken = max(most, len(heard.arrivals.held) - taken), len(heard.arrivals.held)
+            most, taken = (
+                max(most, len(heard.arrivals.registers) - taken),
+                len(heard.arrivals.registers),
+            )
             assert not heard.wire.is_read, "nothing else is read before its turn"
             await asyncio.sleep(0)
         assert 0 < most < REGISTERS // 10
         brought, progress = heard.messages
-        assert isinstance(brought, Brought)
-        assert brought.held.count == REGISTERS
+        assert isinstance(brought, AssembledSnapshot)
+        assert brought.live.count == REGISTERS
         assert progress == Progress(7, 7)
         assert heard.wire.is_read
 
@@ -126,7 +129,7 @@ def test_a_connection_that_is_closed_meanwhile_is_heard_no_more() -> None:
         for _ in range(100):
             await asyncio.sleep(0)
         assert heard.messages == []
-        assert heard.arrivals.held.keys() < {("item", each) for each in range(REGISTERS)}
+        assert heard.arrivals.registers.keys() < {("item", each) for each in range(REGISTERS)}
 
     asyncio.run(story())
 
@@ -134,7 +137,9 @@ def test_a_connection_that_is_closed_meanwhile_is_heard_no_more() -> None:
 def test_a_snapshot_of_nothing_is_no_part_and_holds_up_nothing() -> None:
     async def story() -> None:
         heard = Heard()
-        heard.listener.data_received(messages.frame_of(BARE) + messages.frame_of(Progress(7, 7)))
+        heard.listener.data_received(
+            messages.encode_frame(BARE) + messages.encode_frame(Progress(7, 7))
+        )
         assert heard.messages == [BARE, Progress(7, 7)]
 
     asyncio.run(story())
@@ -143,9 +148,9 @@ def test_a_snapshot_of_nothing_is_no_part_and_holds_up_nothing() -> None:
 @pytest.mark.parametrize(
     ("pieces", "reason"),
     [
-        ([b"\x16\x03\x01\x02\x00\x01"], NO_TLS),
-        ([b"\x16\x03", b"\x01\x02\x00\x01"], NO_TLS),
-        ([b"GET / HTTP/1.1\r\n\r\n"], NO_HTTP),
+        ([b"\x16\x03\x01\x02\x00\x01"], UNEXPECTED_TLS),
+        ([b"\x16\x03", b"\x01\x02\x00\x01"], UNEXPECTED_TLS),
+        ([b"GET / HTTP/1.1\r\n\r\n"], UNEXPECTED_HTTP),
         ([b"\xff" * 8], "malformed"),
     ],
 )
@@ -154,7 +159,7 @@ def test_one_who_speaks_another_language_is_counted_as_such(
 ) -> None:
     async def story() -> None:
         heard, wired = Heard(), Wire()
-        listener = Listener(heard.peers)
+        listener = PeerReceiver(heard.peers)
         listener.connection_made(cast(asyncio.BaseTransport, wired))
         for piece in pieces:
             listener.data_received(piece)
@@ -167,10 +172,10 @@ def test_one_who_speaks_another_language_is_counted_as_such(
 def test_how_long_one_has_said_nothing_is_known() -> None:
     async def story() -> None:
         heard = Heard()
-        heard.listener.heard_at -= 60
-        assert heard.peers.silent_s()[1] >= 60
-        heard.listener.data_received(messages.frame_of(Progress(7, 7)))
-        assert heard.peers.silent_s()[1] < 60
+        heard.listener.last_received_s -= 60
+        assert heard.peers.silence_by_member_s()[1] >= 60
+        heard.listener.data_received(messages.encode_frame(Progress(7, 7)))
+        assert heard.peers.silence_by_member_s()[1] < 60
 
     asyncio.run(story())
 
@@ -178,16 +183,18 @@ def test_how_long_one_has_said_nothing_is_known() -> None:
 def test_a_second_replica_with_the_number_of_one_that_is_there_is_not_heard() -> None:
     def dials(heard: Heard, at: str) -> bool:
         wired = Wire()
-        listener = Listener(heard.peers)
+        listener = PeerReceiver(heard.peers)
         listener.connection_made(cast(asyncio.BaseTransport, wired))
-        listener.data_received(messages.frame_of(msgspec.structs.replace(THEIRS, at=at)))
+        listener.data_received(
+            messages.encode_frame(msgspec.structs.replace(THEIRS, peer_address=at))
+        )
         return not wired.is_closed
 
     async def story() -> None:
         heard = Heard()
         link = heard.peers.links[1]
         assert dials(heard, "127.0.0.1:9"), "it may have moved"
-        link._talker, link.at = Talker(heard.peers.hello), "127.0.0.1:2"
+        link._sender, link.peer_address = PeerSender(heard.peers.hello), "127.0.0.1:2"
         assert not dials(heard, "127.0.0.1:9")
         assert not dials(heard, "127.0.0.1:9")
         assert heard.counted == ["another replica with the same number"] * 2

@@ -29,20 +29,20 @@ from creekdb.simulation.faults.fault_types import (
     SlowCpu,
     SlowDisk,
     Spike,
-    check,
+    check_faults,
 )
 from creekdb.simulation.faults.language import (
-    FORMS,
-    fault_phrase,
-    fault_text,
+    FAULT_EXAMPLES,
+    describe_fault,
+    format_duration_rounded,
+    format_fault,
+    format_fault_rounded,
     parse_duration_us,
     parse_fault,
     parse_faults,
-    rough_duration_text,
-    rough_fault_text,
 )
-from creekdb.simulation.fuzz.fault_generator import fault_mix
-from creekdb.simulation.kernel.seeds import derive
+from creekdb.simulation.fuzz.fault_generator import draw_faults
+from creekdb.simulation.kernel.seeds import derive_generator
 
 WRITTEN: dict[str, Fault] = {
     "crash 2 at 150ms": Crash(150_000, 2),
@@ -71,7 +71,7 @@ WRITTEN: dict[str, Fault] = {
 @pytest.mark.parametrize(("text", "fault"), WRITTEN.items(), ids=WRITTEN.keys())
 def test_a_fault_is_read_and_written_alike(text: str, fault: Fault) -> None:
     assert parse_fault(text) == fault
-    assert fault_text(fault) == text
+    assert format_fault(fault) == text
 
 
 def test_entries_end_at_semicolons_and_line_breaks() -> None:
@@ -122,10 +122,10 @@ def test_an_unknown_fault_names_the_known_ones() -> None:
 def test_every_fault_has_an_example_that_can_be_read() -> None:
     with pytest.raises(UnknownName) as caught:
         parse_fault("meteor at 1s")
-    assert sorted(FORMS) == str(caught.value).partition("known are ")[2].split(", ")
-    for name, (example, _) in FORMS.items():
+    assert sorted(FAULT_EXAMPLES) == str(caught.value).partition("known are ")[2].split(", ")
+    for name, (example, _) in FAULT_EXAMPLES.items():
         assert example.startswith(f"{name} ")
-        assert fault_text(parse_fault(example)).startswith(f"{name} ")
+        assert format_fault(parse_fault(example)).startswith(f"{name} ")
 
 
 def test_rounded_times_are_short() -> None:
@@ -140,8 +140,8 @@ def test_rounded_times_are_short() -> None:
         100_000_000: "1.67m",
         86_400_000_000: "1d",
     }
-    assert {each: rough_duration_text(each) for each in rounded} == rounded
-    assert rough_fault_text(Spike(1_234, 56_789, 5.0)) == "spike x5 for 56.8ms at 1.23ms"
+    assert {each: format_duration_rounded(each) for each in rounded} == rounded
+    assert format_fault_rounded(Spike(1_234, 56_789, 5.0)) == "spike x5 for 56.8ms at 1.23ms"
 
 
 def test_durations_have_units() -> None:
@@ -177,14 +177,14 @@ def test_a_fault_that_cannot_be_meant_cannot_be_made(make: Callable[[], Fault]) 
     "fault", [Crash(0, 3), Partition(0, ((0,), (1, 3))), Cut(0, 3, 0), Cut(0, 0, 3)]
 )
 def test_a_fault_that_names_a_replica_which_does_not_exist_is_refused(fault: Fault) -> None:
-    check([fault], replicas=4)
+    check_faults([fault], replicas=4)
     with pytest.raises(BadValue, match=r"names replica 3, which does not exist: .* 0 to 2"):
-        check([fault], replicas=3)
+        check_faults([fault], replicas=3)
 
 
 def test_severed_links_must_leave_a_majority_that_is_connected_both_ways() -> None:
-    check([Sever(0, 0, 1)], replicas=3)
-    check([Sever(0, 0, 1), Sever(0, 1, 2)], replicas=3)
+    check_faults([Sever(0, 0, 1)], replicas=3)
+    check_faults([Sever(0, 0, 1), Sever(0, 1, 2)], replicas=3)
     schedules: tuple[tuple[Fault, ...], ...] = (
         (Sever(0, 0, 1), Sever(0, 1, 2), Sever(0, 2, 0)),
         (Sever(0, 0, 1), Die(0, 2)),
@@ -192,34 +192,34 @@ def test_severed_links_must_leave_a_majority_that_is_connected_both_ways() -> No
     )
     for faults in schedules:
         with pytest.raises(BadValue, match="no majority that is connected both ways"):
-            check(faults, replicas=3)
+            check_faults(faults, replicas=3)
 
 
 def test_a_disk_is_lost_only_where_all_others_can_tell_what_it_held() -> None:
     lost = LoseDisk(0, 1, 0)
-    check([lost, LoseDisk(0, 1, 0), Crash(0, 2), Partition(0, ((0,), (1, 2)))], replicas=3)
+    check_faults([lost, LoseDisk(0, 1, 0), Crash(0, 2), Partition(0, ((0,), (1, 2)))], replicas=3)
     with pytest.raises(BadValue, match="nobody else is there"):
-        check([LoseDisk(0, 0, 0)], replicas=1)
+        check_faults([LoseDisk(0, 0, 0)], replicas=1)
     others: tuple[Fault, ...] = (Die(0, 2), Add(0, 3), Remove(0, 2), Sever(0, 0, 2))
     for each in others:
         with pytest.raises(BadValue, match="waits until each of the first ones has told"):
-            check([lost, each], replicas=3)
+            check_faults([lost, each], replicas=3)
 
 
 @given(st.integers(0, 2**32), st.integers(1, 7), st.integers(1, 2_000_000))
 def test_random_mixes_are_valid_and_survive_being_written_down(
     seed: int, replicas: int, duration_us: int
 ) -> None:
-    faults = fault_mix(derive(seed, "faults"), replicas, duration_us)
-    check(faults, replicas)
+    faults = draw_faults(derive_generator(seed, "faults"), replicas, duration_us)
+    check_faults(faults, replicas)
     assert [each.at_us for each in faults] == sorted(each.at_us for each in faults)
-    assert parse_faults(";".join(map(fault_text, faults))) == faults
+    assert parse_faults(";".join(map(format_fault, faults))) == faults
     plain = msgspec.json.encode(faults)
     assert msgspec.json.decode(plain, type=tuple[Fault, ...]) == faults
 
 
 def test_random_mixes_have_every_kind_of_fault_and_sometimes_none() -> None:
-    mixes = [fault_mix(derive(seed, "faults"), 5, 1_000_000) for seed in range(300)]
+    mixes = [draw_faults(derive_generator(seed, "faults"), 5, 1_000_000) for seed in range(300)]
     assert {type(fault) for mix in mixes for fault in mix} == {
         type(each) for each in WRITTEN.values()
     } - {Die, LoseDisk, Sever}
@@ -237,4 +237,4 @@ def test_random_mixes_have_every_kind_of_fault_and_sometimes_none() -> None:
     ],
 )
 def test_a_fault_is_told_to_who_looks_on(text: str, phrase: str) -> None:
-    assert fault_phrase(parse_fault(text)) == phrase
+    assert describe_fault(parse_fault(text)) == phrase

@@ -16,19 +16,19 @@ from creekdb.simulation.faults.fault_types import (
     Partition,
     Remove,
 )
-from creekdb.simulation.fuzz.campaign import examine
+from creekdb.simulation.fuzz.campaign import run_seed
 from creekdb.simulation.fuzz.scenario_generator import (
-    CHANGE_AT,
-    CHANGE_EVERY,
-    FAR_AT,
-    FAR_EVERY,
+    LAG_EVERY,
+    LAG_OFFSET,
+    MEMBER_CHANGE_EVERY,
+    MEMBER_CHANGE_OFFSET,
     scenario_from_seed,
 )
 from creekdb.simulation.kernel.simulated_time import DAY_US
 from tests.unit.simulation.toy_replica import run
 
 SCENARIOS = [scenario_from_seed(seed) for seed in range(400)]
-FIXED = [each for each in SCENARIOS if each.seed % CHANGE_EVERY != CHANGE_AT]
+FIXED = [each for each in SCENARIOS if each.seed % MEMBER_CHANGE_EVERY != MEMBER_CHANGE_OFFSET]
 """Those whose members stay the same."""
 
 
@@ -64,13 +64,15 @@ def _strikes_late(fault: Fault) -> bool:
 
 
 def test_members_change_in_every_so_many_seeds_where_the_scheme_lets_them() -> None:
-    changed = [each for each in SCENARIOS if each.seed % CHANGE_EVERY == CHANGE_AT]
+    changed = [
+        each for each in SCENARIOS if each.seed % MEMBER_CHANGE_EVERY == MEMBER_CHANGE_OFFSET
+    ]
     kinds = [{type(fault) for fault in each.faults} & {Add, Remove} for each in changed]
 
     assert all(each in kinds for each in ({Add}, {Remove}, {Add, Remove}))
     assert all(not {type(fault) for fault in each.faults} & {Add, Remove} for each in FIXED)
     for each in changed:
-        assert scenario_from_seed(each.seed, "smr").nodes == each.replicas
+        assert scenario_from_seed(each.seed, "smr").node_count == each.replicas
 
 
 def test_loads_are_short_and_small() -> None:
@@ -89,7 +91,7 @@ def test_without_faults_a_seed_means_the_same_scenario_on_a_good_day() -> None:
 
 def test_scenarios_of_seeds_run_to_rest() -> None:
     for scenario in FIXED[:25]:
-        assert run(scenario).unsettled is None, f"seed {scenario.seed}"
+        assert run(scenario).quiescence_failure is None, f"seed {scenario.seed}"
 
 
 def test_a_scheme_changes_nothing_but_its_name_where_everybody_votes() -> None:
@@ -113,9 +115,9 @@ def test_a_primary_comes_back_in_the_end_and_others_still_die() -> None:
 
 
 def test_in_some_scenarios_one_misses_more_than_is_cast_to_it() -> None:
-    scenario = scenario_from_seed(FAR_AT + FAR_EVERY)
+    scenario = scenario_from_seed(LAG_OFFSET + LAG_EVERY)
     assert scenario.settings["pull_limit"] == 1
     assert [type(fault) for fault in scenario.faults] == [Partition, Heal]
-    finding = examine(scenario.seed)
-    assert not finding.failed, finding.describe()
+    finding = run_seed(scenario.seed)
+    assert not finding.has_failed, finding.describe()
     assert finding.probes[Probe.CAST_SPARED]

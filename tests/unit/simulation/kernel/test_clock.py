@@ -3,22 +3,22 @@
 import pytest
 
 from creekdb.errors import BadValue
-from creekdb.simulation.kernel.simulated_time import DAY_US, EPOCH_US, Clock
+from creekdb.simulation.kernel.simulated_time import DAY_US, EPOCH_US, SkewedClock
 from creekdb.simulation.models.parameters import ClockModel
 
 
 def test_a_good_clock_shows_true_time() -> None:
-    assert Clock().read(1_234) == EPOCH_US + 1_234
+    assert SkewedClock().read(1_234) == EPOCH_US + 1_234
 
 
 def test_drift_grows_with_time_and_skew_does_not() -> None:
-    clock = Clock(skew_us=-500, drift_ppm=100)
+    clock = SkewedClock(skew_us=-500, drift_ppm=100)
     assert clock.read(0) == EPOCH_US - 500
     assert clock.read(1_000_000) == EPOCH_US + 1_000_000 - 500 + 100
 
 
 def test_a_clock_jumps_forward_and_backward() -> None:
-    clock = Clock()
+    clock = SkewedClock()
     clock.jump(DAY_US)
     assert clock.read(0) == EPOCH_US + DAY_US
     clock.jump(-2 * DAY_US)
@@ -27,9 +27,9 @@ def test_a_clock_jumps_forward_and_backward() -> None:
 
 def test_replicas_beyond_the_end_of_the_model_have_good_clocks() -> None:
     model = ClockModel(skews_us=(5,), drifts_ppm=(0, 7))
-    assert model.clock(0).skew_us == 5
-    assert model.clock(1).drift_ppm == 7
-    assert model.clock(2).read(3) == EPOCH_US + 3
+    assert model.make_clock(0).skew_us == 5
+    assert model.make_clock(1).drift_ppm == 7
+    assert model.make_clock(2).read(3) == EPOCH_US + 3
 
 
 def test_an_absurd_clock_is_refused() -> None:

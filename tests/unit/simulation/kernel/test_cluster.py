@@ -15,8 +15,8 @@ from creekdb.simulation.faults.language import parse_faults
 from creekdb.simulation.kernel.cluster import Simulation
 from creekdb.simulation.kernel.scenario import (
     ClientModel,
-    Invocation,
     Scenario,
+    ScriptedInvocation,
     scenario_from_config,
 )
 from creekdb.simulation.models.parameters import CpuModel, DiskModel, NetworkModel
@@ -86,10 +86,10 @@ def test_a_fault_does_not_change_what_clients_ask_for() -> None:
 
 def test_after_the_faults_the_cluster_heals_and_comes_to_rest() -> None:
     found = run(TROUBLED)
-    assert found.unsettled is None
+    assert found.quiescence_failure is None
     assert found.history.quiescent
-    assert len(found.history.finals) == 4
-    assert len({final.committed for final in found.history.finals}) == 1
+    assert len(found.history.final_states) == 4
+    assert len({final.committed for final in found.history.final_states}) == 1
     assert found.simulated_us > TROUBLED.duration_us
 
 
@@ -116,21 +116,21 @@ def test_a_cluster_that_cannot_come_to_rest_is_told_so() -> None:
     scenario = Scenario(replicas=2, duration_us=10_000, settle_us=100_000)
     found = Simulation(scenario, lambda index: Busy(index, 2), sample).run()
     assert not found.history.quiescent
-    assert found.unsettled == "replica 0 is executing"
+    assert found.quiescence_failure == "replica 0 is executing"
     assert 110_000 <= found.simulated_us <= 120_000
 
 
 def test_a_run_with_too_many_events_is_stopped() -> None:
     found = simulation_of(TROUBLED).run(events_max=100)
-    assert found.unsettled == "stopped after 100 events"
+    assert found.quiescence_failure == "stopped after 100 events"
     assert found.events == 100
 
 
 def test_forgeries_are_counted_where_they_are_refused() -> None:
     found = run(TROUBLED)
     assert found.malformed > 0
-    assert found.refused["stranger"] > 0
-    assert found.malformed + found.refused["stranger"] <= found.network.forged
+    assert found.rejected["stranger"] > 0
+    assert found.malformed + found.rejected["stranger"] <= found.network.forged
 
 
 def test_a_run_counts_what_crashes_cost() -> None:
@@ -161,8 +161,8 @@ def test_ticks_come_at_a_steady_beat_with_a_phase_for_each_replica() -> None:
 
 def test_a_scripted_run_tells_what_its_clients_saw() -> None:
     script = (
-        Invocation(1_000, 0, Operation("increment"), strong=True),
-        Invocation(2_000, 1, Operation("increment")),
+        ScriptedInvocation(1_000, 0, Operation("increment"), strong=True),
+        ScriptedInvocation(2_000, 1, Operation("increment")),
     )
     found = run(
         Scenario(
@@ -184,7 +184,7 @@ def test_a_scripted_run_tells_what_its_clients_saw() -> None:
 
 
 def test_a_scenario_survives_a_journey_through_json() -> None:
-    script = (Invocation(1, 0, Operation("increment", (1, (2, "x")))),)
+    script = (ScriptedInvocation(1, 0, Operation("increment", (1, (2, "x")))),)
     scenario = msgspec.structs.replace(TROUBLED, script=script, settings={"window": 3})
     found = run(scenario).history.config
     assert scenario_from_config(msgspec.json.decode(msgspec.json.encode(found))) == scenario
@@ -202,7 +202,7 @@ def test_a_scenario_that_cannot_be_is_refused_in_one_line() -> None:
     with pytest.raises(BadValue, match="names replica 5, which does not exist"):
         Scenario(replicas=5, faults=parse_faults("crash 5 at 1s"))
     with pytest.raises(BadValue, match="replica 7, which does not exist"):
-        Scenario(script=(Invocation(0, 7, Operation("increment")),))
+        Scenario(script=(ScriptedInvocation(0, 7, Operation("increment")),))
     with pytest.raises(UnknownName, match="unknown setting 'windows'"):
         Scenario(settings={"windows": 1})
     with pytest.raises(BadValue, match="not a scenario"):

@@ -1,12 +1,16 @@
 """The driver of one replica: the barrier before effects, crashes, restarts."""
 
-from creekdb.protocol.checkpoint.stream import ImageDraft, SnapshotDraft, draft_of
-from creekdb.protocol.effects import Effects, Kind, Response, Send
+from creekdb.protocol.checkpoint.stream import (
+    StreamedCheckpoint,
+    StreamedSnapshot,
+    lazy_checkpoint_of,
+)
+from creekdb.protocol.effects import Effects, Response, ResponseKind, Send
 from creekdb.protocol.ids.version_vector import Dot, Dots
 from creekdb.protocol.messages import (
     Ballot,
     Checkpoint,
-    Image,
+    CheckpointRecord,
     Message,
     Progress,
     Received,
@@ -16,12 +20,12 @@ from creekdb.protocol.messages import (
 )
 from creekdb.protocol.request import NOOP, Operation, Outcome
 from creekdb.simulation.kernel.node import Node
-from creekdb.simulation.kernel.simulated_time import Clock, EventHeap
+from creekdb.simulation.kernel.simulated_time import EventHeap, SkewedClock
 from creekdb.simulation.models.network import Network
 from creekdb.simulation.models.parameters import CpuModel, DiskModel, NetworkModel
-from creekdb.simulation.observation.counters import Tally
-from creekdb.simulation.observation.recorder import Recorder
-from creekdb.simulation.observation.trace import Trace
+from creekdb.simulation.observation.counters import ReplicaCounters
+from creekdb.simulation.observation.recorder import HistoryRecorder
+from creekdb.simulation.observation.trace import TraceHash
 from tests.unit.simulation.toy_replica import ToyReplica, request
 
 
@@ -48,8 +52,8 @@ class Bench:
         self.heap = EventHeap()
         self.arrived: list[tuple[int, int]] = []
         self.answered: list[tuple[int, int]] = []
-        self.tally = Tally()
-        self.recorder = Recorder(self.heap, 2)
+        self.tally = ReplicaCounters()
+        self.recorder = HistoryRecorder(self.heap, 2)
         model = NetworkModel(
             latency_us_min=0, latency_us_max=0, bandwidth_bps=10**15, crash_loss=0.0
         )
@@ -66,9 +70,9 @@ class Bench:
             cost=CpuModel(execution_us=10, access_us=0).cost,
             disk=DiskModel(fsync_us_min=fsync_us, fsync_us_max=fsync_us),
             turn_us=turn_us,
-            clock=Clock(),
+            clock=SkewedClock(),
             recorder=self.recorder,
-            trace=Trace(),
+            trace=TraceHash(),
             tally=self.tally,
             issued=lambda session, id: None,
             respond=self._respond,
@@ -76,10 +80,10 @@ class Bench:
         self.node.start()
 
     def at(self, at_us: int, action: str) -> None:
-        self.heap.at(at_us, getattr(self.node, action))
+        self.heap.schedule_at(at_us, getattr(self.node, action))
 
     def invoke_at(self, at_us: int) -> None:
-        self.heap.at(at_us, self.node.invoke, Operation("increment"), False, 1)
+        self.heap.schedule_at(at_us, self.node.invoke, Operation("increment"), False, 1)
 
     def _make_replica(self, index: int) -> ToyReplica:
         replica = ToyReplica(index, 2) if self._batches is None else Scripted(self._batches)
@@ -87,10 +91,10 @@ class Bench:
         return replica
 
     def _deliver(self, receiver: int, sender: int, data: bytes, message: Message | None) -> None:
-        self.arrived.append((self.heap.now, len(data)))
+        self.arrived.append((self.heap.now_us, len(data)))
 
     def _respond(self, response: Response) -> None:
-        self.answered.append((self.heap.now, response.id.event))
+        self.answered.append((self.heap.now_us, response.id.event))
 
 
 def batch(record: int = 0, message: int = 0, answer: int = 0) -> Effects:
@@ -98,7 +102,7 @@ def batch(record: int = 0, message: int = 0, answer: int = 0) -> Effects:
     persist: tuple[Record, ...] = (Received(request(record)),) if record else ()
     # The number is told by the size, since only bytes arrive.
     send = (Send((1,), Progress(1 << message)),) if message else ()
-    respond = (Response(Dot(0, answer), 1, Kind.TENTATIVE, Outcome()),) if answer else ()
+    respond = (Response(Dot(0, answer), 1, ResponseKind.TENTATIVE, Outcome()),) if answer else ()
     return Effects(persist, send, respond)
 
 
@@ -129,25 +133,25 @@ def test_a_batch_without_records_still_waits_for_the_records_of_earlier_batches(
 
 
 def test_nothing_waits_for_an_image_that_is_drawn_and_it_stands_where_room_was_left() -> None:
-    bare, registers = draft_of(Checkpoint(0, 0, Dots(), 0, (("a", 1),), ()))
-    draft = ImageDraft(1, Image(bare, Ballot(0, 0), (), (), ()), registers)
+    bare, registers = lazy_checkpoint_of(Checkpoint(0, 0, Dots(), 0, (("a", 1),), ()))
+    draft = StreamedCheckpoint(1, CheckpointRecord(bare, Ballot(0, 0), (), (), ()), registers)
     before, after = Received(request(1)), Received(request(2))
-    effects = Effects((before, after), respond=batch(answer=1).respond, images=(draft,))
+    effects = Effects((before, after), respond=batch(answer=1).respond, checkpoints=(draft,))
     bench = Bench(100, [effects])
     bench.at(0, "tick")
-    bench.heap.at(250, lambda: kept.append(bench.node.disk.read()))
+    bench.heap.schedule_at(250, lambda: kept.append(bench.node.disk.read()))
     kept: list[list[Record]] = []
     bench.heap.run()
     assert bench.answered == [(200, 1)]
     assert kept == [[before, after]]
     image, *rest = bench.node.disk.read()
-    assert isinstance(image, Image)
+    assert isinstance(image, CheckpointRecord)
     assert (image.checkpoint.state, rest) == ((("a", 1),), [after])
 
 
 def test_a_snapshot_that_is_drawn_leaves_when_what_came_before_it_is_durable() -> None:
-    bare, registers = draft_of(Checkpoint(0, 0, Dots(), 0, (("a", 1),), ()))
-    draft = SnapshotDraft(1, Snapshot(bare), registers)
+    bare, registers = lazy_checkpoint_of(Checkpoint(0, 0, Dots(), 0, (("a", 1),), ()))
+    draft = StreamedSnapshot(1, Snapshot(bare), registers)
     bench = Bench(10**6, [Effects((Received(request(1)),), snapshots=(draft,))])
     bench.at(0, "tick")
     bench.heap.run()
@@ -206,7 +210,7 @@ def test_a_node_that_is_down_hears_nothing_and_does_not_tick() -> None:
     bench = Bench(0)
     bench.at(1, "crash")
     bench.at(2, "tick")
-    bench.heap.at(3, bench.node.receive, 1, encode(Progress(1)), None)
+    bench.heap.schedule_at(3, bench.node.receive, 1, encode(Progress(1)), None)
     bench.heap.run()
     assert bench.made[0].ticks == 0
     assert bench.made[0].heard == []
@@ -240,20 +244,20 @@ def test_each_incarnation_has_a_log_and_operations_of_its_own() -> None:
 
 def test_a_node_says_what_it_waits_for() -> None:
     bench = Bench(100)
-    assert bench.node.unsettled() is None
+    assert bench.node.pending_work() is None
     bench.node.invoke(NOOP, False, 1)
-    assert bench.node.unsettled() == "is executing"
-    bench.heap.at(50, lambda: states.append(bench.node.unsettled()))
+    assert bench.node.pending_work() == "is executing"
+    bench.heap.schedule_at(50, lambda: states.append(bench.node.pending_work()))
     states: list[str | None] = []
     bench.heap.run()
     assert states == ["waits for its disk"]
-    assert bench.node.unsettled() is None
+    assert bench.node.pending_work() is None
     bench.node.crash()
-    assert bench.node.unsettled() == "is down"
+    assert bench.node.pending_work() == "is down"
 
 
 def test_an_answer_that_nobody_asked_for_is_counted_and_not_recorded() -> None:
     bench = Bench(0, [batch(answer=9)])
     bench.node.tick()
-    assert bench.recorder.strays == 1
+    assert bench.recorder.unmatched_responses == 1
     assert bench.recorder.history({}, "toy", True, []).operations == ()

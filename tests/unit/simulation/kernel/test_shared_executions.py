@@ -2,25 +2,28 @@
 
 import pytest
 
-from creekdb.datatypes import DATATYPES, SAMPLES
+from creekdb.datatypes import DATATYPES, SAMPLERS
 from creekdb.execution.datatype import DataType
-from creekdb.execution.mvcc.entry import Entry, local_position, tentative_position
+from creekdb.execution.mvcc.entry import RequestEntry, local_position, tentative_position
 from creekdb.execution.mvcc.version_store import VersionStore
 from creekdb.execution.transaction import Transaction
 from creekdb.protocol.ids.version_vector import Dot
 from creekdb.protocol.request import Request
 from creekdb.schemes import registry
 from creekdb.simulation.faults.language import parse_faults
-from creekdb.simulation.kernel.cluster import Run, Simulation
+from creekdb.simulation.kernel.cluster import Simulation, SimulationRun
 from creekdb.simulation.kernel.scenario import ClientModel, Scenario
-from creekdb.simulation.kernel.shared_executions import REMEMBERED_MAX, SharedExecutions
-from creekdb.tpcc import Terminals, populated, populated_name
+from creekdb.simulation.kernel.shared_executions import (
+    CACHED_REQUESTS_MAX,
+    ExecutionSharingDataType,
+)
+from creekdb.tpcc import Terminals, populated_datatype, populated_datatype_name
 from tests.unit.execution.mvcc.store_fixture import arrived
 
 TROUBLE = parse_faults("partition 0,1|2,3,4 at 20ms; heal at 60ms; crash 2 at 70ms; loss 5% at 0s")
 
 
-def ran(datatype: DataType, scheme: str = "creek") -> Run:
+def ran(datatype: DataType, scheme: str = "creek") -> SimulationRun:
     scenario = Scenario(
         scheme=scheme,
         datatype=datatype.name,
@@ -28,9 +31,9 @@ def ran(datatype: DataType, scheme: str = "creek") -> Run:
         clients=ClientModel(sessions=0, rate_per_second=200),
         faults=TROUBLE,
     )
-    settings, make = scenario.protocol_settings(), registry.named(scheme)
+    settings, make = scenario.protocol_settings(), registry.get_scheme(scheme)
     source = None
-    sample = SAMPLES.get(datatype.name)
+    sample = SAMPLERS.get(datatype.name)
     if sample is None:
         source = Terminals(datatype, datatype.base.population, 0, 5)  # type: ignore[attr-defined]
     return Simulation(
@@ -41,19 +44,19 @@ def ran(datatype: DataType, scheme: str = "creek") -> Run:
 @pytest.mark.parametrize("layout", ["rows", "fine"])
 @pytest.mark.parametrize("scheme", ["creek", "archie", "basic"])
 def test_tpcc_is_the_same_run_with_and_without(layout: str, scheme: str) -> None:
-    datatype = populated(populated_name(layout, 1, 0))
-    shared = SharedExecutions(datatype)
+    datatype = populated_datatype(populated_datatype_name(layout, 1, 0))
+    shared = ExecutionSharingDataType(datatype)
 
     assert ran(shared, scheme) == ran(datatype, scheme)
-    assert (shared.shared > 0) == (scheme != "basic")
+    assert (shared.shared_count > 0) == (scheme != "basic")
 
 
 @pytest.mark.parametrize("name", DATATYPES)
 def test_every_data_type_is_the_same_run_with_and_without(name: str) -> None:
-    shared = SharedExecutions(DATATYPES[name])
+    shared = ExecutionSharingDataType(DATATYPES[name])
 
     assert ran(shared) == ran(DATATYPES[name])
-    assert shared.shared > 0 or name == "list"
+    assert shared.shared_count > 0 or name == "list"
 
 
 # --- what is the same, and what is not ------------------------------------------------------------
@@ -90,7 +93,7 @@ def add(tx: Transaction, key: str) -> None:
 class Bench:
     def __init__(self) -> None:
         calls.clear()
-        self.shared = SharedExecutions(probe)
+        self.shared = ExecutionSharingDataType(probe)
         self.position = local_position(1)
 
     def run(self, name: str, *arguments: str, on: dict[str, object], event: int = 1) -> object:
@@ -101,8 +104,8 @@ class Bench:
         request = Request(1, Dot(0, event), probe.call(name, *arguments), strong=False)
         execution = self.shared.run(request, snapshot)
         self.reads = list(snapshot.reads)
-        self.adds = list(snapshot.adds)
-        entry = Entry(request, tentative_position(request))
+        self.adds = list(snapshot.blind_adds)
+        entry = RequestEntry(request, tentative_position(request))
         assert store.install(entry, snapshot, execution)
         return execution.outcome.value
 
@@ -112,7 +115,7 @@ def test_who_reads_the_same_does_not_run() -> None:
     for _ in range(3):
         assert bench.run("look", "a", "b", on={"a": 1, "b": (1, "x")}) == (1, (1, "x"))
         assert bench.reads == ["a", "b"]
-    assert (calls, bench.shared.shared) == (["look"], 2)
+    assert (calls, bench.shared.shared_count) == (["look"], 2)
 
 
 @pytest.mark.parametrize("other", [2, True, 1.0, "1", None])
@@ -163,10 +166,10 @@ def test_additions_are_shared_where_one_can_add_without_looking() -> None:
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert REMEMBERED_MAX > 1000
+    assert CACHED_REQUESTS_MAX > 1000
     monkeypatch.setattr("creekdb.simulation.kernel.shared_executions.REMEMBERED_MAX", 2)
     bench = Bench()
     for event in (1, 2, 3, 1):
         bench.run("look", "a", on={"a": 1}, event=event)
     assert len(calls) == 4
-    assert len(bench.shared._known) == 2
+    assert len(bench.shared._cached) == 2

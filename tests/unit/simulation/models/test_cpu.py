@@ -3,8 +3,8 @@
 import pytest
 
 from creekdb.errors import BadValue
-from creekdb.execution.result import Execution
-from creekdb.protocol.effects import Task, Work
+from creekdb.execution.result import ExecutionResult
+from creekdb.protocol.effects import Task, TaskKind
 from creekdb.protocol.request import Outcome
 from creekdb.simulation.kernel.simulated_time import EventHeap
 from creekdb.simulation.models.cpu import Cpu
@@ -24,15 +24,15 @@ class Bench:
         for number in numbers:
             self.cpu.submit(task(number))
 
-    def _run(self, task: Task) -> Execution:
-        self.log.append((self.heap.now, "start", task.number))
-        return Execution(outcome=Outcome(), writes={}, reads=0)
+    def _run(self, task: Task) -> ExecutionResult:
+        self.log.append((self.heap.now_us, "start", task.number))
+        return ExecutionResult(outcome=Outcome(), writes={}, read_count=0)
 
-    def _done(self, task: Task, execution: Execution) -> None:
-        self.log.append((self.heap.now, "done", task.number))
+    def _done(self, task: Task, execution: ExecutionResult) -> None:
+        self.log.append((self.heap.now_us, "done", task.number))
 
 
-def task(number: int, work: Work = Work.EXECUTE) -> Task:
+def task(number: int, work: TaskKind = TaskKind.EXECUTE) -> Task:
     return Task(number, work, request(number))
 
 
@@ -42,13 +42,13 @@ def test_tasks_wait_in_line_for_the_only_core() -> None:
     bench.heap.run()
     assert bench.log == [(0, "start", 1), (10, "done", 1), (10, "start", 2), (20, "done", 2)]
     assert bench.cpu.busy_us == 20
-    assert bench.cpu.idle()
+    assert bench.cpu.is_idle()
 
 
 def test_as_many_tasks_run_at_once_as_there_are_cores() -> None:
     bench = Bench(cores=2)
     bench.submit(1, 2, 3)
-    assert not bench.cpu.idle()
+    assert not bench.cpu.is_idle()
     bench.heap.run()
     assert [entry for entry in bench.log if entry[1] == "start"] == [
         (0, "start", 1),
@@ -60,8 +60,8 @@ def test_as_many_tasks_run_at_once_as_there_are_cores() -> None:
 def test_a_crash_forgets_what_runs_and_what_waits() -> None:
     bench = Bench(cores=1)
     bench.submit(1, 2)
-    bench.heap.at(5, bench.cpu.reset)
-    bench.heap.at(6, bench.submit, 3)
+    bench.heap.schedule_at(5, bench.cpu.reset)
+    bench.heap.schedule_at(6, bench.submit, 3)
     bench.heap.run()
     assert bench.log == [(0, "start", 1), (6, "start", 3), (16, "done", 3)]
 
@@ -69,25 +69,25 @@ def test_a_crash_forgets_what_runs_and_what_waits() -> None:
 def test_a_slow_core_takes_longer_for_tasks_that_start_from_then_on() -> None:
     bench = Bench(cores=1)
     bench.submit(1, 2)
-    bench.cpu.factor = 3.0
+    bench.cpu.slowdown_factor = 3.0
     bench.heap.run()
-    assert bench.heap.now == 10 + 30
+    assert bench.heap.now_us == 10 + 30
 
 
 def test_the_default_cost_charges_what_is_touched_and_for_a_rollback_what_is_written() -> None:
     model = CpuModel(execution_us=50, access_us=5, rollback_us=2)
-    execution = Execution(
-        outcome=Outcome(), writes={"a": 1, "b": 2}, reads=3, scanned=4, adds={"c": 1}
+    execution = ExecutionResult(
+        outcome=Outcome(), writes={"a": 1, "b": 2}, read_count=3, scan_count=4, blind_adds={"c": 1}
     )
     assert model.cost(task(1), execution) == 50 + 5 * (3 + 4 + 2 + 1)
-    assert model.cost(task(1, Work.ROLLBACK), execution) == 2 + 5 * (2 + 1)
+    assert model.cost(task(1, TaskKind.ROLLBACK), execution) == 2 + 5 * (2 + 1)
 
 
 def test_a_scale_makes_everything_take_longer() -> None:
     model = CpuModel(execution_us=50.4, access_us=5, rollback_us=2, scale=5)
-    execution = Execution(outcome=Outcome(), reads=1)
+    execution = ExecutionResult(outcome=Outcome(), read_count=1)
     assert model.cost(task(1), execution) == 277
-    assert model.cost(task(1, Work.ROLLBACK), execution) == 10
+    assert model.cost(task(1, TaskKind.ROLLBACK), execution) == 10
 
 
 @pytest.mark.parametrize("scale", [0, -1, float("nan"), float("inf")])

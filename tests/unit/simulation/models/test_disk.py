@@ -4,8 +4,8 @@ import pytest
 
 from creekdb.errors import BadValue
 from creekdb.protocol.ids.version_vector import Dots
-from creekdb.protocol.messages import Ballot, Checkpoint, Image, Received, Record, encode
-from creekdb.simulation.kernel.seeds import derive
+from creekdb.protocol.messages import Ballot, Checkpoint, CheckpointRecord, Received, Record, encode
+from creekdb.simulation.kernel.seeds import derive_generator
 from creekdb.simulation.kernel.simulated_time import EventHeap
 from creekdb.simulation.models.disk import Disk
 from creekdb.simulation.models.parameters import DiskModel
@@ -17,10 +17,10 @@ class Bench:
         self.heap = EventHeap()
         self.durable: list[tuple[int, int]] = []
         model = DiskModel(fsync_us_min=fsync_us, fsync_us_max=fsync_us)
-        self.disk = Disk(self.heap, model, derive(seed, "disk"), self._on_durable)
+        self.disk = Disk(self.heap, model, derive_generator(seed, "disk"), self._on_durable)
 
     def _on_durable(self) -> None:
-        self.durable.append((self.heap.now, self.disk.durable))
+        self.durable.append((self.heap.now_us, self.disk.durable_position))
 
 
 def record(event: int) -> Record:
@@ -29,13 +29,13 @@ def record(event: int) -> Record:
 
 def image() -> Record:
     checkpoint = Checkpoint(0, 0, Dots(), 0, (), ())
-    return Image(checkpoint, Ballot(0, 0), (), (), ())
+    return CheckpointRecord(checkpoint, Ballot(0, 0), (), (), ())
 
 
 def test_records_that_arrive_during_an_fsync_share_the_next_one() -> None:
     bench = Bench(fsync_us=100)
     for at_us in (0, 10, 20, 30):
-        bench.heap.at(at_us, bench.disk.append, (record(at_us + 1),))
+        bench.heap.schedule_at(at_us, bench.disk.append, (record(at_us + 1),))
     bench.heap.run()
     assert bench.durable == [(100, 1), (200, 4)]
     assert bench.disk.fsyncs == 2
@@ -44,18 +44,18 @@ def test_records_that_arrive_during_an_fsync_share_the_next_one() -> None:
 def test_a_disk_that_takes_no_time_is_durable_at_once_without_an_event() -> None:
     bench = Bench(fsync_us=0)
     bench.disk.append((record(1),))
-    assert bench.disk.durable == bench.disk.end == 1
+    assert bench.disk.durable_position == bench.disk.end_position == 1
     bench.heap.run()
-    assert bench.heap.processed == 0
+    assert bench.heap.processed_events == 0
 
 
 def test_a_slow_disk_delays_even_a_disk_that_takes_no_time() -> None:
     bench = Bench(fsync_us=0)
-    bench.disk.extra_us = 70
+    bench.disk.extra_fsync_us = 70
     bench.disk.append((record(1),))
-    bench.disk.extra_us = 0
+    bench.disk.extra_fsync_us = 0
     bench.disk.append((record(2),))
-    assert bench.disk.durable == 0
+    assert bench.disk.durable_position == 0
     bench.heap.run()
     assert bench.durable == [(70, 1), (70, 2)]
 
@@ -71,10 +71,10 @@ def test_a_crash_keeps_all_that_is_durable_and_a_prefix_of_the_rest() -> None:
         bench.disk.crash()
         found = bench.disk.read()
         assert found == records[: len(found)]
-        assert bench.disk.lost == 6 - len(found)
-        assert bench.disk.durable == bench.disk.end == len(found)
+        assert bench.disk.lost_records == 6 - len(found)
+        assert bench.disk.durable_position == bench.disk.end_position == len(found)
         kept.add(len(found))
-        torn += bench.disk.torn
+        torn += bench.disk.torn_records
         bench.heap.run()
         assert bench.durable == [(100, 2)], "an fsync that a crash interrupted never reports"
     assert kept == {2, 3, 4, 5, 6}
@@ -99,7 +99,7 @@ def test_a_durable_image_takes_the_place_of_everything_before_it() -> None:
     assert len(bench.disk.read()) == 5, "not before it is durable"
     bench.heap.run()
     assert bench.disk.read() == [image(), record(4)]
-    assert bench.disk.durable == bench.disk.end == 5, "positions go on counting"
+    assert bench.disk.durable_position == bench.disk.end_position == 5, "positions go on counting"
 
 
 def test_an_image_that_a_crash_cost_replaces_nothing() -> None:
@@ -112,14 +112,14 @@ def test_an_image_that_a_crash_cost_replaces_nothing() -> None:
         bench.disk.crash()
         found = bench.disk.read()
         assert found in ([record(1)], [image()])
-        lengths.add(isinstance(found[0], Image))
+        lengths.add(isinstance(found[0], CheckpointRecord))
     assert lengths == {False, True}
 
 
 def test_doom_strikes_once_in_the_middle_of_the_next_fsync() -> None:
     bench = Bench(fsync_us=100)
     struck: list[int] = []
-    bench.disk.doom = lambda: struck.append(bench.heap.now)
+    bench.disk.on_next_fsync = lambda: struck.append(bench.heap.now_us)
     bench.disk.append((record(1),))
     bench.heap.run()
     bench.disk.append((record(2),))
@@ -137,24 +137,24 @@ def test_an_image_that_takes_its_time_replaces_what_came_before_its_room() -> No
     bench = Bench(fsync_us=100)
     disk = bench.disk
     disk.append((record(1),))
-    position = disk.leave_room()
+    position = disk.reserve_checkpoint()
     disk.append((record(2),))
     bench.heap.run()
-    assert (position, disk.durable) == (1, 3)
+    assert (position, disk.durable_position) == (1, 3)
     assert disk.read() == [record(1), record(2)], "as if there were none"
-    disk.put_image(position, encode(image()))
+    disk.write_checkpoint(position, encode(image()))
     bench.heap.run()
     assert disk.read() == [image(), record(2)]
-    assert (disk.durable, disk.end) == (3, 3)
+    assert (disk.durable_position, disk.end_position) == (3, 3)
 
 
 def test_a_crash_leaves_nothing_of_an_image_that_is_being_written() -> None:
     bench = Bench(fsync_us=100)
     disk = bench.disk
     disk.append((record(1),))
-    position = disk.leave_room()
+    position = disk.reserve_checkpoint()
     bench.heap.run()
-    disk.put_image(position, encode(image()))
+    disk.write_checkpoint(position, encode(image()))
     disk.crash()
     bench.heap.run()
     assert disk.read() == [record(1)]
@@ -163,11 +163,11 @@ def test_a_crash_leaves_nothing_of_an_image_that_is_being_written() -> None:
 def test_of_two_images_the_later_one_stays() -> None:
     bench = Bench(fsync_us=0)
     disk = bench.disk
-    first = disk.leave_room()
+    first = disk.reserve_checkpoint()
     disk.append((record(1),))
-    second = disk.leave_room()
+    second = disk.reserve_checkpoint()
     disk.append((record(2),))
-    disk.put_image(second, encode(image()))
-    disk.put_image(first, encode(image()))
+    disk.write_checkpoint(second, encode(image()))
+    disk.write_checkpoint(first, encode(image()))
     bench.heap.run()
     assert disk.read() == [image(), record(2)]

@@ -1,13 +1,13 @@
 """The trace hash: one fingerprint for one sequence of inputs, however long."""
 
-from creekdb.simulation.observation.trace import RECEIVE, Trace
+from creekdb.simulation.observation.trace import RECEIVE, TraceHash
 
 INPUTS = 1500
 """More than are hashed at once."""
 
 
-def trace_of(contents: list[bytes]) -> Trace:
-    trace = Trace()
+def trace_of(contents: list[bytes]) -> TraceHash:
+    trace = TraceHash()
     for at_us, content in enumerate(contents):
         trace.add(at_us, at_us, 0, RECEIVE, content, sender=1)
     return trace
@@ -15,12 +15,12 @@ def trace_of(contents: list[bytes]) -> Trace:
 
 def test_equal_inputs_have_one_hash_however_often_it_is_asked_for() -> None:
     contents = [b"%d" % each for each in range(INPUTS)]
-    whole, in_parts = trace_of(contents), Trace()
+    whole, in_parts = trace_of(contents), TraceHash()
     for at_us, content in enumerate(contents):
         in_parts.add(at_us, at_us, 0, RECEIVE, content, sender=1)
         if at_us % 7 == 0:
             in_parts.hexdigest()
-    assert whole.inputs == in_parts.inputs == INPUTS
+    assert whole.input_count == in_parts.input_count == INPUTS
     assert whole.hexdigest() == in_parts.hexdigest() == whole.hexdigest()
 
 

@@ -11,7 +11,7 @@ from tests.unit.tpcc.terminal import population
 
 
 def rows(table: str, start: int, stop: int) -> list[tuple[Any, ...]]:
-    columns = column_arrays.columns(population(), table, start, stop)
+    columns = column_arrays.compute_columns(population(), table, start, stop)
     assert list(columns) == [*TABLES[table].key, *TABLES[table].columns]
     return list(zip(*(plain(each) for each in columns.values()), strict=True))
 
@@ -51,14 +51,14 @@ def test_columns_and_rows_are_the_same(table: str) -> None:
 def test_the_cardinality_is_that_of_clause_1_2_1(table: str, count: int) -> None:
     assert column_arrays.unit_count(population(), table) == count
     keys = TABLES[table].key
-    columns = column_arrays.columns(population(), table, 0, count)
+    columns = column_arrays.compute_columns(population(), table, 0, count)
     found = set(zip(*(columns[key].tolist() for key in keys), strict=True))
     assert len(found) == count
 
 
 def test_the_lines_of_orders_are_all_there_in_the_order_of_their_keys() -> None:
-    lines = column_arrays.columns(population(), "order_line", 0, 6000)
-    orders = column_arrays.columns(population(), "orders", 0, 6000)
+    lines = column_arrays.compute_columns(population(), "order_line", 0, 6000)
+    orders = column_arrays.compute_columns(population(), "orders", 0, 6000)
     keys = [
         (w, d, o, n)
         for w, d, o, count in zip(
@@ -84,6 +84,6 @@ def test_stretches_put_together_are_the_whole() -> None:
 
 def test_what_is_not_there_is_refused() -> None:
     with pytest.raises(BadValue, match="item has no units from 0 to 100001"):
-        column_arrays.columns(population(), "item", 0, ITEMS + 1)
+        column_arrays.compute_columns(population(), "item", 0, ITEMS + 1)
     with pytest.raises(UnknownName, match="unknown table 'items'"):
         column_arrays.unit_count(population(), "items")

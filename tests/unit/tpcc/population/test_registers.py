@@ -7,16 +7,22 @@ from typing import Any
 import pytest
 
 from creekdb.errors import UnknownName
-from creekdb.execution.keys import FIRST_PLACE, LAST_PLACE, Place, place, prefix_range
+from creekdb.execution.keys import (
+    FIRST_COLLATION_KEY,
+    LAST_COLLATION_KEY,
+    CollationKey,
+    collation_key,
+    prefix_range,
+)
 from creekdb.execution.transaction import ABSENT
 from creekdb.protocol.values import Key
-from creekdb.tpcc import Population, PopulationBase, datatype
+from creekdb.tpcc import Population, PopulationBase, tpcc_datatype
 from creekdb.tpcc.population import registers as base_module
-from creekdb.tpcc.population.registers import Domain, Fence, walk
+from creekdb.tpcc.population.registers import DomainMatcher, KeyDomain, iterate_keys
 from creekdb.tpcc.schema import CUSTOMERS, DELIVERED, ITEMS, TABLES
 from tests.unit.tpcc.terminal import base, population
 
-SMALL: dict[str, Domain] = {
+SMALL: dict[str, KeyDomain] = {
     "a": (range(1, 3),),
     "b": (range(1, 4), range(5, 7), lambda x, y: range(1, x + 1)),
     "names": (range(1, 3), ("ann", "bob", "cat")),
@@ -30,11 +36,20 @@ def small_keys() -> list[Key]:
     return keys
 
 
-def bounds() -> Iterator[Place]:
+def bounds() -> Iterator[CollationKey]:
     """Places at, before, after and between keys, of all lengths and kinds."""
-    yield from (FIRST_PLACE, LAST_PLACE, (0, 7), (1, "b"), (2,), (2, 0), (2, 0, 3), (2, 1))
+    yield from (
+        FIRST_COLLATION_KEY,
+        LAST_COLLATION_KEY,
+        (0, 7),
+        (1, "b"),
+        (2,),
+        (2, 0),
+        (2, 0, 3),
+        (2, 1),
+    )
     for key in [*small_keys(), ("aa", 1), ("b", 9), ("b", 2, 0), ("names", 1, 7), ("z",)]:
-        here = place(key)
+        here = collation_key(key)
         yield from (here[:length] for length in range(1, len(here) + 1))
         yield from ((*here, -1), (*here, 3), (*here, 0, 2), (*here[:-2], 3))
 
@@ -44,9 +59,9 @@ def test_a_walk_finds_exactly_the_keys_of_the_range() -> None:
     everywhere = list(dict.fromkeys(bounds()))
     for start in everywhere:
         for stop in everywhere:
-            inside = [key for key in keys if start <= place(key) < stop]
-            assert list(walk(SMALL, start, stop, False)) == inside, (start, stop)
-            assert list(walk(SMALL, start, stop, True)) == inside[::-1], (start, stop)
+            inside = [key for key in keys if start <= collation_key(key) < stop]
+            assert list(iterate_keys(SMALL, start, stop, False)) == inside, (start, stop)
+            assert list(iterate_keys(SMALL, start, stop, True)) == inside[::-1], (start, stop)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +78,7 @@ def test_a_walk_finds_exactly_the_keys_of_the_range() -> None:
     ],
 )
 def test_a_key_is_there_or_not(name: str, parts: tuple[Any, ...], is_there: bool) -> None:
-    assert Fence(SMALL[name]).contains(parts) is is_there
+    assert DomainMatcher(SMALL[name]).contains(parts) is is_there
 
 
 @pytest.mark.parametrize("layout", ["rows", "fine"])
@@ -75,7 +90,7 @@ def test_a_scan_meets_every_register_that_can_be_read(layout: str) -> None:
         *(("order_line", 2, 3, 2100), ("ol_delivery_d", 2, 3), ("new_order", 1), ("history", 2, 9)),
     ):
         keys = list(registers.keys(*prefix_range(prefix), False))
-        assert keys == sorted(keys, key=place)
+        assert keys == sorted(keys, key=collation_key)
         assert keys[::-1] == list(registers.keys(*prefix_range(prefix), True))
         for key in keys[::13]:
             assert registers.read(key) is not ABSENT
@@ -85,12 +100,15 @@ def test_a_scan_meets_every_register_that_can_be_read(layout: str) -> None:
 
 def test_a_scan_from_the_middle_does_not_begin_at_the_beginning() -> None:
     registers = PopulationBase(Population(1, 100_000), "rows")
-    start, stop = place(("stock", 99_999, 99_990)), place(("stock", 100_000, 3))
+    start, stop = collation_key(("stock", 99_999, 99_990)), collation_key(("stock", 100_000, 3))
 
     found = list(registers.keys(start, stop, False))
 
     assert len(found) == 13
-    assert next(registers.keys(FIRST_PLACE, LAST_PLACE, True)) == ("warehouse", 100_000)
+    assert next(registers.keys(FIRST_COLLATION_KEY, LAST_COLLATION_KEY, True)) == (
+        "warehouse",
+        100_000,
+    )
 
 
 @pytest.mark.parametrize("layout", ["rows", "fine"])
@@ -160,11 +178,11 @@ def test_what_is_remembered_is_bounded_and_what_is_in_use_stays(
     for _ in range(2000):
         registers.read(("item", random.randrange(2, ITEMS)))
         assert registers.read(("item", 1)) is often
-        assert registers.remembered <= 200
-    assert registers.remembered > 100
+        assert registers.cached_count <= 200
+    assert registers.cached_count > 100
 
 
 def test_a_layout_that_does_not_exist_is_refused() -> None:
-    for make in (datatype, lambda layout: PopulationBase(population(), layout)):
+    for make in (tpcc_datatype, lambda layout: PopulationBase(population(), layout)):
         with pytest.raises(UnknownName, match="unknown layout 'columns': known are rows, fine"):
             make("columns")

@@ -10,7 +10,7 @@ import pytest
 
 from creekdb.errors import BadValue
 from creekdb.tpcc import Population
-from creekdb.tpcc.population.random_values import LAST_NAMES, mix, mix_halves
+from creekdb.tpcc.population.random_values import LAST_NAMES, splitmix64, splitmix64_halves
 from creekdb.tpcc.schema import (
     C_CREDIT,
     C_FIRST,
@@ -173,7 +173,7 @@ def test_a_district_is_gone_through_once_however_many_names_are_asked_for() -> N
         fresh.last_order(1, 7, 5)
     fresh.customers_named(1, 8, "BARBARBAR")
 
-    assert fresh.districts_sorted == 3
+    assert fresh.sorted_district_count == 3
 
 
 def test_each_customer_has_one_payment_in_the_history() -> None:
@@ -235,8 +235,8 @@ def test_words_are_the_same_in_halves(bits: int) -> None:
     numbers = [0, 2**bits - 1, *(random.getrandbits(bits) for _ in range(200))]
     words = [mix_plainly(number) for number in numbers]
 
-    assert [mix_halves(number) for number in numbers] == words
-    assert [mix(number) for number in numbers] == words
+    assert [splitmix64_halves(number) for number in numbers] == words
+    assert [splitmix64(number) for number in numbers] == words
 
 
 def mix_plainly(number: int) -> int:

@@ -3,7 +3,7 @@
 import pytest
 
 from creekdb.execution.sequential import OperationRaised
-from creekdb.tpcc import datatype
+from creekdb.tpcc import tpcc_datatype
 from tests.unit.tpcc.terminal import Terminal
 
 
@@ -14,7 +14,7 @@ def terminal(request: pytest.FixtureRequest) -> Terminal:
 
 @pytest.mark.parametrize("layout", ["rows", "fine"])
 def test_the_two_queries_are_read_only_and_the_others_are_not(layout: str) -> None:
-    declared = datatype(layout)
+    declared = tpcc_datatype(layout)
     readonly = {name for name in declared.operations if declared.is_readonly(name)}
 
     assert declared.name == f"tpcc-{layout}"

@@ -19,27 +19,27 @@ from rich.segment import ControlType
 from rich.status import Status
 from rich.text import Text
 
-from creekdb.cli.exit_codes import FINE, ILLEGAL
+from creekdb.cli.exit_codes import FAILURE, SUCCESS
 from creekdb.cli.lazy_group import LazyGroup
-from creekdb.cli.options import import_from_here
-from creekdb.cli.output import complaints, counted, show
+from creekdb.cli.options import add_working_directory_to_path
+from creekdb.cli.output import pluralize, print_lines, stderr_console
 from creekdb.errors import UsageError
-from creekdb.evaluation.measures import tpcc_of
+from creekdb.evaluation.measures import parse_tpcc_name
 from creekdb.execution.datatype import DataType
 from creekdb.simulation.kernel.scenario import Scenario
-from creekdb.tpcc import on_population
+from creekdb.tpcc import datatype_on_population
 
 if TYPE_CHECKING:
     from creekdb.pipeline.spark.session import SparkSession
-    from creekdb.pipeline.stages.simulate import Failure, Progress
+    from creekdb.pipeline.stages.simulate import CellFailure, GridProgress
 
-TELL_EVERY_S: Final = 10.0
+REPORT_INTERVAL_S: Final = 10.0
 """How often, where nobody watches a bar, a line tells how far it is."""
-LOOK_EVERY_S: Final = 0.5
+POLL_INTERVAL_S: Final = 0.5
 
-Made = TypeVar("Made")
+WorkResult = TypeVar("WorkResult")
 
-with_master: Final[Callable[[Any], Any]] = click.option(
+master_option: Final[Callable[[Any], Any]] = click.option(
     "--master",
     default="local[*]",
     show_default=True,
@@ -48,7 +48,7 @@ with_master: Final[Callable[[Any], Any]] = click.option(
 )
 
 
-STAGES: Final = {
+STAGE_MODULES: Final = {
     "measure": "pipeline.stages",
     "verify": "pipeline.stages",
     "report": "pipeline.stages",
@@ -58,7 +58,7 @@ STAGES: Final = {
 
 @click.group(
     cls=LazyGroup,
-    lazily=STAGES,
+    lazily=STAGE_MODULES,
     sections={"Commands": ("run", "simulate", "measure", "verify", "report", "generate")},
     short_help="Experiments at scale, on Spark.",
 )
@@ -76,14 +76,14 @@ def pipeline() -> None:
       creek pipeline report runs/quick --open
       creek pipeline generate --warehouses 5 --out runs/population
     """
-    import_from_here()
+    add_working_directory_to_path()
 
 
 @pipeline.command(short_help="Write TPC-C's initial data as Parquet.")
 @click.option("--warehouses", type=int, required=True, help="The scale: about 20 MB for each.")
 @click.option("--seed", default=0, show_default=True, help="All chance in the rows comes from it.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Where the files go.")
-@with_master
+@master_option
 @click.option("--force", is_flag=True, help="Replace another population in the folder.")
 def generate(warehouses: int, seed: int, out: Path, master: str, force: bool) -> int:
     """Write TPC-C's nine tables as Parquet, and check them with Spark.
@@ -96,24 +96,28 @@ def generate(warehouses: int, seed: int, out: Path, master: str, force: bool) ->
       creek pipeline generate --warehouses 5 --out runs/population
       creek simulate --workload tpcc --scheme creek --population runs/population
     """
-    with needed_packages():
+    with require_packages():
         from creekdb.pipeline.stages import population as generating  # noqa: PLC0415
         from creekdb.pipeline.stages import population_checks  # noqa: PLC0415
-    generating.prepare(out, warehouses, seed, force)
-    with on_spark(master, "creek: generate") as spark:
-        rows = waiting("writing", lambda: generating.generate(spark, out, warehouses, seed), spark)
-        wrong = waiting(
+    generating.prepare_population_dir(out, warehouses, seed, force)
+    with spark_session(master, "creek: generate") as spark:
+        rows = run_with_status(
+            "writing", lambda: generating.generate(spark, out, warehouses, seed), spark
+        )
+        wrong = run_with_status(
             "checking",
-            lambda: population_checks.problems(
-                population_checks.read_tables(spark, out), warehouses
+            lambda: population_checks.find_problems(
+                population_checks.read_population_tables(spark, out), warehouses
             ),
             spark,
         )
-    show([Text(f"{rows} rows of {counted(warehouses, 'warehouse')}, seed {seed}, in {out}")])
+    print_lines(
+        [Text(f"{rows} rows of {pluralize(warehouses, 'warehouse')}, seed {seed}, in {out}")]
+    )
     if not wrong:
-        show([Text("as many rows and keys as TPC-C asks for, and its tables agree")])
-    show(Text(each, style="red") for each in wrong)
-    return ILLEGAL if wrong else FINE
+        print_lines([Text("as many rows and keys as TPC-C asks for, and its tables agree")])
+    print_lines(Text(each, style="red") for each in wrong)
+    return FAILURE if wrong else SUCCESS
 
 
 @pipeline.command(short_help="Simulate a grid of experiments.")
@@ -130,7 +134,7 @@ def generate(warehouses: int, seed: int, out: Path, master: str, force: bool) ->
     required=True,
     help="Where the runs go. A folder that has some of them already gets the missing ones.",
 )
-@with_master
+@master_option
 @click.option("--force", is_flag=True, help="Replace what another grid left in the folder.")
 def simulate(grid_name: str, out: Path, master: str, force: bool) -> int:
     """Simulate every experiment of a grid, each as a task of Spark.
@@ -156,20 +160,24 @@ def simulate(grid_name: str, out: Path, master: str, force: bool) -> int:
     Other keys: warehouses, strong_share, exec_scale, replicas, cores, layout, warm_up, local_reads,
     recorded, and faults ("partition 0,1 at 1s; heal at 2s").
     """
-    with needed_packages():
+    with require_packages():
         from creekdb.pipeline.stages.grid import load_grid  # noqa: PLC0415
-        from creekdb.pipeline.stages.output_dir import prepare  # noqa: PLC0415
+        from creekdb.pipeline.stages.output_dir import prepare_output_dir  # noqa: PLC0415
         from creekdb.pipeline.stages.simulate import simulate as simulate_cells  # noqa: PLC0415
     grid = load_grid(grid_name)
-    prepare(out, grid, force)
-    with going_on_later(out), on_spark(master, f"creek: {grid_name}") as spark, watching() as watch:
-        failures = simulate_cells(spark, grid.cells, out, watch, complain)
-    tell_simulated(len(grid.cells), failures, out)
-    return ILLEGAL if failures else FINE
+    prepare_output_dir(out, grid, force)
+    with (
+        resume_hint(out),
+        spark_session(master, f"creek: {grid_name}") as spark,
+        simulation_progress() as watch,
+    ):
+        failures = simulate_cells(spark, grid.cells, out, watch, print_error)
+    print_simulated(len(grid.cells), failures, out)
+    return FAILURE if failures else SUCCESS
 
 
 @contextmanager
-def going_on_later(out: Path) -> Iterator[None]:
+def resume_hint(out: Path) -> Iterator[None]:
     """Tells who interrupts it that nothing is lost."""
     try:
         yield
@@ -178,33 +186,35 @@ def going_on_later(out: Path) -> Iterator[None]:
         raise
 
 
-def tell_simulated(cells: int, failures: Sequence["Failure"], out: Path) -> None:
-    show([Text(f"{cells - len(failures)} of {counted(cells, 'experiment')} simulated, in {out}")])
+def print_simulated(cells: int, failures: Sequence["CellFailure"], out: Path) -> None:
+    print_lines(
+        [Text(f"{cells - len(failures)} of {pluralize(cells, 'experiment')} simulated, in {out}")]
+    )
     for failure in failures:
-        show([Text(f"{failure.cell.name} failed: {failure.reason}", style="red")])
-        show([Text(f"  replay it with: {failure.command}")])
+        print_lines([Text(f"{failure.cell.name} failed: {failure.reason}", style="red")])
+        print_lines([Text(f"  replay it with: {failure.command}")])
 
 
-def loaded(folder: Path, scenario: Scenario) -> DataType:
+def populated_datatype(folder: Path, scenario: Scenario) -> DataType:
     """The scenario's data type, on initial data from a folder."""
-    with needed_packages():
+    with require_packages():
         from creekdb.pipeline.stages.population import LoadedPopulation  # noqa: PLC0415
-    layout, warehouses = tpcc_of(scenario.datatype)
+    layout, warehouses = parse_tpcc_name(scenario.datatype)
     population = LoadedPopulation(folder)
     if layout is None or (population.warehouses, population.seed) != (warehouses, scenario.seed):
         raise UsageError(
-            f"{folder} holds {counted(population.warehouses, 'warehouse')} of seed "
+            f"{folder} holds {pluralize(population.warehouses, 'warehouse')} of seed "
             f"{population.seed}: add --warehouses {population.warehouses} --seed {population.seed}"
         )
-    return on_population(population, layout)
+    return datatype_on_population(population, layout)
 
 
-def complain(line: str) -> None:
+def print_error(line: str) -> None:
     click.echo(f"creek: {line}", err=True)
 
 
 @contextmanager
-def needed_packages() -> Iterator[None]:
+def require_packages() -> Iterator[None]:
     try:
         yield
     except ImportError as error:
@@ -215,30 +225,30 @@ def needed_packages() -> Iterator[None]:
 
 
 @contextmanager
-def on_spark(master: str, name: str) -> Iterator["SparkSession"]:
+def spark_session(master: str, name: str) -> Iterator["SparkSession"]:
     """A session; until it is there, which takes a while, one is told what is waited for: in a line
     that stands still, since what comes to stderr meanwhile is taken for Spark's."""
-    from creekdb.pipeline.spark.session import session  # noqa: PLC0415
+    from creekdb.pipeline.spark.session import spark_session  # noqa: PLC0415
 
-    console = complaints()
+    console = stderr_console()
     with ExitStack() as held:
         if console.is_terminal:
             console.print("starting Spark ...", end="")
         try:
-            spark = held.enter_context(session(master, name))
+            spark = held.enter_context(spark_session(master, name))
         finally:
             console.control(Control((ControlType.ERASE_IN_LINE, 2), ControlType.CARRIAGE_RETURN))
         yield spark
 
 
-def waiting(
+def run_with_status(
     what: str,
-    work: Callable[[], Made],
+    work: Callable[[], WorkResult],
     spark: "SparkSession | None" = None,
     aloud: bool = False,
-) -> Made:
+) -> WorkResult:
     """For what takes its time, which is told meanwhile; `aloud`: also where nobody watches."""
-    console = complaints()
+    console = stderr_console()
     if not console.is_terminal:
         if aloud:
             click.echo(f"{what} ...", err=True)
@@ -247,7 +257,9 @@ def waiting(
         if spark is None:
             return work()
         done = threading.Event()
-        watcher = threading.Thread(target=_watch, args=(what, spark, status, done), daemon=True)
+        watcher = threading.Thread(
+            target=_update_status, args=(what, spark, status, done), daemon=True
+        )
         watcher.start()
         try:
             return work()
@@ -256,23 +268,23 @@ def waiting(
             watcher.join()
 
 
-def _watch(what: str, spark: "SparkSession", status: Status, done: threading.Event) -> None:
-    from creekdb.pipeline.spark.session import tasks  # noqa: PLC0415
+def _update_status(what: str, spark: "SparkSession", status: Status, done: threading.Event) -> None:
+    from creekdb.pipeline.spark.session import task_counts  # noqa: PLC0415
 
-    while not done.wait(LOOK_EVERY_S):
-        finished, total = tasks(spark)
+    while not done.wait(POLL_INTERVAL_S):
+        finished, total = task_counts(spark)
         if total > 1:
-            status.update(f"{what}: {finished} of {counted(total, 'task')}")
+            status.update(f"{what}: {finished} of {pluralize(total, 'task')}")
 
 
 @contextmanager
-def watching() -> Iterator[Callable[["Progress"], None]]:
+def simulation_progress() -> Iterator[Callable[["GridProgress"], None]]:
     """A bar where somebody watches it, and otherwise a line from time to time."""
-    console = complaints()
+    console = stderr_console()
     if not console.is_terminal:
-        yield _Lines()
+        yield _ProgressLines()
         return
-    bar = _Cells(
+    bar = _CellProgress(
         TextColumn("simulating"),
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
@@ -283,15 +295,20 @@ def watching() -> Iterator[Callable[["Progress"], None]]:
     )
     task = bar.add_task("", total=None)
 
-    def watch(progress: "Progress") -> None:
+    def watch(progress: "GridProgress") -> None:
         bar.running = progress.running
-        bar.update(task, completed=progress.done, total=progress.total, description=_left(progress))
+        bar.update(
+            task,
+            completed=progress.done,
+            total=progress.total,
+            description=_remaining_text(progress),
+        )
 
     with bar:
         yield watch
 
 
-class _Cells(Bar):
+class _CellProgress(Bar):
     """With a line for the experiments that run: their names are long."""
 
     running: Sequence[str] = ()
@@ -302,20 +319,20 @@ class _Cells(Bar):
         yield Text(names, style="dim", no_wrap=True, overflow="ellipsis")
 
 
-class _Lines:
+class _ProgressLines:
     def __init__(self) -> None:
-        self._told_s = monotonic()
+        self._reported_s = monotonic()
 
-    def __call__(self, progress: "Progress") -> None:
-        if monotonic() - self._told_s >= TELL_EVERY_S and progress.done < progress.total:
-            self._told_s = monotonic()
-            cells = counted(progress.total, "experiment")
-            left = f", {_left(progress)}" if _left(progress) else ""
+    def __call__(self, progress: "GridProgress") -> None:
+        if monotonic() - self._reported_s >= REPORT_INTERVAL_S and progress.done < progress.total:
+            self._reported_s = monotonic()
+            cells = pluralize(progress.total, "experiment")
+            left = f", {_remaining_text(progress)}" if _remaining_text(progress) else ""
             click.echo(f"{progress.done} of {cells} simulated{left}", err=True)
 
 
-def _left(progress: "Progress") -> str:
-    if progress.left_s is None:
+def _remaining_text(progress: "GridProgress") -> str:
+    if progress.remaining_s is None:
         return ""
-    minutes, seconds = divmod(round(progress.left_s), 60)
+    minutes, seconds = divmod(round(progress.remaining_s), 60)
     return f"about {minutes}:{seconds:02d} left"

@@ -17,34 +17,41 @@ from rich.table import Table
 from rich.text import Text
 
 from creekdb.cli.commands.pipeline.group import (
-    complain,
-    going_on_later,
-    needed_packages,
-    on_spark,
-    tell_simulated,
-    waiting,
-    watching,
-    with_master,
+    master_option,
+    print_error,
+    print_simulated,
+    require_packages,
+    resume_hint,
+    run_with_status,
+    simulation_progress,
+    spark_session,
 )
-from creekdb.cli.exit_codes import FINE, ILLEGAL
-from creekdb.cli.output import complaints, counted, program, show, show_json, show_table
+from creekdb.cli.exit_codes import FAILURE, SUCCESS
+from creekdb.cli.output import (
+    command_name,
+    pluralize,
+    print_json,
+    print_lines,
+    print_table,
+    stderr_console,
+)
 
-SHOWN_MAX: Final = 10
+COUNTEREXAMPLES_MAX: Final = 10
 """Counterexamples in the terminal; all of them are in the table of verdicts."""
-VERDICTS: Final = {"ok": "green", "unknown": "yellow", "illegal": "red"}
+VERDICT_STYLES: Final = {"ok": "green", "unknown": "yellow", "illegal": "red"}
 
-with_out: Final[Callable[[Any], Any]] = click.argument(
+out_argument: Final[Callable[[Any], Any]] = click.argument(
     "out", type=click.Path(path_type=Path, exists=True, file_okay=False)
 )
-with_strict: Final[Callable[[Any], Any]] = click.option(
+strict_option: Final[Callable[[Any], Any]] = click.option(
     "--strict", is_flag=True, help="Refuse a run that cannot be read, instead of leaving it out."
 )
 
 
 @click.command(short_help="Measure the runs of a folder.")
-@with_out
-@with_master
-@with_strict
+@out_argument
+@master_option
+@strict_option
 @click.option("--json", "as_json", is_flag=True, help="Print measures and peaks as JSON.")
 def measure(out: Path, master: str, strict: bool, as_json: bool) -> int:
     """Measure all runs in OUT: throughput, latencies, accuracy, ratios, and peaks.
@@ -58,24 +65,24 @@ def measure(out: Path, master: str, strict: bool, as_json: bool) -> int:
       creek pipeline measure runs/quick
       creek pipeline measure runs/quick --json | jq '.peaks[].peak_tps'
     """
-    with needed_packages():
+    with require_packages():
         from creekdb.pipeline.stages.results import measure_runs  # noqa: PLC0415
-    with on_spark(master, "creek: measure") as spark:
-        measured = waiting("measuring", lambda: measure_runs(spark, out, strict), spark)
+    with spark_session(master, "creek: measure") as spark:
+        measured = run_with_status("measuring", lambda: measure_runs(spark, out, strict), spark)
     measures = [row.asDict() for row in measured.measures]
     peaks = [row.asDict() for row in measured.peaks]
-    tell_skipped(measured.skipped)
+    print_skipped(measured.skipped)
     if as_json:
-        show_json({"measures": measures, "peaks": peaks, "skipped": measured.skipped})
-        return FINE
-    tell_measured(measures, peaks, out)
-    return FINE
+        print_json({"measures": measures, "peaks": peaks, "skipped": measured.skipped})
+        return SUCCESS
+    print_measured(measures, peaks, out)
+    return SUCCESS
 
 
 @click.command(short_help="Check the runs of a folder.")
-@with_out
-@with_master
-@with_strict
+@out_argument
+@master_option
+@strict_option
 @click.option("--json", "as_json", is_flag=True, help="Print every verdict as JSON.")
 def verify(out: Path, master: str, strict: bool, as_json: bool) -> int:
     """Check all runs in OUT for every property that Creek promises.
@@ -89,50 +96,52 @@ def verify(out: Path, master: str, strict: bool, as_json: bool) -> int:
       creek pipeline verify runs/quick
       creek pipeline verify runs/quick --strict --json
     """
-    with needed_packages():
+    with require_packages():
         from creekdb.pipeline.stages.results import verify_runs  # noqa: PLC0415
-    with on_spark(master, "creek: verify") as spark:
-        verified = waiting("verifying", lambda: verify_runs(spark, out, strict), spark)
+    with spark_session(master, "creek: verify") as spark:
+        verified = run_with_status("verifying", lambda: verify_runs(spark, out, strict), spark)
     verdicts = [row.asDict() for row in verified.verdicts]
-    tell_skipped(verified.skipped)
+    print_skipped(verified.skipped)
     illegal = [each for each in verdicts if each["verdict"] == "illegal"]
     if as_json:
-        show_json({"verdicts": verdicts, "skipped": verified.skipped})
+        print_json({"verdicts": verdicts, "skipped": verified.skipped})
     else:
-        tell_verified(verdicts, out)
-    return ILLEGAL if illegal else FINE
+        print_verified(verdicts, out)
+    return FAILURE if illegal else SUCCESS
 
 
-def tell_measured(
+def print_measured(
     measures: Sequence[Mapping[str, Any]], peaks: Sequence[Mapping[str, Any]], out: Path
 ) -> None:
-    show_table(_systems(measures))
+    print_table(_scheme_table(measures))
     if peaks:
-        show_table(_peaks(peaks))
-    show([Text(f"{counted(len(measures), 'run')} measured: the tables are in {out}")])
+        print_table(_peak_table(peaks))
+    print_lines([Text(f"{pluralize(len(measures), 'run')} measured: the tables are in {out}")])
 
 
-def tell_verified(verdicts: Sequence[Mapping[str, Any]], out: Path) -> None:
+def print_verified(verdicts: Sequence[Mapping[str, Any]], out: Path) -> None:
     illegal = [each for each in verdicts if each["verdict"] == "illegal"]
-    show_table(_counts(verdicts))
+    print_table(_verdict_table(verdicts))
     if any(each["verdict"] == "unknown" for each in verdicts):
-        show([Text("unknown is no fault: a run does not record all that could be checked", "dim")])
-    show(_counterexamples(illegal))
-    runs = counted(len({each["run"] for each in verdicts}), "run")
-    told = counted(len(illegal), "illegal verdict") if illegal else "nothing illegal"
-    show([Text(f"{runs} checked, {told}: the verdicts are in {out / 'verdicts'}")])
+        print_lines(
+            [Text("unknown is no fault: a run does not record all that could be checked", "dim")]
+        )
+    print_lines(_counterexample_lines(illegal))
+    runs = pluralize(len({each["run"] for each in verdicts}), "run")
+    told = pluralize(len(illegal), "illegal verdict") if illegal else "nothing illegal"
+    print_lines([Text(f"{runs} checked, {told}: the verdicts are in {out / 'verdicts'}")])
 
 
-def tell_skipped(skipped: Sequence[str]) -> None:
+def print_skipped(skipped: Sequence[str]) -> None:
     for reason in skipped:
-        complaints().print(Text(f"left out: {reason}", style="yellow"), soft_wrap=True)
+        stderr_console().print(Text(f"left out: {reason}", style="yellow"), soft_wrap=True)
 
 
 # --- measures ----------------------------------------------------------------------------------
 
 
-def _systems(measures: Sequence[Mapping[str, Any]]) -> Table:
-    table = _table("scheme", "runs", "saturated", "operations")
+def _scheme_table(measures: Sequence[Mapping[str, Any]]) -> Table:
+    table = _new_table("scheme", "runs", "saturated", "operations")
     for scheme in sorted({each["scheme"] for each in measures}):
         mine = [each for each in measures if each["scheme"] == scheme]
         saturated = sum(bool(each["saturated"]) for each in mine)
@@ -141,14 +150,14 @@ def _systems(measures: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
-_PEAK: Final = ("seed", "peak_tps", "load_tps", "saturating_tps")
+_PEAK_COLUMNS: Final = ("seed", "peak_tps", "load_tps", "saturating_tps")
 
 
-def _peaks(peaks: Sequence[Mapping[str, Any]]) -> Table:
+def _peak_table(peaks: Sequence[Mapping[str, Any]]) -> Table:
     """By what was varied, over all seeds."""
-    named = [name for name in peaks[0] if name not in _PEAK]
+    named = [name for name in peaks[0] if name not in _PEAK_COLUMNS]
     varied = [name for name in named if name == "scheme" or len({row[name] for row in peaks}) > 1]
-    table = _table(*(name.replace("_", " ") for name in varied), "seeds", "peak per second")
+    table = _new_table(*(name.replace("_", " ") for name in varied), "seeds", "peak per second")
     groups: dict[tuple[Any, ...], list[float]] = {}
     for row in peaks:
         groups.setdefault(tuple(row[name] for name in varied), []).append(row["peak_tps"])
@@ -161,31 +170,31 @@ def _peaks(peaks: Sequence[Mapping[str, Any]]) -> Table:
 # --- verdicts ----------------------------------------------------------------------------------
 
 
-def _counts(verdicts: Iterable[Mapping[str, Any]]) -> Table:
-    table = _table("checker", *VERDICTS)
+def _verdict_table(verdicts: Iterable[Mapping[str, Any]]) -> Table:
+    table = _new_table("checker", *VERDICT_STYLES)
     counts = Counter((each["checker"], each["verdict"]) for each in verdicts)
     for checker in sorted({checker for checker, _ in counts}):
         told = (
             Text(str(counts[checker, verdict]), style if counts[checker, verdict] else "dim")
-            for verdict, style in VERDICTS.items()
+            for verdict, style in VERDICT_STYLES.items()
         )
         table.add_row(checker.replace("_", " "), *told)
     return table
 
 
-def _counterexamples(illegal: Sequence[Mapping[str, Any]]) -> list[Text]:
+def _counterexample_lines(illegal: Sequence[Mapping[str, Any]]) -> list[Text]:
     lines: list[Text] = []
-    for each in illegal[:SHOWN_MAX]:
+    for each in illegal[:COUNTEREXAMPLES_MAX]:
         lines.append(Text(f"✗ {each['run']}: {each['checker'].replace('_', ' ')}", style="red"))
         lines += [Text(f"    {line}") for line in each["detail"].splitlines()]
-        command = each["command"].replace("creek", program(), 1)
+        command = each["command"].replace("creek", command_name(), 1)
         lines.append(Text(f"    look at it with: {command}", style="dim"))
-    if len(illegal) > SHOWN_MAX:
-        lines.append(Text(f"… and {len(illegal) - SHOWN_MAX} more"))
+    if len(illegal) > COUNTEREXAMPLES_MAX:
+        lines.append(Text(f"… and {len(illegal) - COUNTEREXAMPLES_MAX} more"))
     return lines
 
 
-def _table(*columns: str) -> Table:
+def _new_table(*columns: str) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for number, name in enumerate(columns):
         table.add_column(name, justify="left" if number == 0 else "right", min_width=9)
@@ -208,16 +217,16 @@ def report(out: Path, is_opened: bool) -> int:
       creek pipeline verify runs/quick
       creek pipeline report runs/quick --open
     """
-    with needed_packages():
+    with require_packages():
         from creekdb.pipeline.report import write_report  # noqa: PLC0415
     written = write_report(out)
-    show(map(Text, [*written.summary, str(written.page)]))
+    print_lines(map(Text, [*written.summary, str(written.page)]))
     if is_opened:
         webbrowser.open(written.page.resolve().as_uri())
-    return FINE
+    return SUCCESS
 
 
-FOLDER: Final = "runs"
+DEFAULT_DIRECTORY: Final = "runs"
 
 
 @click.command(short_help="Simulate, measure, verify and report.")
@@ -232,7 +241,7 @@ FOLDER: Final = "runs"
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help=f"Where everything goes.  [default: {FOLDER}/NAME-OF-THE-GRID]",
+    help=f"Where everything goes.  [default: {DEFAULT_DIRECTORY}/NAME-OF-THE-GRID]",
 )
 @click.option(
     "--live",
@@ -242,7 +251,7 @@ FOLDER: Final = "runs"
     metavar="RUN",
     help="A run of a live cluster, to stand beside them; as often as you like.",
 )
-@with_master
+@master_option
 @click.option("--force", is_flag=True, help="Replace what another grid left in the folder.")
 def run(grid_name: str, out: Path | None, live: tuple[Path, ...], master: str, force: bool) -> int:
     """Simulate a grid of experiments, measure and verify all runs, and make one page of it.
@@ -261,42 +270,46 @@ def run(grid_name: str, out: Path | None, live: tuple[Path, ...], master: str, f
       creek pipeline run --grid mine.toml --out runs/mine
       creek live-run --out runs/live && creek pipeline run --live runs/live
     """
-    with needed_packages():
+    with require_packages():
         from creekdb.pipeline.report import write_report  # noqa: PLC0415
         from creekdb.pipeline.stages.grid import load_grid  # noqa: PLC0415
         from creekdb.pipeline.stages.live_import import (  # noqa: PLC0415
-            live_configs,
-            take_in,
-            twins,
+            import_live_runs,
+            load_live_configs,
+            simulated_counterparts,
         )
-        from creekdb.pipeline.stages.output_dir import prepare  # noqa: PLC0415
+        from creekdb.pipeline.stages.output_dir import prepare_output_dir  # noqa: PLC0415
         from creekdb.pipeline.stages.results import measure_runs, verify_runs  # noqa: PLC0415
         from creekdb.pipeline.stages.simulate import simulate  # noqa: PLC0415
     grid = load_grid(grid_name)
-    folder = out or Path(FOLDER) / Path(grid_name).stem
-    beside = twins(live_configs(live).values())
-    prepare(folder, grid, force)
+    folder = out or Path(DEFAULT_DIRECTORY) / Path(grid_name).stem
+    beside = simulated_counterparts(load_live_configs(live).values())
+    prepare_output_dir(folder, grid, force)
     if live:
-        take_in(folder, grid, live, beside)
+        import_live_runs(folder, grid, live, beside)
     cells = tuple({each.name: each for each in (*grid.cells, *beside)}.values())
-    told = f" and {counted(len(live), 'live run')}" if live else ""
-    click.echo(f"{counted(len(cells), 'experiment')}{told}, on Spark at {master}, to {folder}")
-    with going_on_later(folder), on_spark(master, f"creek: {grid_name}") as spark:
-        with watching() as watch:
-            failures = simulate(spark, cells, folder, watch, complain)
-        tell_simulated(len(cells), failures, folder)
-        measured = waiting("measuring", lambda: measure_runs(spark, folder), spark, aloud=True)
-        tell_skipped(measured.skipped)
-        tell_measured(
+    told = f" and {pluralize(len(live), 'live run')}" if live else ""
+    click.echo(f"{pluralize(len(cells), 'experiment')}{told}, on Spark at {master}, to {folder}")
+    with resume_hint(folder), spark_session(master, f"creek: {grid_name}") as spark:
+        with simulation_progress() as watch:
+            failures = simulate(spark, cells, folder, watch, print_error)
+        print_simulated(len(cells), failures, folder)
+        measured = run_with_status(
+            "measuring", lambda: measure_runs(spark, folder), spark, aloud=True
+        )
+        print_skipped(measured.skipped)
+        print_measured(
             [row.asDict() for row in measured.measures],
             [row.asDict() for row in measured.peaks],
             folder,
         )
-        verified = waiting("verifying", lambda: verify_runs(spark, folder), spark, aloud=True)
+        verified = run_with_status(
+            "verifying", lambda: verify_runs(spark, folder), spark, aloud=True
+        )
     verdicts = [row.asDict() for row in verified.verdicts]
-    tell_verified(verdicts, folder)
-    written = waiting("drawing", lambda: write_report(folder), aloud=True)
-    show(map(Text, written.summary))
-    show([Text.assemble("the report is ", (str(written.page), "bold"))])
+    print_verified(verdicts, folder)
+    written = run_with_status("drawing", lambda: write_report(folder), aloud=True)
+    print_lines(map(Text, written.summary))
+    print_lines([Text.assemble("the report is ", (str(written.page), "bold"))])
     illegal = any(each["verdict"] == "illegal" for each in verdicts)
-    return ILLEGAL if failures or illegal else FINE
+    return FAILURE if failures or illegal else SUCCESS

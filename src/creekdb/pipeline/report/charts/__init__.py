@@ -10,26 +10,31 @@ for zooming. A picture has a legend of its own instead.
 """
 
 from creekdb.pipeline.report.charts.layers import (
-    MARGIN,
-    PERCENT,
-    PLAIN,
-    THOUSANDS,
+    AXIS_MARGIN,
+    PERCENT_LABEL,
+    PLAIN_LABEL,
+    THOUSANDS_LABEL,
     Axis,
-    Panel,
-    Rows,
+    ChartPanel,
+    ChartRows,
 )
-from creekdb.pipeline.report.charts.plots import MIDDLE, against_throughput, by_parameter, timeline
+from creekdb.pipeline.report.charts.plots import (
+    SMALL_FIGURE_HEIGHT,
+    parameter_chart,
+    throughput_chart,
+    timeline_chart,
+)
 
 __all__ = [
-    "MARGIN",
-    "MIDDLE",
-    "PERCENT",
-    "PLAIN",
-    "THOUSANDS",
+    "AXIS_MARGIN",
+    "PERCENT_LABEL",
+    "PLAIN_LABEL",
+    "SMALL_FIGURE_HEIGHT",
+    "THOUSANDS_LABEL",
     "Axis",
-    "Panel",
-    "Rows",
-    "against_throughput",
-    "by_parameter",
-    "timeline",
+    "ChartPanel",
+    "ChartRows",
+    "parameter_chart",
+    "throughput_chart",
+    "timeline_chart",
 ]

@@ -8,19 +8,19 @@ from typing import Any, Final, NamedTuple
 
 from creekdb.pipeline.report import formatting
 from creekdb.pipeline.report.charts.theme import DASHED, DOTTED, SOLID
-from creekdb.pipeline.report.evidence import Evidence, Point
+from creekdb.pipeline.report.evidence import CurvePoint, Evidence
 from creekdb.pipeline.report.quantities import Unit
 
 PAPER_ORDER: Final = ("creek", "archie", "smr", "bayou")
 STATISTICS: Final = {"mean": "mean_us", "median": "p50_us", "p95": "p95_us", "p99": "p99_us"}
-WEAK: Final = "circle"
-STRONG: Final = "square"
-BOTH: Final = "diamond"
-LEAST: Final = 0.001
+WEAK_SHAPE: Final = "circle"
+STRONG_SHAPE: Final = "square"
+ANY_SHAPE: Final = "diamond"
+INTERVAL_LOW_SHARE_MIN: Final = 0.001
 """An interval that reaches below nothing is drawn down to this share of its mean."""
 
 
-class Line(NamedTuple):
+class CurveStyle(NamedTuple):
     label: str
     scheme: str
     measure: str
@@ -31,63 +31,73 @@ class Line(NamedTuple):
     """At first; the legend brings the others."""
 
 
-_LATENCIES: Final = {
+_LATENCY_LINES: Final = {
     "creek": (
-        Line("Creek, weak tentative", "creek", "weak_tentative", DASHED, WEAK),
-        Line("Creek, strong tentative", "creek", "strong_tentative", DASHED, STRONG),
-        Line("Creek, strong stable", "creek", "strong_stable", SOLID, STRONG),
+        CurveStyle("Creek, weak tentative", "creek", "weak_tentative", DASHED, WEAK_SHAPE),
+        CurveStyle("Creek, strong tentative", "creek", "strong_tentative", DASHED, STRONG_SHAPE),
+        CurveStyle("Creek, strong stable", "creek", "strong_stable", SOLID, STRONG_SHAPE),
     ),
     "archie": (
-        Line("Archie, weak stable", "archie", "weak_tentative", SOLID, WEAK),
-        Line("Archie, weak would-be tentative", "archie", "weak_speculated", DOTTED, WEAK),
-        Line("Archie, strong stable", "archie", "strong_stable", SOLID, STRONG),
-        Line(
+        CurveStyle("Archie, weak stable", "archie", "weak_tentative", SOLID, WEAK_SHAPE),
+        CurveStyle(
+            "Archie, weak would-be tentative", "archie", "weak_speculated", DOTTED, WEAK_SHAPE
+        ),
+        CurveStyle("Archie, strong stable", "archie", "strong_stable", SOLID, STRONG_SHAPE),
+        CurveStyle(
             "Archie, strong would-be tentative",
             "archie",
             "strong_speculated",
             DOTTED,
-            STRONG,
+            STRONG_SHAPE,
             shown=False,
         ),
     ),
-    "smr": (Line("SMR", "smr", "all_done", SOLID, BOTH),),
+    "smr": (CurveStyle("SMR", "smr", "all_done", SOLID, ANY_SHAPE),),
     "bayou": (
-        Line("Bayou, tentative", "bayou", "weak_tentative", DASHED, WEAK),
-        Line("Bayou, stable", "bayou", "strong_stable", SOLID, STRONG),
+        CurveStyle("Bayou, tentative", "bayou", "weak_tentative", DASHED, WEAK_SHAPE),
+        CurveStyle("Bayou, stable", "bayou", "strong_stable", SOLID, STRONG_SHAPE),
     ),
 }
 
 
-def ordered(schemes: list[str]) -> list[str]:
+def in_paper_order(schemes: list[str]) -> list[str]:
     """The paper's first, as it names them."""
     known = [scheme for scheme in PAPER_ORDER if scheme in schemes]
     return known + [scheme for scheme in schemes if scheme not in PAPER_ORDER]
 
 
-def latency_lines(schemes: list[str]) -> list[Line]:
-    return [line for scheme in ordered(schemes) for line in _lines_of(scheme)]
+def latency_lines(schemes: list[str]) -> list[CurveStyle]:
+    return [line for scheme in in_paper_order(schemes) for line in _scheme_latency_lines(scheme)]
 
 
-def _lines_of(scheme: str) -> tuple[Line, ...]:
+def _scheme_latency_lines(scheme: str) -> tuple[CurveStyle, ...]:
     """A scheme that the paper does not have is shown by what its clients wait for."""
-    return _LATENCIES.get(scheme) or (
-        Line(f"{scheme}, weak first answer", scheme, "weak_tentative", DASHED, WEAK),
-        Line(f"{scheme}, strong stable", scheme, "strong_stable", SOLID, STRONG),
+    return _LATENCY_LINES.get(scheme) or (
+        CurveStyle(f"{scheme}, weak first answer", scheme, "weak_tentative", DASHED, WEAK_SHAPE),
+        CurveStyle(f"{scheme}, strong stable", scheme, "strong_stable", SOLID, STRONG_SHAPE),
     )
 
 
-def scheme_lines(schemes: list[str], measure: str) -> list[Line]:
+def scheme_lines(schemes: list[str], measure: str) -> list[CurveStyle]:
     """One line for each scheme."""
     return [
-        Line(formatting.name_of(scheme), scheme, measure, SOLID, _SHAPES.get(scheme, "triangle-up"))
-        for scheme in ordered(schemes)
+        CurveStyle(
+            formatting.scheme_name(scheme),
+            scheme,
+            measure,
+            SOLID,
+            _SCHEME_SHAPES.get(scheme, "triangle-up"),
+        )
+        for scheme in in_paper_order(schemes)
     ]
 
 
-_SHAPES: Final = {"creek": "circle", "archie": "square", "smr": "diamond", "bayou": "cross"}
+_SCHEME_SHAPES: Final = {"creek": "circle", "archie": "square", "smr": "diamond", "bayou": "cross"}
 
 
-def rows(line: Line, points: list[Point], unit: Unit, **more: Any) -> list[dict[str, Any]]:
+def curve_rows(
+    line: CurveStyle, points: list[CurvePoint], unit: Unit, **more: Any
+) -> list[dict[str, Any]]:
     """The points of a line as rows for a chart, with what is told when one is pointed at."""
     scale = 1000 if unit is Unit.MICROSECONDS else 1
     return [
@@ -95,14 +105,16 @@ def rows(line: Line, points: list[Point], unit: Unit, **more: Any) -> list[dict[
             "line": line.label,
             "throughput": point.throughput_tps,
             "value": point.mean / scale,
-            "low": None if point.low is None else max(point.low, point.mean * LEAST) / scale,
+            "low": None
+            if point.low is None
+            else max(point.low, point.mean * INTERVAL_LOW_SHARE_MIN) / scale,
             "high": None if point.high is None else point.high / scale,
-            "saturated": point.saturated,
-            "shown": formatting.number(point.mean, unit),
-            "interval": _interval(point, unit),
-            "done": formatting.throughput(point.throughput_tps),
-            "asked": formatting.throughput(point.load_tps)
-            + (" (more than it can do)" if point.saturated else ""),
+            "saturated": point.is_saturated,
+            "shown": formatting.format_number(point.mean, unit),
+            "interval": _interval_text(point, unit),
+            "done": formatting.format_throughput(point.throughput_tps),
+            "asked": formatting.format_throughput(point.load_tps)
+            + (" (more than it can do)" if point.is_saturated else ""),
         }
         | more
         for point in points
@@ -110,19 +122,19 @@ def rows(line: Line, points: list[Point], unit: Unit, **more: Any) -> list[dict[
     ]
 
 
-def _interval(point: Point, unit: Unit) -> str:
+def _interval_text(point: CurvePoint, unit: Unit) -> str:
     if point.low is None or point.high is None:
         return "one seed only"
-    interval = formatting.span(point.low, point.high, unit)
-    return f"{interval} (95 %, {formatting.seeds(point.seeds)})"
+    interval = formatting.format_span(point.low, point.high, unit)
+    return f"{interval} (95 %, {formatting.format_seeds(point.seeds)})"
 
 
-def latency_rows(evidence: Evidence, lines: list[Line]) -> list[dict[str, Any]]:
+def latency_rows(evidence: Evidence, lines: list[CurveStyle]) -> list[dict[str, Any]]:
     return [
         row
         for line in lines
         for name, statistic in STATISTICS.items()
-        for row in rows(
+        for row in curve_rows(
             line,
             evidence.curve(line.scheme, f"{line.measure}_{statistic}"),
             Unit.MICROSECONDS,
@@ -131,7 +143,9 @@ def latency_rows(evidence: Evidence, lines: list[Line]) -> list[dict[str, Any]]:
     ]
 
 
-def measure_rows(evidence: Evidence, lines: list[Line], unit: Unit) -> list[dict[str, Any]]:
+def measure_rows(evidence: Evidence, lines: list[CurveStyle], unit: Unit) -> list[dict[str, Any]]:
     return [
-        row for line in lines for row in rows(line, evidence.curve(line.scheme, line.measure), unit)
+        row
+        for line in lines
+        for row in curve_rows(line, evidence.curve(line.scheme, line.measure), unit)
     ]

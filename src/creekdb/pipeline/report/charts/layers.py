@@ -11,22 +11,24 @@ from typing import Any, Final, NamedTuple
 
 import altair as alt
 
-from creekdb.pipeline.report.charts.curves import Line
-from creekdb.pipeline.report.charts.theme import Palette, config
+from creekdb.pipeline.report.charts.curves import CurveStyle
+from creekdb.pipeline.report.charts.theme import Palette, chart_config
 
-THOUSANDS: Final = "datum.value >= 1000 ? format(datum.value / 1000, '~r') + 'k' : datum.label"
-PERCENT: Final = "format(datum.value * 100, '~r') + ' %'"
-PLAIN: Final = "format(datum.value, '~r')"
-ROUND: Final = (1, 2, 5)
-FINE: Final = (1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 9)
-ROUND_FROM: Final = 8
+THOUSANDS_LABEL: Final = (
+    "datum.value >= 1000 ? format(datum.value / 1000, '~r') + 'k' : datum.label"
+)
+PERCENT_LABEL: Final = "format(datum.value * 100, '~r') + ' %'"
+PLAIN_LABEL: Final = "format(datum.value, '~r')"
+ROUND_STEPS: Final = (1, 2, 5)
+FINE_STEPS: Final = (1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 9)
+ROUND_STEPS_FROM: Final = 8
 """Where an axis on which a multiple counts spans more than this, only round numbers are marked."""
-TENS: Final = (1,)
-TENS_FROM: Final = 500
+DECADE_STEPS: Final = (1,)
+DECADE_STEPS_FROM: Final = 500
 """And where it spans more than this, only powers of ten."""
 TICKS_MAX: Final = 9
 """Of more than these every second one would be left out, and round numbers with them."""
-MARGIN: Final = 0.06
+AXIS_MARGIN: Final = 0.06
 """How much of an axis is left free beyond its last value."""
 
 
@@ -44,11 +46,11 @@ class Axis:
     ) -> None:
         self.title = title
         self.labels = labels
-        self.logarithmic = logarithmic
+        self.is_logarithmic = logarithmic
         self.values = values
-        self.low, self.high = _ends(values, logarithmic, low, high)
+        self.low, self.high = _domain(values, logarithmic, low, high)
 
-    def either(self, name: str) -> dict[str, dict[str, Any]]:
+    def both_scales(self, name: str) -> dict[str, dict[str, Any]]:
         """What the page's script needs to know to draw it both ways."""
         both = {
             "log": Axis(self.title, self.labels, self.values, logarithmic=True),
@@ -56,33 +58,36 @@ class Axis:
         }
         return {
             kind: {"low": axis.low, "high": axis.high}
-            | ({"ticks": axis.ticks(name)} if axis.logarithmic else {})
+            | ({"ticks": axis.ticks(name)} if axis.is_logarithmic else {})
             for kind, axis in both.items()
         }
 
-    def scale(self, name: str) -> alt.Scale:
+    def vega_scale(self, name: str) -> alt.Scale:
         return alt.Scale(
-            type="log" if self.logarithmic else "linear",
+            type="log" if self.is_logarithmic else "linear",
             domainMin=alt.ExprRef(f"{name}_low"),
             domainMax=alt.ExprRef(f"{name}_high"),
             nice=False,
-            zero=alt.Undefined if self.logarithmic else False,
+            zero=alt.Undefined if self.is_logarithmic else False,
         )
 
-    def axis(self, name: str, count: int) -> alt.Axis:
+    def vega_axis(self, name: str, count: int) -> alt.Axis:
         return alt.Axis(
             title=self.title,
             labelExpr=self.labels,
-            tickCount=max(count, TICKS_MAX) if self.logarithmic else count,
+            tickCount=max(count, TICKS_MAX) if self.is_logarithmic else count,
             labelOverlap=True,
-            values=alt.ExprRef(self.ticks(name)) if self.logarithmic else alt.Undefined,
+            values=alt.ExprRef(self.ticks(name)) if self.is_logarithmic else alt.Undefined,
         )
 
     def ticks(self, name: str) -> str:
         """Where an axis on which a multiple counts is marked: more closely, once zoomed into."""
         spread = f"{name}_high / {name}_low"
-        fine = f"{spread} > {ROUND_FROM} ? {_ticks(self, ROUND)} : {_ticks(self, FINE)}"
-        return f"{spread} > {TENS_FROM} ? {_ticks(self, TENS)} : {fine}"
+        fine = (
+            f"{spread} > {ROUND_STEPS_FROM} ? {_ticks(self, ROUND_STEPS)} : "
+            f"{_ticks(self, FINE_STEPS)}"
+        )
+        return f"{spread} > {DECADE_STEPS_FROM} ? {_ticks(self, DECADE_STEPS)} : {fine}"
 
     def parameters(self, name: str) -> list[alt.Parameter]:
         return [
@@ -96,27 +101,27 @@ def _ticks(axis: Axis, leading: Sequence[float]) -> list[float]:
     return [round(digits * 10.0**decade, 6) for decade in decades for digits in leading]
 
 
-def _ends(
+def _domain(
     values: Sequence[float], logarithmic: bool, low: float | None, high: float | None
 ) -> tuple[float, float]:
     least, most = min(values, default=1.0), max(values, default=2.0)
     if logarithmic:
-        room = 10 ** (MARGIN * max(log10(most / least), 0.3))
+        room = 10 ** (AXIS_MARGIN * max(log10(most / least), 0.3))
         return low or least / room, high or most * room
-    room = MARGIN * ((most - least) or abs(most) or 1)
+    room = AXIS_MARGIN * ((most - least) or abs(most) or 1)
     return (
         least - room if low is None else low,
         most + room if high is None else high,
     )
 
 
-Rows = list[dict[str, Any]]
-ROWS: Final = alt.NamedData("rows")
+ChartRows = list[dict[str, Any]]
+ROWS_DATA: Final = alt.NamedData("rows")
 """The rows are put in at the end: altair would copy and check them at every step."""
 PICTURE_WIDTH: Final = 640
 
 
-class Panel(NamedTuple):
+class ChartPanel(NamedTuple):
     """A chart among others, with its place in the page."""
 
     key: str
@@ -125,22 +130,22 @@ class Panel(NamedTuple):
     """Where its axis has none."""
 
 
-def pointed_at() -> alt.Parameter:
+def nearest_point() -> alt.Parameter:
     """Of all points the one that is closest to the pointer."""
     return alt.selection_point(
         name="pointed_at", on="pointerover", clear="pointerout", nearest=True, empty=False
     )
 
 
-def layered(*charts: alt.Chart) -> alt.LayerChart:
+def layer_charts(*charts: alt.Chart) -> alt.LayerChart:
     chart = alt.layer(*charts)
     assert isinstance(chart, alt.LayerChart)
     return chart
 
 
-def finished(
+def chart_spec(
     chart: alt.LayerChart,
-    rows: Rows,
+    rows: ChartRows,
     legend: alt.LayerChart | None,
     palette: Palette,
     parameters: list[alt.Parameter],
@@ -160,36 +165,36 @@ def finished(
         whole = alt.vconcat(chart, legend, description=description)
     spec: dict[str, Any] = whole.add_params(*parameters).to_dict()
     spec["datasets"] = spec.get("datasets", {}) | {"rows": rows}
-    spec["config"] = config(palette)
+    spec["config"] = chart_config(palette)
     if legend is not None:
         spec["config"] |= {"background": palette["background"], "padding": 16}
     return spec
 
 
-def look(lines: list[Line], palette: Palette) -> dict[str, Any]:
+def line_encodings(lines: list[CurveStyle], palette: Palette) -> dict[str, Any]:
     dashes = alt.Scale(
         domain=[line.label for line in lines], range=[line.dash or [1, 0] for line in lines]
     )
     return {
-        "color": alt.Color("line:N", scale=_colours(lines, palette), legend=None),
+        "color": alt.Color("line:N", scale=_colour_scale(lines, palette), legend=None),
         "strokeDash": alt.StrokeDash("line:N", scale=dashes, legend=None),
     }
 
 
-def _colours(lines: list[Line], palette: Palette) -> alt.Scale:
+def _colour_scale(lines: list[CurveStyle], palette: Palette) -> alt.Scale:
     return alt.Scale(
         domain=[line.label for line in lines],
         range=[palette.scheme(line.scheme) for line in lines],
     )
 
 
-def hollow(where: str, lines: list[Line], palette: Palette) -> Any:
+def hollow_fill(where: str, lines: list[CurveStyle], palette: Palette) -> Any:
     """Filled with the colour of the line, but empty where a condition holds."""
-    colour = alt.Fill("line:N", scale=_colours(lines, palette), legend=None)
+    colour = alt.Fill("line:N", scale=_colour_scale(lines, palette), legend=None)
     return alt.condition(where, alt.value(palette["background"]), colour)
 
 
-def shapes(lines: list[Line]) -> alt.Shape:
+def shape_encoding(lines: list[CurveStyle]) -> alt.Shape:
     return alt.Shape(
         "line:N",
         scale=alt.Scale(
@@ -199,7 +204,7 @@ def shapes(lines: list[Line]) -> alt.Shape:
     )
 
 
-def legend(lines: list[Line], palette: Palette) -> alt.LayerChart:
+def legend_chart(lines: list[CurveStyle], palette: Palette) -> alt.LayerChart:
     """A piece of each line with its name, in columns; for pictures."""
     rows = [
         {"line": line.label, "from": place % 3, "row": place // 3}
@@ -213,11 +218,11 @@ def legend(lines: list[Line], palette: Palette) -> alt.LayerChart:
             y=alt.Y("row:O", axis=None),
         )
     )
-    looks = look(lines, palette)
-    return layered(
+    looks = line_encodings(lines, palette)
+    return layer_charts(
         base.mark_rule(strokeWidth=2).encode(x2="to:Q", **looks),
         base.mark_point(filled=True, opacity=1, size=46).encode(
-            x="middle:Q", color=looks["color"], shape=shapes(lines)
+            x="middle:Q", color=looks["color"], shape=shape_encoding(lines)
         ),
         base.mark_text(
             align="left", baseline="middle", dx=8, fontSize=12, color=palette["ink"]

@@ -10,31 +10,36 @@ from typing import Any, Final
 
 import altair as alt
 
-from creekdb.pipeline.report.charts.curves import Line
+from creekdb.pipeline.report.charts.curves import CurveStyle
 from creekdb.pipeline.report.charts.layers import (
     PICTURE_WIDTH,
-    ROWS,
+    ROWS_DATA,
     Axis,
-    Rows,
-    finished,
-    hollow,
-    layered,
-    legend,
-    look,
-    pointed_at,
-    shapes,
+    ChartRows,
+    chart_spec,
+    hollow_fill,
+    layer_charts,
+    legend_chart,
+    line_encodings,
+    nearest_point,
+    shape_encoding,
 )
 from creekdb.pipeline.report.charts.theme import Palette
 
-SMALL: Final = 170
+MULTIPLE_HEIGHT: Final = 170
 
 
-def by_parameter(
-    rows: Rows, lines: list[Line], palette: Palette, y: Axis, values: list[str], description: str
+def parameter_chart(
+    rows: ChartRows,
+    lines: list[CurveStyle],
+    palette: Palette,
+    y: Axis,
+    values: list[str],
+    description: str,
 ) -> dict[str, Any]:
     """A small multiple: one measure for each value of a parameter, with the paper's as a stroke."""
     base = (
-        alt.Chart(ROWS)
+        alt.Chart(ROWS_DATA)
         .transform_filter("indexof(hidden, datum.line) < 0")
         .encode(
             x=alt.X(
@@ -43,8 +48,8 @@ def by_parameter(
                 scale=alt.Scale(paddingOuter=0.35),
                 axis=alt.Axis(title=None, labelAngle=0, labelOverlap=False),
             ),
-            y=alt.Y("value:Q", scale=y.scale("y"), axis=y.axis("y", 4)),
-            color=look(lines, palette)["color"],
+            y=alt.Y("value:Q", scale=y.vega_scale("y"), axis=y.vega_axis("y", 4)),
+            color=line_encodings(lines, palette)["color"],
         )
     )
     tells = [
@@ -58,36 +63,36 @@ def by_parameter(
         .mark_point(shape="stroke", size=420, strokeWidth=2, opacity=0.75, aria=False)
         .encode(y=alt.Y("paper:Q"))
     )
-    chart = layered(
+    chart = layer_charts(
         base.mark_line(strokeWidth=1.5, opacity=0.6, aria=False).encode(
-            strokeDash=look(lines, palette)["strokeDash"]
+            strokeDash=line_encodings(lines, palette)["strokeDash"]
         ),
         *([of_paper] if any(row["paper"] is not None for row in rows) else []),
         base.mark_point(size=64, opacity=1, strokeWidth=1.5).encode(
-            shape=shapes(lines),
-            fill=hollow("datum.bound", lines, palette),
+            shape=shape_encoding(lines),
+            fill=hollow_fill("datum.bound", lines, palette),
             tooltip=tells,
         ),
     )
-    return finished(
+    return chart_spec(
         chart,
         rows,
         None,
         palette,
         [*y.parameters("y"), alt.param(name="hidden", value=[])],
         description=description,
-        height=SMALL,
+        height=MULTIPLE_HEIGHT,
         width="container",
     )
 
 
-LOW: Final = 200
+TIMELINE_HEIGHT: Final = 200
 
 
-def timeline(
-    rows: Rows,
+def timeline_chart(
+    rows: ChartRows,
     groups: dict[str, str],
-    moments: Rows,
+    moments: ChartRows,
     palette: Palette,
     x: Axis,
     y: Axis,
@@ -97,9 +102,9 @@ def timeline(
     """What each replica held over time; `groups` gives the colour of each group of replicas, and
     `dashes` how lines of some are drawn that are not solid."""
     dash = [list((dashes or {}).get(group, ())) or [1, 0] for group in groups]
-    base = alt.Chart(ROWS).encode(
-        x=alt.X("at:Q", scale=x.scale("x"), axis=x.axis("x", 8)),
-        y=alt.Y("value:Q", scale=y.scale("y"), axis=y.axis("y", 4)),
+    base = alt.Chart(ROWS_DATA).encode(
+        x=alt.X("at:Q", scale=x.vega_scale("x"), axis=x.vega_axis("x", 8)),
+        y=alt.Y("value:Q", scale=y.vega_scale("y"), axis=y.vega_axis("y", 4)),
         detail="replica:N",
         color=alt.Color(
             "group:N",
@@ -110,9 +115,9 @@ def timeline(
             "group:N", scale=alt.Scale(domain=list(groups), range=dash), legend=None
         ),
     )
-    nearest = pointed_at()
+    nearest = nearest_point()
     faults = alt.Chart(alt.InlineData(values=moments)).encode(x="at:Q")
-    chart = layered(
+    chart = layer_charts(
         faults.mark_rect(clip=True, color=palette["wash"], aria=False)
         .transform_filter("isValid(datum.until)")
         .encode(x2="until:Q"),
@@ -133,34 +138,34 @@ def timeline(
         )
         .add_params(nearest),
     )
-    return finished(
+    return chart_spec(
         chart,
         rows,
         None,
         palette,
         [*x.parameters("x"), *y.parameters("y")],
         description=description,
-        height=LOW,
+        height=TIMELINE_HEIGHT,
         width="container",
     )
 
 
-TALL: Final = 420
-MIDDLE: Final = 300
+FIGURE_HEIGHT: Final = 420
+SMALL_FIGURE_HEIGHT: Final = 300
 
 
-def against_throughput(
-    rows: Rows,
-    lines: list[Line],
+def throughput_chart(
+    rows: ChartRows,
+    lines: list[CurveStyle],
     palette: Palette,
     x: Axis,
     y: Axis,
     *,
     description: str,
     tells: str,
-    marks: Rows | None = None,
+    marks: ChartRows | None = None,
     statistic: str | None = None,
-    height: int = TALL,
+    height: int = FIGURE_HEIGHT,
     picture: bool = False,
 ) -> dict[str, Any]:
     """Curves with their points, the intervals of confidence, and the paper's `marks` behind them.
@@ -170,15 +175,15 @@ def against_throughput(
     if picture:
         rows = [row for row in rows if _is_shown(row, lines)]
         lines = [line for line in lines if line.shown]
-    base = alt.Chart(ROWS).transform_filter("indexof(hidden, datum.line) < 0")
+    base = alt.Chart(ROWS_DATA).transform_filter("indexof(hidden, datum.line) < 0")
     if statistic is not None:
         base = base.transform_filter("datum.statistic === statistic")
     base = base.encode(
-        x=alt.X("throughput:Q", scale=x.scale("x"), axis=x.axis("x", 8)),
-        y=alt.Y("value:Q", scale=y.scale("y"), axis=y.axis("y", 6)),
-        **look(lines, palette),
+        x=alt.X("throughput:Q", scale=x.vega_scale("x"), axis=x.vega_axis("x", 8)),
+        y=alt.Y("value:Q", scale=y.vega_scale("y"), axis=y.vega_axis("y", 6)),
+        **line_encodings(lines, palette),
     )
-    nearest = pointed_at()
+    nearest = nearest_point()
     interval = (
         base.transform_filter("isValid(datum.low) && !datum.saturated")
         .mark_rule(clip=True, opacity=0.5, strokeWidth=1.5, strokeDash=[], aria=False)
@@ -187,8 +192,8 @@ def against_throughput(
     curve = base.mark_line(clip=True, strokeWidth=2).encode(order="throughput:Q")
     point = base.mark_point(clip=True, opacity=1, strokeWidth=2).encode(
         strokeDash=alt.value([1, 0]),
-        fill=hollow("datum.saturated", lines, palette),
-        shape=shapes(lines),
+        fill=hollow_fill("datum.saturated", lines, palette),
+        shape=shape_encoding(lines),
         size=alt.value(46) if picture else alt.condition(nearest, alt.value(150), alt.value(46)),
         tooltip=[
             alt.Tooltip("line:N", title="line"),
@@ -200,13 +205,17 @@ def against_throughput(
     )
     if not picture:
         point = point.add_params(nearest)
-    chart = layered(
-        *_behind(marks or [], palette), interval, curve, point, *_labels(marks or [], palette)
+    chart = layer_charts(
+        *_paper_marks(marks or [], palette),
+        interval,
+        curve,
+        point,
+        *_paper_labels(marks or [], palette),
     )
-    return finished(
+    return chart_spec(
         chart,
         rows,
-        legend(lines, palette) if picture else None,
+        legend_chart(lines, palette) if picture else None,
         palette,
         [*x.parameters("x"), *y.parameters("y"), alt.param(name="hidden", value=[])]
         + ([alt.param(name="statistic", value=statistic)] if statistic is not None else []),
@@ -216,11 +225,11 @@ def against_throughput(
     )
 
 
-def _is_shown(row: dict[str, Any], lines: list[Line]) -> bool:
+def _is_shown(row: dict[str, Any], lines: list[CurveStyle]) -> bool:
     return any(line.shown for line in lines if line.label == row["line"])
 
 
-def _behind(marks: Rows, palette: Palette) -> list[alt.Chart]:
+def _paper_marks(marks: ChartRows, palette: Palette) -> list[alt.Chart]:
     """What the paper says: a dotted line across for an `x`, a band for `low` and `high`."""
     bands = [mark for mark in marks if "low" in mark]
     drawn = [
@@ -237,16 +246,16 @@ def _behind(marks: Rows, palette: Palette) -> list[alt.Chart]:
     ]
 
 
-def _side(mark: dict[str, Any]) -> dict[str, Any]:
+def _label_side(mark: dict[str, Any]) -> dict[str, Any]:
     """Of its line. Curves come from the left, so that it is clearer on the right."""
     return {"align": "left", "dx": 6} if mark["is_right"] else {"align": "right", "dx": -6}
 
 
-def _labels(marks: Rows, palette: Palette) -> list[alt.Chart]:
+def _paper_labels(marks: ChartRows, palette: Palette) -> list[alt.Chart]:
     """Their names, on a rim of background so that lines may pass behind."""
     return [
         alt.Chart(alt.InlineData(values=[mark]))
-        .mark_text(clip=True, baseline="top", aria=False, **_side(mark), **style)
+        .mark_text(clip=True, baseline="top", aria=False, **_label_side(mark), **style)
         .encode(x="beside:Q", y=alt.value(mark["row"]), text="text:N")
         for mark in marks
         if "x" in mark

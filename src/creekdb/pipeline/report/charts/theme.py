@@ -62,12 +62,12 @@ def colours(schemes: list[str], dark: bool) -> dict[str, str]:
     return chosen
 
 
-def of_style_sheet(schemes: list[str]) -> Palette:
+def css_palette(schemes: list[str]) -> Palette:
     """Each colour as the variable of the style sheet that holds it."""
     return Palette({name: f"var(--{css_name(name)})" for name in colours(schemes, dark=False)})
 
 
-def of_picture(schemes: list[str]) -> Palette:
+def picture_palette(schemes: list[str]) -> Palette:
     return Palette(colours(schemes, dark=False))
 
 
@@ -78,7 +78,7 @@ def css_name(name: str) -> str:
     )
 
 
-def config(palette: Palette) -> dict[str, Any]:
+def chart_config(palette: Palette) -> dict[str, Any]:
     """What all charts have in common."""
     return {
         "background": None,

@@ -14,10 +14,10 @@ that a page shows are in this folder.
 from typing import Final
 
 from creekdb.pipeline.report.paper import section_6
-from creekdb.pipeline.report.paper.claim import Statement
+from creekdb.pipeline.report.paper.claim import Claim
 
-STATEMENTS: Final[tuple[Statement, ...]] = (
-    *section_6.SECTION_6_2,
-    *section_6.SECTION_6_3,
-    *section_6.SECTION_6_4,
+CLAIMS: Final[tuple[Claim, ...]] = (
+    *section_6.CLAIMS_6_2,
+    *section_6.CLAIMS_6_3,
+    *section_6.CLAIMS_6_4,
 )

@@ -9,45 +9,51 @@ import operator
 from typing import Final, NamedTuple
 
 from creekdb.pipeline.report.paper.reference_values import (
-    NAMES,
     PEAKS_TPS_BY_WAREHOUSES,
-    SEQUENTIAL,
+    SCHEME_NAMES,
+    SEQUENTIAL_SCHEMES,
 )
-from creekdb.pipeline.report.quantities import Band, Unit, within
-from creekdb.pipeline.report.queries import Compared, Finding, Highest, PeakThroughput, Range
+from creekdb.pipeline.report.quantities import Band, Unit, band_around
+from creekdb.pipeline.report.queries import (
+    CurveComparison,
+    MeasureMaximum,
+    MeasureRange,
+    PeakThroughput,
+    Query,
+)
 
 
-class Statement(NamedTuple):
+class Claim(NamedTuple):
     section: str
-    what: str
-    paper: str
+    subject: str
+    paper_text: str
     unit: Unit
     band: Band
-    finding: Finding | None
+    query: Query | None
     """None: nothing in the tables tells."""
-    why_not: str = ""
+    not_measured_reason: str = ""
 
 
-MEAN: Final = "_mean_us"
-WEAK: Final = f"weak_tentative{MEAN}"
-STRONG_TENTATIVE: Final = f"strong_tentative{MEAN}"
-STRONG_STABLE: Final = f"strong_stable{MEAN}"
-UP_TO: Final = 0.9
+MEAN_SUFFIX: Final = "_mean_us"
+WEAK_TENTATIVE: Final = f"weak_tentative{MEAN_SUFFIX}"
+STRONG_TENTATIVE: Final = f"strong_tentative{MEAN_SUFFIX}"
+STRONG_STABLE: Final = f"strong_stable{MEAN_SUFFIX}"
+LATENCY_LOAD_SHARE_MAX: Final = 0.9
 """Latencies are compared where the processors are not saturated, as in the paper: at loads up to
 this share of the first that is too much."""
 
 
-def latency(scheme: str, measure: str, **differing: float) -> Range:
-    return Range(scheme, measure, differing, UP_TO)
+def latency_range(scheme: str, measure: str, **differing: float) -> MeasureRange:
+    return MeasureRange(scheme, measure, differing, LATENCY_LOAD_SHARE_MAX)
 
 
-def ratio(one: str, two: str, measure: str, **differing: float) -> Compared:
+def latency_ratio(one: str, two: str, measure: str, **differing: float) -> CurveComparison:
     """Of one system to another."""
-    return Compared(
-        latency(one, measure, **differing),
-        latency(two, measure, **differing),
+    return CurveComparison(
+        latency_range(one, measure, **differing),
+        latency_range(two, measure, **differing),
         operator.truediv,
-        f"{NAMES[one]}'s mean latency ÷ {NAMES[two]}'s",
+        f"{SCHEME_NAMES[one]}'s mean latency ÷ {SCHEME_NAMES[two]}'s",
     )
 
 
@@ -56,49 +62,51 @@ PEAK_TOLERANCE: Final = {1: 0.25, 5: 0.12, 20: 0.12}
 """By warehouses."""
 
 
-def peaks(warehouses: int) -> list[Statement]:
+def peak_claims(warehouses: int) -> list[Claim]:
     section = "6.2" if warehouses == 5 else "6.3"
     where = {"warehouses": warehouses}
     statements = []
-    for scheme, name in NAMES.items():
+    for scheme, name in SCHEME_NAMES.items():
         value = PEAKS_TPS_BY_WAREHOUSES[scheme, warehouses]
-        sequential = scheme in SEQUENTIAL
+        sequential = scheme in SEQUENTIAL_SCHEMES
         tolerance = SEQUENTIAL_TOLERANCE if sequential else PEAK_TOLERANCE[warehouses]
         roughly = sequential and warehouses != 5
         statements.append(
-            Statement(
+            Claim(
                 section=section,
-                what=f"Peak throughput of {name}, {_warehouses(warehouses)}",
-                paper="roughly the same as before" if roughly else f"about {value / 1000:g}k tx/s",
+                subject=f"Peak throughput of {name}, {_warehouses_text(warehouses)}",
+                paper_text="roughly the same as before"
+                if roughly
+                else f"about {value / 1000:g}k tx/s",
                 unit=Unit.PER_SECOND,
-                band=within(value, tolerance),
-                finding=PeakThroughput(scheme, where),
+                band=band_around(value, tolerance),
+                query=PeakThroughput(scheme, where),
             )
         )
     return statements
 
 
-def accuracy(section: str, scheme: str, warehouses: int, paper: str, band: Band) -> Statement:
-    return Statement(
+def accuracy_claim(section: str, scheme: str, warehouses: int, paper: str, band: Band) -> Claim:
+    return Claim(
         section=section,
-        what=f"Accuracy of speculation, {NAMES[scheme]}, {_warehouses(warehouses)}",
-        paper=paper,
+        subject=f"Accuracy of speculation, {SCHEME_NAMES[scheme]}, {_warehouses_text(warehouses)}",
+        paper_text=paper,
         unit=Unit.SHARE,
         band=band,
-        finding=Range(scheme, "accuracy", {"warehouses": warehouses}),
+        query=MeasureRange(scheme, "accuracy", {"warehouses": warehouses}),
     )
 
 
-def execution_ratio(scheme: str, warehouses: int, paper: str, band: Band) -> Statement:
-    return Statement(
+def execution_ratio_claim(scheme: str, warehouses: int, paper: str, band: Band) -> Claim:
+    return Claim(
         section="6.3",
-        what=f"Highest execution ratio, {NAMES[scheme]}, {_warehouses(warehouses)}",
-        paper=paper,
+        subject=f"Highest execution ratio, {SCHEME_NAMES[scheme]}, {_warehouses_text(warehouses)}",
+        paper_text=paper,
         unit=Unit.RATIO,
         band=band,
-        finding=Highest(scheme, "execution_ratio", {"warehouses": warehouses}),
+        query=MeasureMaximum(scheme, "execution_ratio", {"warehouses": warehouses}),
     )
 
 
-def _warehouses(count: int) -> str:
+def _warehouses_text(count: int) -> str:
     return "1 warehouse" if count == 1 else f"{count} warehouses"

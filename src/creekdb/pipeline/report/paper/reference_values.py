@@ -7,10 +7,10 @@ from typing import Final
 
 from creekdb.pipeline.report.quantities import Band
 
-NAMES: Final = {"smr": "SMR", "bayou": "Bayou", "archie": "Archie", "creek": "Creek"}
-SEQUENTIAL: Final = ("smr", "bayou")
+SCHEME_NAMES: Final = {"smr": "SMR", "bayou": "Bayou", "archie": "Archie", "creek": "Creek"}
+SEQUENTIAL_SCHEMES: Final = ("smr", "bayou")
 """They execute one transaction after the other."""
-CONCURRENT: Final = ("creek", "archie")
+CONCURRENT_SCHEMES: Final = ("creek", "archie")
 
 
 PEAKS_TPS: Final = {"smr": 2_700.0, "bayou": 2_700.0, "creek": 32_500.0, "archie": 35_000.0}
@@ -21,11 +21,11 @@ PEAKS_TPS_BY_WAREHOUSES: Final = {
     ("creek", 20): 40_000.0,
     ("archie", 20): 40_000.0,
     **{(scheme, 5): peak for scheme, peak in PEAKS_TPS.items()},
-    **{(scheme, warehouses): 2_700.0 for scheme in SEQUENTIAL for warehouses in (1, 20)},
+    **{(scheme, warehouses): 2_700.0 for scheme in SEQUENTIAL_SCHEMES for warehouses in (1, 20)},
 }
-ACCURACY: Final = {1: Band(0.92, 1.0), 5: Band(0.98, 1.0), 20: Band(0.9995, 1.0)}
+CREEK_ACCURACY: Final = {1: Band(0.92, 1.0), 5: Band(0.98, 1.0), 20: Band(0.9995, 1.0)}
 """Of Creek, by warehouses. Perfect is what is rounded to 100.0 %."""
-SLOWER: Final = 5.0
+SLOW_EXEC_SCALE: Final = 5.0
 """How many times longer executions take in Section 6.3."""
-MANY_STRONG: Final = 0.5
-FEW_STRONG: Final = 0.1
+STRONG_SHARE_HIGH: Final = 0.5
+STRONG_SHARE_LOW: Final = 0.1

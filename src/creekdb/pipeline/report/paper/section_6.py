@@ -11,71 +11,78 @@ from typing import Final
 from creekdb.pipeline.report.paper.claim import (
     STRONG_STABLE,
     STRONG_TENTATIVE,
-    WEAK,
-    Statement,
-    accuracy,
-    execution_ratio,
-    latency,
-    peaks,
-    ratio,
+    WEAK_TENTATIVE,
+    Claim,
+    accuracy_claim,
+    execution_ratio_claim,
+    latency_range,
+    latency_ratio,
+    peak_claims,
 )
 from creekdb.pipeline.report.paper.reference_values import (
-    ACCURACY,
-    CONCURRENT,
-    FEW_STRONG,
-    MANY_STRONG,
-    NAMES,
-    SEQUENTIAL,
-    SLOWER,
+    CONCURRENT_SCHEMES,
+    CREEK_ACCURACY,
+    SCHEME_NAMES,
+    SEQUENTIAL_SCHEMES,
+    SLOW_EXEC_SCALE,
+    STRONG_SHARE_HIGH,
+    STRONG_SHARE_LOW,
 )
-from creekdb.pipeline.report.partitions import Partitioned
-from creekdb.pipeline.report.quantities import Band, Unit, about, at_least, at_most, within
+from creekdb.pipeline.report.partitions import PartitionedRun
+from creekdb.pipeline.report.quantities import (
+    Band,
+    Unit,
+    band_around,
+    band_from,
+    band_up_to,
+    rounding_band,
+)
 from creekdb.pipeline.report.queries import (
-    Compared,
-    Difference,
-    DuringPartitions,
-    Highest,
-    HighestOfAll,
-    MorePeak,
-    Only,
+    CurveComparison,
+    MeasureMaximum,
+    OverallMaximum,
+    PartitionGrowth,
     PeakRatio,
+    PeakScaling,
+    QueryDifference,
+    ReducedQuery,
 )
 
-_LATENCY: Final = (
-    Statement(
+_LATENCY_CLAIMS: Final = (
+    Claim(
         section="6.2",
-        what="Tentative latency of weak transactions, Creek",
-        paper="steady around 0.5 ms",
+        subject="Tentative latency of weak transactions, Creek",
+        paper_text="steady around 0.5 ms",
         unit=Unit.MICROSECONDS,
         band=Band(500, 600),
-        finding=latency("creek", WEAK),
+        query=latency_range("creek", WEAK_TENTATIVE),
     ),
-    Statement(
+    Claim(
         section="6.2",
-        what="Tentative latency of Payment, Creek",
-        paper="about 0.1 ms",
+        subject="Tentative latency of Payment, Creek",
+        paper_text="about 0.1 ms",
         unit=Unit.MICROSECONDS,
-        band=about(100, 100),
-        finding=latency("creek", STRONG_TENTATIVE),
+        band=rounding_band(100, 100),
+        query=latency_range("creek", STRONG_TENTATIVE),
     ),
-    Statement(
+    Claim(
         section="6.2",
-        what="Stable latency of Payment, Creek",
-        paper="0.8–1.2 ms",
+        subject="Stable latency of Payment, Creek",
+        paper_text="0.8–1.2 ms",
         unit=Unit.MICROSECONDS,
         band=Band(800, 1_200),
-        finding=latency("creek", STRONG_STABLE),
+        query=latency_range("creek", STRONG_STABLE),
     ),
-    Statement(
+    Claim(
         section="6.2",
-        what="What agreement adds to the latency of Payment, Creek",
-        paper="at least about 0.7–0.8 ms",
+        subject="What agreement adds to the latency of Payment, Creek",
+        paper_text="at least about 0.7–0.8 ms",
         unit=Unit.MICROSECONDS,
-        band=at_least(650),
-        finding=Only(
-            Compared(
-                latency("creek", STRONG_STABLE),
-                latency("creek", STRONG_TENTATIVE),
+        band=band_from(650),
+        query=ReducedQuery(
+            CurveComparison(
+                latency_range("creek", STRONG_STABLE),
+                latency_range("creek", STRONG_TENTATIVE),
                 operator.sub,
                 "stable − tentative mean latency",
             ),
@@ -83,232 +90,264 @@ _LATENCY: Final = (
             "lowest",
         ),
     ),
-    Statement(
+    Claim(
         section="6.2",
-        what="Creek ÷ Archie, latency of weak transactions",
-        paper="37–61 %",
+        subject="Creek ÷ Archie, latency of weak transactions",
+        paper_text="37–61 %",
         unit=Unit.RATIO,
         band=Band(0.37, 0.61),
-        finding=ratio("creek", "archie", WEAK),
+        query=latency_ratio("creek", "archie", WEAK_TENTATIVE),
     ),
-    Statement(
+    Claim(
         section="6.2",
-        what="Creek ÷ Archie, stable latency of strong transactions",
-        paper="75–85 %",
+        subject="Creek ÷ Archie, stable latency of strong transactions",
+        paper_text="75–85 %",
         unit=Unit.RATIO,
         band=Band(0.75, 0.85),
-        finding=ratio("creek", "archie", STRONG_STABLE),
+        query=latency_ratio("creek", "archie", STRONG_STABLE),
     ),
-    Statement(
+    Claim(
         section="6.2",
-        what="What speculation saves Archie, at low load",
-        paper="5–8 % of its latency",
+        subject="What speculation saves Archie, at low load",
+        paper_text="5–8 % of its latency",
         unit=Unit.SHARE,
         band=Band(0.05, 0.08),
-        finding=None,
-        why_not="there are no runs of Archie without speculation",
+        query=None,
+        not_measured_reason="there are no runs of Archie without speculation",
     ),
-    Statement(
+    Claim(
         section="6.2",
-        what="Bayou ÷ SMR, latency of weak transactions",
-        paper="Bayou cuts the latency",
+        subject="Bayou ÷ SMR, latency of weak transactions",
+        paper_text="Bayou cuts the latency",
         unit=Unit.RATIO,
-        band=at_most(1),
-        finding=ratio("bayou", "smr", WEAK),
+        band=band_up_to(1),
+        query=latency_ratio("bayou", "smr", WEAK_TENTATIVE),
     ),
 )
 
-_WORK: Final = (
-    accuracy("6.2", "creek", 5, "98–100 %", ACCURACY[5]),
-    accuracy("6.2", "archie", 5, "perfect", Band(0.9995, 1)),
-    Statement(
+_WORK_CLAIMS: Final = (
+    accuracy_claim("6.2", "creek", 5, "98–100 %", CREEK_ACCURACY[5]),
+    accuracy_claim("6.2", "archie", 5, "perfect", Band(0.9995, 1)),
+    Claim(
         section="6.2",
-        what="Highest execution ratio, Creek − Archie, 5 warehouses",
-        paper="slightly higher for Creek",
+        subject="Highest execution ratio, Creek − Archie, 5 warehouses",
+        paper_text="slightly higher for Creek",
         unit=Unit.RATIO,
-        band=at_least(0),
-        finding=Difference(
-            Highest("creek", "execution_ratio"), Highest("archie", "execution_ratio")
+        band=band_from(0),
+        query=QueryDifference(
+            MeasureMaximum("creek", "execution_ratio"), MeasureMaximum("archie", "execution_ratio")
         ),
     ),
-    Statement(
+    Claim(
         section="6.2",
-        what="Load of the network, any system",
-        paper="not saturated",
+        subject="Load of the network, any system",
+        paper_text="not saturated",
         unit=Unit.SHARE,
-        band=at_most(0.9),
-        finding=HighestOfAll("network_utilisation"),
+        band=band_up_to(0.9),
+        query=OverallMaximum("network_utilisation"),
     ),
     *(
-        Statement(
+        Claim(
             section="6.2",
-            what=f"Load of the processors close to the peak, {NAMES[scheme]}",
-            paper="fully utilised",
+            subject=f"Load of the processors close to the peak, {SCHEME_NAMES[scheme]}",
+            paper_text="fully utilised",
             unit=Unit.SHARE,
-            band=at_least(0.9),
-            finding=Highest(scheme, "cpu_utilisation"),
+            band=band_from(0.9),
+            query=MeasureMaximum(scheme, "cpu_utilisation"),
         )
-        for scheme in CONCURRENT
+        for scheme in CONCURRENT_SCHEMES
     ),
 )
 
-SECTION_6_2: Final = (*peaks(5), *_LATENCY, *_WORK)
+CLAIMS_6_2: Final = (*peak_claims(5), *_LATENCY_CLAIMS, *_WORK_CLAIMS)
 
 
-_CONTENTION: Final = (
-    *peaks(20),
-    *peaks(1),
-    *(execution_ratio(scheme, 1, "about 1.8", about(1.8, 0.4)) for scheme in CONCURRENT),
-    *(execution_ratio(scheme, 20, "never above 1.1", at_most(1.1)) for scheme in CONCURRENT),
-    accuracy("6.3", "creek", 1, "92–100 %", ACCURACY[1]),
-    accuracy("6.3", "creek", 20, "perfect", ACCURACY[20]),
-    accuracy("6.3", "archie", 20, "perfect", ACCURACY[20]),
-)
-
-_SHARE: Final = (
-    Statement(
-        section="6.3",
-        what="Creek ÷ Archie, stable latency, with 50 % strong less with 10 %",
-        paper="more strong: a bit closer to Archie's",
-        unit=Unit.RATIO,
-        band=at_least(0),
-        finding=Difference(
-            ratio("creek", "archie", STRONG_STABLE, strong_share=MANY_STRONG),
-            ratio("creek", "archie", STRONG_STABLE, strong_share=FEW_STRONG),
-        ),
-    ),
-    Statement(
-        section="6.3",
-        what="Highest execution ratio, Creek, with 50 % strong less with 10 %",
-        paper="more strong: slightly higher",
-        unit=Unit.RATIO,
-        band=at_least(0),
-        finding=Difference(
-            Highest("creek", "execution_ratio", {"strong_share": MANY_STRONG}),
-            Highest("creek", "execution_ratio", {"strong_share": FEW_STRONG}),
-        ),
-    ),
-)
-
-_LONGER: Final = (
+_CONTENTION_CLAIMS: Final = (
+    *peak_claims(20),
+    *peak_claims(1),
     *(
-        Statement(
-            section="6.3",
-            what=f"How much higher is the peak of {name} than with executions × 5",
-            paper="five times",
-            unit=Unit.RATIO,
-            band=within(SLOWER, 0.10),
-            finding=PeakRatio(scheme, {}, {"exec_scale": SLOWER}),
-        )
-        for scheme, name in NAMES.items()
+        execution_ratio_claim(scheme, 1, "about 1.8", rounding_band(1.8, 0.4))
+        for scheme in CONCURRENT_SCHEMES
     ),
     *(
-        Statement(
+        execution_ratio_claim(scheme, 20, "never above 1.1", band_up_to(1.1))
+        for scheme in CONCURRENT_SCHEMES
+    ),
+    accuracy_claim("6.3", "creek", 1, "92–100 %", CREEK_ACCURACY[1]),
+    accuracy_claim("6.3", "creek", 20, "perfect", CREEK_ACCURACY[20]),
+    accuracy_claim("6.3", "archie", 20, "perfect", CREEK_ACCURACY[20]),
+)
+
+_STRONG_SHARE_CLAIMS: Final = (
+    Claim(
+        section="6.3",
+        subject="Creek ÷ Archie, stable latency, with 50 % strong less with 10 %",
+        paper_text="more strong: a bit closer to Archie's",
+        unit=Unit.RATIO,
+        band=band_from(0),
+        query=QueryDifference(
+            latency_ratio("creek", "archie", STRONG_STABLE, strong_share=STRONG_SHARE_HIGH),
+            latency_ratio("creek", "archie", STRONG_STABLE, strong_share=STRONG_SHARE_LOW),
+        ),
+    ),
+    Claim(
+        section="6.3",
+        subject="Highest execution ratio, Creek, with 50 % strong less with 10 %",
+        paper_text="more strong: slightly higher",
+        unit=Unit.RATIO,
+        band=band_from(0),
+        query=QueryDifference(
+            MeasureMaximum("creek", "execution_ratio", {"strong_share": STRONG_SHARE_HIGH}),
+            MeasureMaximum("creek", "execution_ratio", {"strong_share": STRONG_SHARE_LOW}),
+        ),
+    ),
+)
+
+_EXECUTION_TIME_CLAIMS: Final = (
+    *(
+        Claim(
             section="6.3",
-            what=f"Highest execution ratio, {NAMES[scheme]}, with executions × 5 less as usual",
-            paper="lower than before",
+            subject=f"How much higher is the peak of {name} than with executions × 5",
+            paper_text="five times",
             unit=Unit.RATIO,
-            band=at_most(0),
-            finding=Difference(
-                Highest(scheme, "execution_ratio", {"exec_scale": SLOWER}),
-                Highest(scheme, "execution_ratio"),
+            band=band_around(SLOW_EXEC_SCALE, 0.10),
+            query=PeakRatio(scheme, {}, {"exec_scale": SLOW_EXEC_SCALE}),
+        )
+        for scheme, name in SCHEME_NAMES.items()
+    ),
+    *(
+        Claim(
+            section="6.3",
+            subject=(
+                f"Highest execution ratio, {SCHEME_NAMES[scheme]}, with executions × 5 "
+                "less as usual"
+            ),
+            paper_text="lower than before",
+            unit=Unit.RATIO,
+            band=band_up_to(0),
+            query=QueryDifference(
+                MeasureMaximum(scheme, "execution_ratio", {"exec_scale": SLOW_EXEC_SCALE}),
+                MeasureMaximum(scheme, "execution_ratio"),
             ),
         )
-        for scheme in CONCURRENT
+        for scheme in CONCURRENT_SCHEMES
     ),
-    Statement(
+    Claim(
         section="6.3",
-        what="Creek ÷ Archie, stable latency, executions × 5, 50 % strong",
-        paper="the same",
+        subject="Creek ÷ Archie, stable latency, executions × 5, 50 % strong",
+        paper_text="the same",
         unit=Unit.RATIO,
-        band=within(1, 0.10),
-        finding=ratio(
-            "creek", "archie", STRONG_STABLE, exec_scale=SLOWER, strong_share=MANY_STRONG
+        band=band_around(1, 0.10),
+        query=latency_ratio(
+            "creek",
+            "archie",
+            STRONG_STABLE,
+            exec_scale=SLOW_EXEC_SCALE,
+            strong_share=STRONG_SHARE_HIGH,
         ),
     ),
-    Statement(
+    Claim(
         section="6.3",
-        what="Creek ÷ Archie, stable latency, executions × 5, 10 % strong",
-        paper="lower for Creek",
+        subject="Creek ÷ Archie, stable latency, executions × 5, 10 % strong",
+        paper_text="lower for Creek",
         unit=Unit.RATIO,
-        band=at_most(1),
-        finding=ratio("creek", "archie", STRONG_STABLE, exec_scale=SLOWER, strong_share=FEW_STRONG),
+        band=band_up_to(1),
+        query=latency_ratio(
+            "creek",
+            "archie",
+            STRONG_STABLE,
+            exec_scale=SLOW_EXEC_SCALE,
+            strong_share=STRONG_SHARE_LOW,
+        ),
     ),
 )
 
-_SIZE: Final = (
+_CLUSTER_SIZE_CLAIMS: Final = (
     *(
-        Statement(
+        Claim(
             section="6.3",
-            what=f"Peak of {name} with more replicas ÷ with five",
-            paper="no better",
+            subject=f"Peak of {name} with more replicas ÷ with five",
+            paper_text="no better",
             unit=Unit.RATIO,
-            band=at_most(1.05),
-            finding=MorePeak(scheme, "replicas"),
+            band=band_up_to(1.05),
+            query=PeakScaling(scheme, "replicas"),
         )
-        for scheme, name in NAMES.items()
+        for scheme, name in SCHEME_NAMES.items()
     ),
     *(
-        Statement(
+        Claim(
             section="6.3",
-            what=f"Peak of {NAMES[scheme]} with more cores ÷ with 16",
-            paper="no effect" if scheme in SEQUENTIAL else "higher",
+            subject=f"Peak of {SCHEME_NAMES[scheme]} with more cores ÷ with 16",
+            paper_text="no effect" if scheme in SEQUENTIAL_SCHEMES else "higher",
             unit=Unit.RATIO,
-            band=within(1, 0.05) if scheme in SEQUENTIAL else at_least(1.05),
-            finding=MorePeak(scheme, "cores"),
+            band=band_around(1, 0.05) if scheme in SEQUENTIAL_SCHEMES else band_from(1.05),
+            query=PeakScaling(scheme, "cores"),
         )
-        for scheme in NAMES
+        for scheme in SCHEME_NAMES
     ),
 )
 
-SECTION_6_3: Final = (*_CONTENTION, *_SHARE, *_LONGER, *_SIZE)
+CLAIMS_6_3: Final = (
+    *_CONTENTION_CLAIMS,
+    *_STRONG_SHARE_CLAIMS,
+    *_EXECUTION_TIME_CLAIMS,
+    *_CLUSTER_SIZE_CLAIMS,
+)
 
 
-SECTION_6_4: Final = (
-    Statement(
+CLAIMS_6_4: Final = (
+    Claim(
         section="6.4",
-        what="Archie ÷ Creek, latency of weak transactions, at most",
-        paper="up to 2.5 times lower",
+        subject="Archie ÷ Creek, latency of weak transactions, at most",
+        paper_text="up to 2.5 times lower",
         unit=Unit.RATIO,
-        band=within(2.5, 0.12),
-        finding=Only(ratio("archie", "creek", WEAK), lambda found: found.high, "highest"),
+        band=band_around(2.5, 0.12),
+        query=ReducedQuery(
+            latency_ratio("archie", "creek", WEAK_TENTATIVE), lambda found: found.high, "highest"
+        ),
     ),
-    Statement(
+    Claim(
         section="6.4",
-        what="Creek ÷ Archie, stable latency, on average",
-        paper="improved by 20 %",
+        subject="Creek ÷ Archie, stable latency, on average",
+        paper_text="improved by 20 %",
         unit=Unit.RATIO,
-        band=about(0.8, 0.1),
-        finding=Only(ratio("creek", "archie", STRONG_STABLE), lambda found: found.typical, "mean"),
+        band=rounding_band(0.8, 0.1),
+        query=ReducedQuery(
+            latency_ratio("creek", "archie", STRONG_STABLE), lambda found: found.typical, "mean"
+        ),
     ),
-    Statement(
+    Claim(
         section="6.4",
-        what="Operations that a minority takes in while the network is split, Creek",
-        paper="remains available",
+        subject="Operations that a minority takes in while the network is split, Creek",
+        paper_text="remains available",
         unit=Unit.COUNT,
-        band=at_least(1),
-        finding=DuringPartitions(
-            "creek", Partitioned.tentative_beyond, "growth of tentative at replicas out of touch"
+        band=band_from(1),
+        query=PartitionGrowth(
+            "creek",
+            PartitionedRun.minority_tentative_growth,
+            "growth of tentative at replicas out of touch",
         ),
     ),
-    Statement(
+    Claim(
         section="6.4",
-        what="Operations that a minority commits meanwhile, Creek",
-        paper="stable answers in the majority only",
+        subject="Operations that a minority commits meanwhile, Creek",
+        paper_text="stable answers in the majority only",
         unit=Unit.COUNT,
         band=Band(0, 0),
-        finding=DuringPartitions(
-            "creek", Partitioned.committed_beyond, "growth of committed at replicas out of touch"
+        query=PartitionGrowth(
+            "creek",
+            PartitionedRun.minority_committed_growth,
+            "growth of committed at replicas out of touch",
         ),
     ),
-    Statement(
+    Claim(
         section="6.4",
-        what="Operations that the majority commits meanwhile, Creek",
-        paper="stable answers in the majority",
+        subject="Operations that the majority commits meanwhile, Creek",
+        paper_text="stable answers in the majority",
         unit=Unit.COUNT,
-        band=at_least(1),
-        finding=DuringPartitions(
-            "creek", Partitioned.committed_within, "growth of committed in the majority"
+        band=band_from(1),
+        query=PartitionGrowth(
+            "creek", PartitionedRun.majority_committed_growth, "growth of committed in the majority"
         ),
     ),
 )
